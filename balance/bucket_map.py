@@ -1,0 +1,85 @@
+"""The bucket map: which partition holds which subbucket of which bucket.
+
+*Load-balancing Parallel Relational Algebra*, section 3.1: a relation has a fixed number of buckets, a bucket has
+1, 4, 16, … subbuckets, and the subbuckets are dealt round-robin to the ranks (here: Spark partitions).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from balance.hashing import bucket_of, subbucket_of
+
+
+@dataclass(frozen=True)
+class BucketMap:
+    """An immutable placement; `resize` returns the next one, in which only the resized buckets differ.
+
+    homes[b][s] is the partition of subbucket s of bucket b; `dealt` is where the round-robin deal continues.
+    """
+
+    partitions: int
+    homes: tuple[tuple[int, ...], ...]
+    dealt: int
+
+    @classmethod
+    def deal(cls, buckets: int, partitions: int) -> "BucketMap":
+        """One subbucket a bucket, dealt round-robin.
+
+        >>> BucketMap.deal(4, 3).homes
+        ((0,), (1,), (2,), (0,))
+        """
+        return cls(partitions, tuple((b % partitions,) for b in range(buckets)), buckets)
+
+    @property
+    def buckets(self) -> int:
+        return len(self.homes)
+
+    @property
+    def subbuckets(self) -> np.ndarray:
+        """How many subbuckets each bucket has, shape (buckets,)."""
+        return np.array([len(homes) for homes in self.homes], dtype=np.int64)
+
+    def resize(self, changes: dict[int, int]) -> "BucketMap":
+        """Give each bucket in `changes` that many subbuckets; the first ones keep their partition, so that
+        a refined bucket ships only the share that has to leave.
+
+        >>> BucketMap.deal(2, 3).resize({0: 4}).homes
+        ((0, 2, 0, 1), (1,))
+        """
+        homes, dealt = list(self.homes), self.dealt
+        for bucket, count in sorted(changes.items()):
+            kept = homes[bucket][:count]
+            fresh = tuple((dealt + i) % self.partitions for i in range(count - len(kept)))
+            homes[bucket], dealt = kept + fresh, dealt + len(fresh)
+        return replace(self, homes=tuple(homes), dealt=dealt)
+
+    def tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """The map as kernels read it: `first` (buckets + 1,), the slot of each bucket's first subbucket, and
+        `home` (slots,), the partition of each slot. A slot numbers the subbuckets of all buckets in order."""
+        first = np.concatenate(([0], np.cumsum(self.subbuckets))).astype(np.int64)
+        home = np.fromiter((p for homes in self.homes for p in homes), dtype=np.int64)
+        return first, home
+
+    def slots_of(self, keys: np.ndarray, rests: np.ndarray) -> np.ndarray:
+        """The slot of each tuple, from its join column and its other column (uint64 arrays of one length)."""
+        first, _ = self.tables()
+        buckets = bucket_of(keys, np.uint64(self.buckets)).astype(np.int64)
+        subs = subbucket_of(rests, self.subbuckets[buckets].astype(np.uint64)).astype(np.int64)
+        return first[buckets] + subs
+
+    def loads(self, sizes: np.ndarray) -> np.ndarray:
+        """Tuples on each partition, from the tuples in each slot."""
+        return np.bincount(self.tables()[1], weights=sizes, minlength=self.partitions).astype(np.int64)
+
+    def split(self, sizes: np.ndarray) -> list[list[int]]:
+        """Slot sizes as one list a bucket."""
+        first, _ = self.tables()
+        return [sizes[first[b] : first[b + 1]].tolist() for b in range(self.buckets)]
+
+    def to_json(self) -> dict:
+        return {"partitions": self.partitions, "homes": [list(homes) for homes in self.homes], "dealt": self.dealt}
+
+    @classmethod
+    def from_json(cls, record: dict) -> "BucketMap":
+        return cls(record["partitions"], tuple(tuple(homes) for homes in record["homes"]), record["dealt"])

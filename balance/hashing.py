@@ -1,0 +1,35 @@
+"""The one hash that decides where a tuple lives.
+
+Written so that the same lines run on a numpy array and, compiled, on a single word inside a kernel.
+"""
+
+import numpy as np
+
+_SHIFT = np.uint64(32)
+_ODD = np.uint64(0xD6E8FEB86659FD93)
+
+
+def mix(values):
+    """Scatter 64-bit ids: two rounds of xor-shift-multiply, a bijection, so distinct ids never collide.
+
+    The low bits of dense ids alone would put a whole grid row, or one side of a tree, into one bucket.
+
+    >>> len(set(mix(np.arange(1000, dtype=np.uint64)).tolist()))
+    1000
+    """
+    values = (values ^ (values >> _SHIFT)) * _ODD
+    values = (values ^ (values >> _SHIFT)) * _ODD
+    return values ^ (values >> _SHIFT)
+
+
+def bucket_of(keys, buckets):
+    """The bucket of each key: the hash of the join columns modulo the number of buckets."""
+    return mix(keys) % buckets
+
+
+def subbucket_of(rests, subbuckets):
+    """The subbucket of each tuple within its bucket: other bits of the hash of the columns that are not joined on.
+
+    The high half is taken so that a tuple (x, x) does not fall into the same place on both levels.
+    """
+    return (mix(rests) >> _SHIFT) % subbuckets

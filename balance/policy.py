@@ -1,0 +1,52 @@
+"""When to refine, when to consolidate (*Load-balancing Parallel Relational Algebra*, section 3.2).
+
+Both look at nothing but sizes: `sizes[b]` lists the tuples in each subbucket of bucket b. Both answer with
+{bucket: new number of subbuckets}, which `BucketMap.resize` turns into a placement.
+"""
+
+import numpy as np
+
+
+def imbalance_ratio(loads) -> float:
+    """Heaviest ÷ average; 1.0 is perfect, and what nothing at all has.
+
+    >>> imbalance_ratio([3, 1, 1, 1])
+    2.0
+    """
+    loads = np.asarray(loads, dtype=np.float64)
+    return float(loads.max() / loads.mean()) if loads.size and loads.any() else 1.0
+
+
+def to_refine(sizes: list[list[int]], ratio: float, factor: int, at_least: int) -> dict[int, int]:
+    """Buckets whose heaviest subbucket exceeds `ratio` times the average subbucket; each gets `factor` times as many.
+
+    Subbuckets below `at_least` tuples are left alone: moving them costs more than they weigh.
+    So is a bucket that splitting did not help: most of it still in one subbucket, because its tuples share the
+    column that subbuckets are hashed on.
+
+    >>> to_refine([[90], [5], [5], [5]], ratio=3, factor=4, at_least=1)
+    {0: 4}
+    >>> to_refine([[90, 0, 0, 0], [5], [5], [5]], ratio=3, factor=4, at_least=1)
+    {}
+    """
+    average = sum(map(sum, sizes)) / max(1, sum(map(len, sizes)))
+    return {
+        bucket: len(subs) * factor
+        for bucket, subs in enumerate(sizes)
+        if max(subs) >= at_least and max(subs) > ratio * average and (len(subs) == 1 or max(subs) <= 0.75 * sum(subs))
+    }
+
+
+def to_consolidate(sizes: list[list[int]], fraction: float, factor: int) -> dict[int, int]:
+    """When more than `fraction` of the buckets are refined, the light ones get 1/`factor` of their subbuckets.
+
+    Light: even merged by `factor` its subbuckets would stay below the average one, so it is not refined again at once.
+
+    >>> to_consolidate([[9, 9, 9, 9], [1, 1, 1, 1], [30]], fraction=0.6, factor=4)
+    {1: 1}
+    """
+    refined = [bucket for bucket, subs in enumerate(sizes) if len(subs) > 1]
+    if len(refined) <= fraction * len(sizes):
+        return {}
+    average = sum(map(sum, sizes)) / sum(map(len, sizes))
+    return {b: len(sizes[b]) // factor for b in refined if sum(sizes[b]) / (len(sizes[b]) // factor) <= average}

@@ -1,0 +1,87 @@
+"""The record of a run: one dictionary that is JSON as it stands. Always on; it costs a few microseconds an iteration.
+
+    version, started, seconds       this format's number; seconds since the epoch; of the whole evaluation
+    plan, reason, rule              which plan ran, and why
+    config                          every tunable
+    input                           edges, nodes
+    partitions, buckets, shift
+    iterations: one for each outer iteration
+        iteration                   its number; 1 is the load of the edges, so iteration k makes the paths of length k
+        delta, born, full           tuples at its start, made by it, altogether after it
+        steps                       how many steps of the fixpoint it took: 1, or more when it ran ahead; births by step
+        phases: one for each phase of each inner iteration
+            inner, phase            "intra-bucket", "join" (with the all-to-all's bytes), "run-ahead", "insert"
+            received, sent, bytes, seconds      a list each, by partition
+            joined, duplicates      pairs that met (join); tuples dropped as known (insert): by partition
+        driver                      seconds spent outside the tasks: planning, scheduling, Spark
+        sizes, loads                tuples in every subbucket of every bucket; on every partition
+        imbalance                   heaviest ÷ average of the partitions, and of the buckets' subbuckets
+    events: refine, consolidate, copy, roll-over, checkpoint, restore, …; each with its iteration
+    result: iterations, tuples, bytes on disk
+"""
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+from balance.policy import imbalance_ratio
+
+VERSION = 1
+
+
+class Trace:
+    """Collects; `record` is the dictionary."""
+
+    def __init__(self, **facts):
+        self.begun = time.perf_counter()
+        self.record = {"version": VERSION, "started": time.time(), **plain(facts), "iterations": [], "events": []}
+
+    def event(self, kind: str, iteration: int, **facts) -> None:
+        self.record["events"].append({"event": kind, "iteration": iteration, **plain(facts)})
+
+    def iteration(self, number: int, **facts) -> None:
+        self.record["iterations"].append({"iteration": number, **plain(facts)})
+
+    def finish(self, **result) -> dict:
+        self.record["seconds"] = time.perf_counter() - self.begun
+        self.record["result"] = plain(result)
+        return self.record
+
+
+def phase(inner: int, name: str, reports: list) -> dict:
+    """What the tasks of one phase report, a list by partition for each figure."""
+    figures = {}
+    for key in ("received", "sent", "bytes", "seconds"):
+        sums: dict[int, float] = {}
+        for report in reports:
+            sums[report.partition] = sums.get(report.partition, 0) + getattr(report, key)
+        figures[key] = [sums[partition] for partition in sorted(sums)]
+    return {"inner": inner, "phase": name, **figures}
+
+
+def balance_of(placement, sizes) -> dict:
+    """The sizes of all subbuckets, the partitions' loads, and the imbalance ratios of both."""
+    loads, split = placement.loads(sizes), placement.split(sizes)
+    between = imbalance_ratio([sum(subs) for subs in split])
+    ratios = {"partitions": imbalance_ratio(loads), "buckets": between, "subbuckets": imbalance_ratio(sizes)}
+    return {"sizes": split, "loads": loads.tolist(), "imbalance": ratios}
+
+
+def plain(value):
+    """The value in JSON's own types."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def write_trace(record: dict, path) -> None:
+    """The record as a JSON file: whole or not at all."""
+    partial = Path(f"{path}.partial")
+    partial.write_text(json.dumps(record, separators=(",", ":")) + "\n")
+    partial.replace(path)

@@ -1,0 +1,41 @@
+"""Graphs to run on: seeded generators, readers of every usual format, and one bundled real graph.
+
+Stands alone. Importing it costs numpy; pyarrow, pandas, networkx and pyspark are imported by what needs them.
+"""
+
+from pathlib import Path
+
+from graphs.edges import Edges
+from graphs.errors import BadInput
+from graphs.generators import bowtie, chain, gnp, grid, rmat, star, tree, zipf
+from graphs.inputs import as_edges
+from graphs.readers import read_edges
+
+__all__ = [
+    "BadInput",
+    "Edges",
+    "as_edges",
+    "bowtie",
+    "bundled",
+    "chain",
+    "gnp",
+    "grid",
+    "read_edges",
+    "rmat",
+    "star",
+    "tree",
+    "zipf",
+]
+
+
+def bundled(name):
+    """The path of a graph that comes with the package: "p2p-gnutella09", 26,013 directed edges (SNAP).
+
+    >>> len(read_edges(bundled("p2p-gnutella09")))
+    26013
+    """
+    path = Path(__file__).parent / f"{name}.tsv.gz"
+    if not path.is_file():
+        known = sorted(found.name.removesuffix(".tsv.gz") for found in path.parent.glob("*.tsv.gz"))
+        raise ValueError(f"no bundled graph {name!r}; there is {', '.join(known)}")
+    return path

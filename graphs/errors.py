@@ -1,0 +1,24 @@
+"""The one exception a user's data can cause."""
+
+
+class BadInput(ValueError):
+    """Input that cannot be read as a graph; says where, what is wrong and what to do.
+
+    ``file`` is a path, or the name of something that is no file ("DataFrame", "edges[17]"). ``line`` counts from 1 in
+    the decompressed file, comments included; ``column`` is the character, from 1, at which the offending field
+    starts. Whatever is unknown is None and left out of the text.
+
+    >>> print(BadInput("'x' is not an integer", "a.csv", 3, 5, "pass strings=True"))
+    a.csv:3:5: 'x' is not an integer
+      pass strings=True
+    """
+
+    def __init__(self, message, file=None, line=None, column=None, hint=None):
+        # All five go into args, so the exception survives pickling on its way from a Spark task.
+        super().__init__(message, file, line, column, hint)
+        self.message, self.file, self.line, self.column, self.hint = message, file, line, column, hint
+
+    def __str__(self):
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+        text = f"{place}: {self.message}" if place else self.message
+        return f"{text}\n  {self.hint}" if self.hint else text

@@ -1,0 +1,98 @@
+"""What goes over the wire: sorted words as varint-coded differences, split by destination while they are coded.
+
+Sorted tuples differ little from one to the next: 1.0 byte a tuple was measured on random graphs, where Spark's shuffle
+carries about 150 MB/s. Seven bits a byte, low first, the high bit set on all but the last byte of a difference.
+"""
+
+import numpy as np
+from numba import njit, types
+
+from balance.hashing import mix
+from ra.words import JIT, i64, u8, u64
+
+LONGEST = 10  # bytes of the varint of a 64-bit difference
+_mix = njit(inline="always")(mix)
+
+
+@njit(i64(u64, types.int64, i64), **JIT)
+def slots(words, shift, first):
+    """The slot of each sorted word in the bucket map whose table is `first` (see `BucketMap.tables`).
+
+    The key, word >> shift, is hashed once for a run of equal keys; the rest only where its bucket is refined.
+    """
+    out = np.empty(words.size, np.int64)
+    bits = np.uint64(shift)
+    buckets = np.uint64(first.size - 1)
+    rest_mask = (np.uint64(1) << bits) - np.uint64(1)
+    last, start, subs = np.uint64(0), np.int64(-1), np.uint64(1)
+    for i in range(words.size):
+        key = words[i] >> bits
+        if start < 0 or key != last:
+            bucket = np.int64(_mix(key) % buckets)
+            start, subs, last = first[bucket], np.uint64(first[bucket + 1] - first[bucket]), key
+        sub = (_mix(words[i] & rest_mask) >> np.uint64(32)) % subs if subs > np.uint64(1) else np.uint64(0)
+        out[i] = start + np.int64(sub)
+    return out
+
+
+@njit(types.Tuple((u8, i64, i64, i64))(u64, i64, i64, types.int64), **JIT)
+def _encode(words, slot, home, parts):
+    counts = np.zeros(parts, np.int64)
+    for i in range(words.size):
+        counts[home[slot[i]]] += 1
+    starts = (np.cumsum(counts) - counts) * LONGEST
+    ends = starts.copy()
+    buffer = np.empty(words.size * LONGEST, np.uint8)  # address space: only what is written becomes memory
+    last = np.zeros(parts, np.uint64)
+    for i in range(words.size):
+        part = home[slot[i]]
+        value = words[i] - last[part]
+        last[part] = words[i]
+        at = ends[part]
+        while value >= np.uint64(128):
+            buffer[at] = np.uint8((value & np.uint64(127)) | np.uint64(128))
+            value >>= np.uint64(7)
+            at += 1
+        buffer[at] = np.uint8(value)
+        ends[part] = at + 1
+    return buffer, starts, ends, counts
+
+
+@njit(u64(u8, types.int64), **JIT)
+def _decode(buffer, count):
+    out = np.empty(count, np.uint64)
+    at, last = 0, np.uint64(0)
+    for i in range(count):
+        byte = np.uint64(buffer[at])
+        at += 1
+        value, shift = byte & np.uint64(127), np.uint64(7)
+        while byte >= np.uint64(128):
+            byte = np.uint64(buffer[at])
+            at += 1
+            value |= (byte & np.uint64(127)) << shift
+            shift += np.uint64(7)
+        last += value
+        out[i] = last
+    return out
+
+
+def encode_split(words: np.ndarray, slot: np.ndarray, home: np.ndarray, parts: int) -> list[tuple[int, int, bytes]]:
+    """Sorted words as one (destination, count, bytes) for each destination that gets any: word i goes to home[slot[i]].
+
+    >>> [(part, decode(data, n).tolist()) for part, n, data in encode_split(
+    ...     np.array([5, 6, 300], "u8"), np.array([0, 1, 0]), np.array([2, 0]), 3)]
+    [(0, [6]), (2, [5, 300])]
+    """
+    buffer, starts, ends, counts = _encode(words, slot, home, parts)
+    return [(p, int(counts[p]), buffer[starts[p] : ends[p]].tobytes()) for p in range(parts) if counts[p]]
+
+
+def encode(words: np.ndarray) -> bytes:
+    """Sorted words for one destination."""
+    pieces = encode_split(words, np.zeros(words.size, np.int64), np.zeros(1, np.int64), 1)
+    return pieces[0][2] if pieces else b""
+
+
+def decode(data: bytes, count: int) -> np.ndarray:
+    """The `count` words that were coded into `data`."""
+    return _decode(np.frombuffer(bytearray(data), np.uint8), count)

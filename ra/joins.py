@@ -1,0 +1,139 @@
+"""The local join of two relations keyed by the same column, with projection and deduplication fused in.
+
+    head(key: z, rest: x) :- outer(key: y, rest: x), inner(key: y, rest: z).
+
+Outer and inner tuples are words, key << shift | rest, with dense ids below `domain`. The head is made one z after the
+other, so its duplicates meet in a bitmap over x that stays in the cache: about 1.5 ns for a joined pair, where sorting
+or hashing all of them takes 20.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit, types
+
+from ra.bits import lowest_bit
+from ra.words import JIT, i64, seek, sort, u64
+
+CHUNK = 1 << 20  # head tuples made before they are coded and shipped: 8 MB, so the join needs no more than that
+
+
+@njit(types.Tuple((u64, i64, i64))(u64, u64, types.int64), **JIT)
+def _match(outer, inner, shift):
+    """For each inner tuple (y, z) whose y the outer has: z << 32 | number of the group; and the groups' bounds in outer."""
+    bits = np.uint64(shift)
+    mask = (np.uint64(1) << bits) - np.uint64(1)
+    starts = np.empty(min(outer.size, inner.size), np.int64)
+    ends = np.empty_like(starts)
+    pairs = np.empty(inner.size, np.uint64)
+    groups = found = i = j = 0
+    while i < outer.size and j < inner.size:
+        key = outer[i] >> bits
+        j = seek(inner, j, key << bits)
+        if j == inner.size:
+            break
+        if inner[j] >> bits != key:
+            i = seek(outer, i, (inner[j] >> bits) << bits)
+            continue
+        end = i + 1
+        while end < outer.size and outer[end] >> bits == key:
+            end += 1
+        starts[groups], ends[groups] = i, end
+        while j < inner.size and inner[j] >> bits == key:
+            pairs[found] = (inner[j] & mask) << np.uint64(32) | np.uint64(groups)
+            found += 1
+            j += 1
+        groups += 1
+        i = end
+    return pairs[:found].copy(), starts[:groups].copy(), ends[:groups].copy()
+
+
+@njit(types.Tuple((types.int64, types.int64, types.int64))(
+    u64, u64, i64, i64, types.int64, types.int64, types.int64, u64, u64), **JIT)
+def _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen):
+    """Make head tuples from pairs[cursor:] into `out` until a pair ends at or past `limit`, or `out` might overflow.
+
+    Returns (head tuples made, joined pairs looked at, new cursor). `seen` is a bitmap over the rest column, all zero on
+    entry and on return. `out` must have room for one whole z: `domain` words.
+    """
+    bits = np.uint64(shift)
+    mask = (np.uint64(1) << bits) - np.uint64(1)
+    size, joined = 0, 0
+    while cursor < pairs.size and size < limit:
+        z = pairs[cursor] >> np.uint64(32)
+        begin, first, total = size, cursor, 0
+        while cursor < pairs.size and pairs[cursor] >> np.uint64(32) == z:
+            group = pairs[cursor] & np.uint64(0xFFFFFFFF)
+            total += ends[group] - starts[group]
+            cursor += 1
+        if size + min(total, seen.size * 64) > out.size:
+            cursor = first
+            break
+        if cursor == first + 1:  # one y leads to z: nothing can meet
+            group = pairs[first] & np.uint64(0xFFFFFFFF)
+            for i in range(starts[group], ends[group]):
+                out[size] = z << bits | (outer[i] & mask)
+                size += 1
+            joined += total
+            continue
+        low, high, cursor_ = seen.size, 0, first
+        while cursor_ < cursor and size < limit:
+            group = pairs[cursor_] & np.uint64(0xFFFFFFFF)
+            for i in range(starts[group], ends[group]):
+                x = outer[i] & mask
+                cell, bit = np.int64(x >> np.uint64(6)), np.uint64(1) << (x & np.uint64(63))
+                if seen[cell] & bit == 0:
+                    seen[cell] |= bit
+                    out[size] = z << bits | x
+                    size += 1
+            low = min(low, np.int64((outer[starts[group]] & mask) >> np.uint64(6)))
+            high = max(high, np.int64((outer[ends[group] - 1] & mask) >> np.uint64(6)) + 1)
+            joined += ends[group] - starts[group]
+            cursor_ += 1
+        cursor = cursor_
+        if high - low <= 8 * (size - begin):  # dense: read the bitmap off in order, clearing it
+            at = begin
+            for cell in range(low, high):
+                word = seen[cell]
+                seen[cell] = 0
+                while word:
+                    out[at] = z << bits | np.uint64(cell << 6) | lowest_bit(word)
+                    at += 1
+                    word &= word - np.uint64(1)
+        else:
+            for i in range(begin, size):
+                seen[np.int64((out[i] & mask) >> np.uint64(6))] = 0
+            out[begin:size].sort()
+    return size, joined, cursor
+
+
+@dataclass
+class Join:
+    """One local join, made chunk by chunk; it can stop after any joined pair and be taken up again from `cursor`.
+
+    The order of the pairs depends on outer and inner alone, so a cursor means the same to a retried task.
+    """
+
+    outer: np.ndarray  # sorted words (y, x)
+    inner: np.ndarray  # sorted words (y, z)
+    shift: int  # bits of the rest column
+    domain: int  # ids are below this
+    cursor: int = 0
+    joined: int = 0  # pairs of tuples that met
+    made: int = 0  # head tuples that were left after local deduplication
+    done: bool = False
+
+    def chunks(self, limit: int | None = None):
+        """Yield sorted arrays of head words (z, x) from the cursor on, until at least `limit` have been made."""
+        pairs, starts, ends = _match(self.outer, self.inner, self.shift)
+        pairs = sort(pairs)
+        seen = np.zeros((self.domain + 63) // 64, np.uint64)
+        out = np.empty(CHUNK + self.domain, np.uint64)
+        while self.cursor < pairs.size and (limit is None or self.made < limit):
+            room = CHUNK if limit is None else min(CHUNK, limit - self.made)
+            made, joined, self.cursor = _compose(
+                self.outer, pairs, starts, ends, self.shift, self.cursor, room, out, seen
+            )
+            self.made, self.joined = self.made + made, self.joined + joined
+            yield out[:made]  # overwritten by the next chunk
+        self.done = self.cursor >= pairs.size

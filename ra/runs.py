@@ -1,0 +1,156 @@
+"""Runs: sorted, immutable, duplicate-free files of packed tuples, and the directory that holds those of one evaluation.
+
+A run is written under a temporary name and renamed, so a retried or speculative task writes the same file again and does
+no harm; it is read by mapping it into memory, so what a task does not touch is never loaded, and a relation may be
+larger than memory.
+"""
+
+import atexit
+import contextlib
+import mmap
+import os
+import shutil
+import socket
+import tempfile
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ra.words import merge, seek
+
+PREFIX = "semi-naive-"
+PIECE = 1 << 20  # words of a merge in memory at a time
+
+
+class RunMissing(Exception):
+    """A run is not where it was written: its executor, its host or its disk is gone."""
+
+    MARK = "a run is missing"
+
+    def __init__(self, path: str):
+        super().__init__(f"{self.MARK}: {path} on {socket.gethostname()}")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A handle: where the file is, its number of words, and how many 64-bit words make a tuple."""
+
+    path: str
+    words: int
+    lanes: int = 1
+
+    @property
+    def tuples(self) -> int:
+        return self.words // self.lanes
+
+    def open(self) -> np.ndarray:
+        """The words, mapped. Copy-on-write only because kernels take writable arrays; nobody writes."""
+        if not self.words:
+            return np.empty(0, np.uint64)
+        try:
+            with open(self.path, "rb") as file:
+                pages = mmap.mmap(file.fileno(), 8 * self.words, access=mmap.ACCESS_COPY)
+        except (FileNotFoundError, ValueError):  # ValueError: shorter than it says
+            raise RunMissing(self.path) from None
+        return np.frombuffer(pages, np.uint64)
+
+
+def write_run(path: str | Path, words: np.ndarray | Iterable[np.ndarray], lanes: int = 1) -> Run:
+    """Write sorted words, given whole or in ascending pieces, as a run: whole or not at all.
+
+    Costs 8 bytes a word on disk. Not synced: a lost host is what checkpoints are for.
+    """
+    path, size = Path(path), 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        with open(partial, "wb", buffering=0) as file:
+            for piece in [words] if isinstance(words, np.ndarray) else words:
+                size += piece.size
+                view = memoryview(np.ascontiguousarray(piece)).cast("B")
+                while view:
+                    view = view[file.write(view[: 1 << 30]) :]
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    return Run(str(path), size, lanes)
+
+
+def merged(left: np.ndarray, right: np.ndarray):
+    """Yield the union of two sorted arrays in ascending pieces: what is in memory at a time is one piece."""
+    i = j = 0
+    while i < left.size:
+        end = min(i + PIECE, left.size)
+        until = seek(right, j, left[end - 1] + np.uint64(1)) if end < left.size else right.size
+        yield merge(left[i:end], right[j:until])
+        i, j = end, until
+    if j < right.size:
+        yield right[j:]
+
+
+def compact(runs: list[Run], path: str) -> list[Run]:
+    """Merge runs until each is at least twice the next: few to search, and each tuple is copied O(log n) times.
+
+    Writes `path`.0, .1, …; the runs that were merged stay where they are, for whoever still reads them.
+    """
+    stack: list[Run] = []
+    for run in sorted(runs, key=lambda run: -run.words):
+        while stack and stack[-1].words < 2 * run.words:
+            run = write_run(f"{path}.{len(stack)}.{run.words}", merged(stack.pop().open(), run.open()))
+        stack.append(run)
+    return stack
+
+
+@dataclass(frozen=True)
+class Store:
+    """The directory, of one name on every host, in which one evaluation keeps its runs. Picklable: it is its path."""
+
+    root: str
+
+    @classmethod
+    def create(cls, parent: str | None = None) -> "Store":
+        """A new directory under `parent` (default: the system's temporary directory), removed at exit at the latest."""
+        base = Path(parent or tempfile.gettempdir())
+        sweep(base)
+        name = f"{PREFIX}{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+        store = cls(str(base / name))
+        os.makedirs(store.root)
+        atexit.register(store.remove)
+        return store
+
+    def path(self, *parts) -> str:
+        return os.path.join(self.root, *map(str, parts))
+
+    def remove(self) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)
+        atexit.unregister(self.remove)
+
+    def bytes(self) -> int:
+        """Bytes on this host's disk."""
+        return sum(file.stat().st_size for file in Path(self.root).rglob("*") if file.is_file())
+
+
+@dataclass
+class Remove:
+    """A task that removes the store from the host it runs on."""
+
+    store: Store
+
+    def __call__(self, partition, records):
+        shutil.rmtree(self.store.root, ignore_errors=True)
+        return []
+
+
+def sweep(base: Path) -> None:
+    """Remove what evaluations of this host left in `base` whose driver is no longer alive (killed, powered off)."""
+    with contextlib.suppress(OSError):
+        for left in base.glob(f"{PREFIX}{socket.gethostname()}-*"):
+            with contextlib.suppress(ValueError, PermissionError):
+                try:
+                    os.kill(int(left.name.split("-")[-2]), 0)
+                except ProcessLookupError:
+                    shutil.rmtree(left, ignore_errors=True)

@@ -1,0 +1,184 @@
+"""Kernels on sorted arrays of packed tuples ("words"): sort, merge, subtract, search. Pure, compiled, no Spark.
+
+A word is an unsigned 64-bit integer with the key columns in the high bits, so the order of words is the order of
+tuples. "Sorted" below means ascending and without duplicates. Every kernel has one signature and its machine code is
+cached on disk, so that only the first process ever compiles it.
+"""
+
+import numpy as np
+from numba import njit, types
+
+from balance.hashing import mix
+
+u8 = types.Array(types.uint8, 1, "C")
+i64 = types.Array(types.int64, 1, "C")
+u64 = types.Array(types.uint64, 1, "C")
+
+JIT = {"cache": True, "nogil": True}
+RADIX_BITS = 11
+_mix = njit(inline="always")(mix)
+
+
+@njit(u64(u64), **JIT)
+def sort(words):
+    """The words in ascending order, duplicates kept: a radix sort of 11 bits a pass that skips constant digits.
+
+    20 ns a word for 44 significant bits against 68 ns for np.sort. Needs one more array of the same size.
+    """
+    size, mask = words.size, np.uint64((1 << RADIX_BITS) - 1)
+    source, target = words.copy(), np.empty_like(words)
+    low = high = words[0] if size else np.uint64(0)
+    for word in words:
+        low |= word
+        high &= word
+    differing = low & ~high
+    counts = np.empty(1 << RADIX_BITS, np.int64)
+    for shift in range(0, 64, RADIX_BITS):
+        shift_ = np.uint64(shift)
+        if (differing >> shift_) & mask == 0:
+            continue
+        counts[:] = 0
+        for word in source:
+            counts[(word >> shift_) & mask] += 1
+        total = 0
+        for digit in range(counts.size):
+            count = counts[digit]
+            counts[digit] = total
+            total += count
+        for word in source:
+            digit = (word >> shift_) & mask
+            target[counts[digit]] = word
+            counts[digit] += 1
+        source, target = target, source
+    return source
+
+
+@njit(u64(u64), **JIT)
+def unique_sorted(words):
+    """Ascending words without their repetitions."""
+    out = np.empty_like(words)
+    size = 0
+    for i in range(words.size):
+        if i == 0 or words[i] != words[i - 1]:
+            out[size] = words[i]
+            size += 1
+    return out[:size].copy()
+
+
+@njit(u64(u64, u64), **JIT)
+def merge(left, right):
+    """The union of two sorted arrays, sorted."""
+    out = np.empty(left.size + right.size, np.uint64)
+    i = j = size = 0
+    while i < left.size and j < right.size:
+        a, b = left[i], right[j]
+        out[size] = min(a, b)
+        i += a <= b
+        j += b <= a
+        size += 1
+    while i < left.size:
+        out[size] = left[i]
+        i += 1
+        size += 1
+    while j < right.size:
+        out[size] = right[j]
+        j += 1
+        size += 1
+    return out[:size]
+
+
+@njit(types.int64(u64, types.int64, types.uint64), **JIT)
+def seek(words, start, target):
+    """The first position from `start` whose word is not below `target`: doubling steps, then bisection (galloping)."""
+    if start >= words.size or words[start] >= target:
+        return start
+    step, low = 1, start
+    while low + step < words.size and words[low + step] < target:
+        low += step
+        step *= 2
+    high = min(low + step, words.size)
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if words[middle] < target:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@njit(u64(u64, u64), **JIT)
+def subtract(words, known):
+    """The sorted words that are not among the sorted `known`, sorted.
+
+    Steps along when the two are of like size, gallops when `known` is much the longer: O(n log(known ÷ n)).
+    """
+    out = np.empty_like(words)
+    size, j = 0, 0
+    gallop = known.size > 16 * words.size
+    for word in words:
+        if gallop:
+            j = seek(known, j, word)
+        else:
+            while j < known.size and known[j] < word:
+                j += 1
+        if j >= known.size or known[j] != word:
+            out[size] = word
+            size += 1
+    return out[:size]
+
+
+@njit(types.UniTuple(u64, 2)(u64, types.int64, types.boolean[::1]), **JIT)
+def split_by_bucket(words, shift, wanted):
+    """Sorted words of the wanted buckets, and the others; wanted[b] for bucket b of the key, word >> shift."""
+    inside, outside = np.empty_like(words), np.empty_like(words)
+    bits, buckets = np.uint64(shift), np.uint64(wanted.size)
+    taken = left = 0
+    last, take = np.uint64(0), False
+    for i in range(words.size):
+        key = words[i] >> bits
+        if i == 0 or key != last:
+            last, take = key, wanted[np.int64(_mix(key) % buckets)]
+        if take:
+            inside[taken] = words[i]
+            taken += 1
+        else:
+            outside[left] = words[i]
+            left += 1
+    return inside[:taken].copy(), outside[:left].copy()
+
+
+@njit(types.Tuple((u64, i64))(u64, i64, u64, i64), **JIT)
+def merge_earliest(left, left_steps, right, right_steps):
+    """The union of two sorted arrays whose words carry a step; a word of both keeps the earlier one."""
+    out = np.empty(left.size + right.size, np.uint64)
+    steps = np.empty(out.size, np.int64)
+    i = j = size = 0
+    while i < left.size or j < right.size:
+        from_left = j == right.size or (i < left.size and left[i] <= right[j])
+        from_right = i == left.size or (j < right.size and right[j] <= left[i])
+        out[size] = left[i] if from_left else right[j]
+        if from_left and from_right:
+            steps[size] = min(left_steps[i], right_steps[j])
+        else:
+            steps[size] = left_steps[i] if from_left else right_steps[j]
+        i += from_left
+        j += from_right
+        size += 1
+    return out[:size].copy(), steps[:size].copy()
+
+
+def sort_unique(words: np.ndarray) -> np.ndarray:
+    return unique_sorted(sort(np.ascontiguousarray(words, dtype=np.uint64)))
+
+
+def merge_all(arrays: list[np.ndarray]) -> np.ndarray:
+    """The union of sorted arrays, merged in pairs of neighbours: each word is copied log2(len(arrays)) times.
+
+    >>> merge_all([np.array([1, 4], "u8"), np.array([2, 4], "u8"), np.array([0], "u8")]).tolist()
+    [0, 1, 2, 4]
+    """
+    arrays = [array for array in arrays if array.size]
+    while len(arrays) > 1:
+        pairs = [merge(a, b) for a, b in zip(arrays[::2], arrays[1::2], strict=False)]
+        arrays = pairs + arrays[2 * len(pairs) :]
+    return arrays[0] if arrays else np.empty(0, dtype=np.uint64)

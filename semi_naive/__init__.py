@@ -1,0 +1,28 @@
+"""semi-naive: a distributed relational-algebra fixpoint engine with dynamic load balancing, on Apache Spark.
+
+    from semi_naive import transitive_closure
+    transitive_closure("edges.tsv").to_df()
+"""
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+# Loaded when first used: `import semi_naive` must not cost the half second that the compiled kernels do.
+_LAZY = {
+    "transitive_closure": "semi_naive.closure",
+    "Closure": "semi_naive.result",
+    "Config": "semi_naive.config",
+    "BadInput": "graphs.errors",
+}
+__all__ = sorted(_LAZY)
+
+
+def __getattr__(name: str):
+    if name not in _LAZY:
+        raise AttributeError(f"module 'semi_naive' has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)
+
+
+def __dir__():
+    return [*__all__, "__version__"]

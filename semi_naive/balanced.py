@@ -1,0 +1,194 @@
+"""The balanced plan: semi-naive iteration over relations in buckets, watched and kept in balance.
+
+    path(x, z) :- delta path(x, y), edge(y, z).                                    (path-edge; edge-path alike)
+    path(x, z) :- delta path(x, y), path(y, z).   path(x, z) :- path(x, y), delta path(y, z).       (path-path)
+
+*Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), sections 2 and 3. One inner iteration is one Spark job:
+intra-bucket shuffle (only when a bucket needs it) → local join and all-to-all → local insert. The driver keeps no tuple,
+only run handles and sizes.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from balance.bucket_map import BucketMap
+from balance.trace import Trace, balance_of, phase
+from ra.exchange import Fabric
+from ra.phases import Inserted, IntraBucket, Load, LocalInsert, LocalJoin, Report, Routes, RunAhead, Together, Version
+from ra.placed import Placed
+from ra.replica import Replica
+from ra.runs import Store
+from semi_naive.config import Config
+from semi_naive.rebalance import Rebalance
+
+MOST_STEPS = 4096  # of one run-ahead
+
+
+@dataclass
+class State:
+    """All that an iteration starts from; what a checkpoint holds."""
+
+    iteration: int
+    path: Placed  # keyed by the column that the next join needs
+    inner: Placed  # what it is joined with: edge, or path keyed by its other column
+    copies: dict[int, frozenset[int]] = field(default_factory=dict)  # where each copied inner bucket is
+
+
+@dataclass
+class Balanced:
+    """One evaluation of the closure of `edges` (words source << 32 | target over dense ids below `domain`)."""
+
+    fabric: Fabric
+    store: Store
+    edges: object  # a Replica, or an RDD of arrays of words
+    adjacency: Callable[[], tuple[Replica, Replica]]  # of the inner relation; asked for when first needed
+    domain: int
+    config: Config
+    trace: Trace
+    tell: Callable = lambda state: None  # of each iteration's end: progress, checkpoints
+
+    def __post_init__(self):
+        self.shift = max(1, (self.domain - 1).bit_length())
+        self.doubling = self.config.rule == "path-path"
+        self.root = self.store.path("runs")
+        self.rebalance = Rebalance(self.fabric, self.root, self.config, self.trace, static_inner=not self.doubling)
+
+    def run(self, state: State | None = None) -> State:
+        """Iterate to the fixpoint, from the edges or from a restored state."""
+        if state is None:
+            state = self.load()
+            self.tell(state)
+        limit = self.config.max_iterations or self.domain + 1
+        while state.path.count("delta") and state.iteration < limit:
+            before = state.iteration
+            if self._may_run_ahead(state):
+                self._run_ahead(state, limit - state.iteration)
+            else:
+                self._iterate(state)
+            if state.iteration // self.config.check_interval > before // self.config.check_interval:
+                self.rebalance(state)
+            self.tell(state)
+        return state
+
+    def load(self) -> State:
+        """Iteration 1: every edge is a path."""
+        begun = time.perf_counter()
+        placement = BucketMap.deal(self.config.buckets, self.fabric.partitions)
+        path, inner = (Placed(name, self.shift, placement) for name in ("path", "inner"))
+        key = 0 if self.config.rule == "edge-path" else 1
+        replica = self.edges if isinstance(self.edges, Replica) else None
+        load = Load(replica, self.shift, [("path", key, placement), ("inner", 1 - key, placement)])
+        insert = LocalInsert([path, inner], "load", self.root)
+        results = self.fabric.job(load, insert, source=None if replica else self.edges)
+        for placed in (path, inner):
+            placed.absorb(r for r in results if r.index == placed.name)
+            placed.turn()
+        if not self.doubling:
+            inner.turn()  # edges are all there will be: full at once
+        state = State(1, path, inner)
+        self._record(state, 0, [(0, [r for r in results if r.index == "path"])], begun)
+        return state
+
+    def _iterate(self, state: State) -> None:
+        """One outer iteration: inner ones until no local join has anything left."""
+        begun, delta, rounds = time.perf_counter(), state.path.count("delta"), []
+        versions, alive = self._versions(state), self._alive(state)
+        shuffles = self._shuffles(state, versions)
+        cursors = [(0, 0)] * self.fabric.partitions
+        while any(cursor is not None for cursor in cursors):
+            label, threshold = f"{state.iteration + 1}.{len(rounds)}", self.config.threshold
+            join = LocalJoin(versions, "path", state.path.map, self.shift, self.domain, threshold, cursors)
+            results = self.fabric.job(*shuffles, join, *self._inserts(state, label, alive))
+            for placed in self._derived(state):
+                placed.absorb(r for r in results if isinstance(r, Inserted) and r.index == placed.name)
+            joins = sorted((r for r in results if _phase(r) == "join"), key=lambda r: r.partition)
+            cursors, alive = [report.facts["cursor"] for report in joins], None
+            if any(cursor is not None for cursor in cursors):
+                self.trace.event("roll-over", state.iteration + 1, inner=len(rounds), cursors=cursors)
+            rounds.append((len(rounds), results))
+        for placed in self._derived(state):
+            placed.turn()
+        state.iteration += 1
+        self._record(state, delta, rounds, begun)
+
+    def _derived(self, state: State) -> list[Placed]:
+        """The indexes that grow."""
+        return [state.path, state.inner] if self.doubling else [state.path]
+
+    def _versions(self, state: State) -> list[Version]:
+        path, inner = state.path, state.inner
+        all_inner = [full + delta for full, delta in zip(inner.full, inner.delta, strict=True)]
+        versions = [Version(0, list(path.delta), all_inner, moves_outer=True)]
+        if self.doubling:
+            versions.append(Version(1, list(inner.delta), list(path.full), moves_outer=False))
+        return versions
+
+    def _shuffles(self, state: State, versions: list[Version]) -> list:
+        """The intra-bucket shuffle; none when every tuple already is where its partners are."""
+        movers = [(state.path, Routes(state.inner.map, state.copies)), (state.inner, Routes(state.path.map))]
+        needed = [
+            IntraBucket(version.tag, version.moving, self.shift, routes)
+            for version, (mover, routes) in zip(versions, movers, strict=False)
+            if not routes.moves_nothing(mover.map)
+        ]
+        return [Together(needed)] if needed else []
+
+    def _inserts(self, state: State, label: str, alive) -> list[LocalInsert]:
+        if not self.doubling:
+            return [LocalInsert([state.path], label, self.root, alive)]
+        return [
+            LocalInsert([state.path], label, self.root, alive, forward=state.inner),
+            LocalInsert([state.inner], label, self.root),
+        ]
+
+    def _alive(self, state: State):
+        return [a + b for a, b in zip(state.path.known(), state.inner.known(), strict=True)]
+
+    def _may_run_ahead(self, state: State) -> bool:
+        config = self.config
+        bounded = config.threshold is None or config.threshold >= config.run_ahead_budget
+        return not self.doubling and bounded and state.path.count("delta") <= config.run_ahead
+
+    def _run_ahead(self, state: State, steps_left: int) -> None:
+        """Several outer iterations in one job."""
+        begun, delta, label = time.perf_counter(), state.path.count("delta"), f"{state.iteration + 1}.ahead"
+        steps, budget = min(MOST_STEPS, steps_left), self.config.run_ahead_budget
+        ahead = RunAhead(state.path.delta, "path", state.path.map, self.shift, self.adjacency(), steps, budget)
+        results = self.fabric.job(ahead, LocalInsert([state.path], label, self.root, self._alive(state)))
+        inserted = [r for r in results if isinstance(r, Inserted)]
+        state.path.absorb(inserted)
+        state.path.turn()
+        births = np.zeros(max(len(r.births) for r in inserted), np.int64)
+        for result in inserted:
+            births[: len(result.births)] += result.births
+        births = np.trim_zeros(births[1:], "b").tolist()
+        state.iteration += max(1, len(births))
+        self._record(state, delta, [(0, results)], begun, births=births or [0])
+
+    def _record(self, state: State, delta: int, rounds, begun: float, births: list[int] | None = None) -> None:
+        """Write the iteration into the trace. `rounds`: (number, results) of each inner iteration."""
+        phases = []
+        for inner, results in rounds:
+            inserts = [r for r in results if isinstance(r, Inserted)]
+            for name in ("intra-bucket", "join", "run-ahead"):
+                if found := [r for r in results if _phase(r) == name]:
+                    phases.append(phase(inner, name, found))
+                    if name == "join":
+                        phases[-1]["joined"] = [r.facts["joined"] for r in sorted(found, key=lambda r: r.partition)]
+            phases.append(phase(inner, "insert", [r.report for r in inserts]))
+            phases[-1]["duplicates"] = [a - b for a, b in zip(phases[-1]["received"], phases[-1]["sent"], strict=True)]
+        seconds = time.perf_counter() - begun
+        busy = sum(max(p["seconds"]) for p in phases)
+        born = births or [state.path.count("delta")]
+        self.trace.iteration(
+            state.iteration, delta=delta, born=sum(born), births=born, full=int(state.path.sizes.sum()),
+            steps=len(born), phases=phases, seconds=seconds, driver=max(0.0, seconds - busy),
+            **balance_of(state.path.map, state.path.sizes),
+        )  # fmt: skip
+
+
+def _phase(result) -> str | None:
+    return result.phase if isinstance(result, Report) else None

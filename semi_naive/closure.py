@@ -1,0 +1,64 @@
+"""Transitive closure: read the edges, choose a plan, run it, hand back where the tuples are."""
+
+import os
+
+from graphs.inputs import as_edges, is_spark_frame
+from graphs.parallel import is_large, spark_edges
+from ra import session
+from semi_naive.config import PLANS, Config
+
+READING = ("header", "expand_symmetric", "strings", "any_ids", "delimiter")
+
+
+def transitive_closure(edges, spark=None, plan="auto", config=None, progress=None, **options):
+    """The pairs (x, y) such that y can be reached from x over one or more edges.
+
+    edges: a path (.facts .tsv .csv .txt .mtx, each also .gz; .parquet), a Spark or pandas DataFrame, an Arrow table, an
+        (n, 2) integer array, an iterable of pairs (ints or strings), a networkx DiGraph.
+    spark: a SparkSession or SparkContext; None: the one that runs, or an embedded one.
+    plan: "balanced", "decomposed", or "auto", which chooses and says why in the result's `reason`.
+    config, options: tunables of the evaluation (see `Config`), and of reading a file: header, expand_symmetric, strings,
+        any_ids, delimiter.
+    progress: called as progress(iteration, delta, tuples) after each iteration.
+
+    Raises `graphs.BadInput` (a ValueError that names file, line and column), ValueError for a wrong option, and
+    `ra.session.NoJava` where Spark cannot be started.
+    """
+    from semi_naive.evaluation import Evaluation  # loads the compiled kernels, which importing the package must not
+
+    reading = {name: options.pop(name) for name in READING if name in options}
+    config = (config or Config()).with_options(options)
+    plan, reason = choose(plan, config)
+    source = read(edges, spark, reading)
+    sc = session.context_of(spark if not is_spark_frame(edges) else edges.sparkSession)
+    return Evaluation(sc, config, progress, plan, reason).run(source)
+
+
+def choose(plan: str, config: Config) -> tuple[str, str]:
+    """The plan and the reason for it.
+
+    >>> choose("auto", Config(rule="path-path"))[0]
+    'balanced'
+    """
+    if plan not in PLANS:
+        raise ValueError(f"plan is {plan!r}: expected one of {', '.join(PLANS)}")
+    carries = config.rule != "path-path"
+    if plan == "decomposed" and not carries:
+        raise ValueError("the decomposed plan needs a rule that carries a column unchanged; path-path carries none")
+    if plan != "auto":
+        return plan, "asked for"
+    if not carries:
+        return "balanced", "path-path carries no column unchanged, so its tuples cannot be decomposed into groups"
+    if config.checkpoint_dir:
+        return "balanced", "only the balanced plan has anything to checkpoint"
+    carried = "x" if config.rule == "path-edge" else "z"
+    return "decomposed", f"{config.rule} carries {carried} unchanged and the edges fit every host: no shuffle is needed"
+
+
+def read(edges, spark, reading: dict):
+    """The edges as `graphs.Edges` in this process, or as `EdgeBlocks` in Spark where they are large or already there."""
+    if is_spark_frame(edges):
+        return spark_edges(edges, **reading)
+    if isinstance(edges, (str, os.PathLike)) and is_large(edges):
+        return spark_edges(edges, session.context_of(spark), **reading)
+    return as_edges(edges, **reading)

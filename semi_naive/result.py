@@ -1,0 +1,245 @@
+"""The closure, wherever its tuples are: counted, read as a DataFrame, Arrow, pandas or numpy, written to files."""
+
+import contextlib
+import gzip
+import os
+import shutil
+import uuid
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ra.placed import Runs
+from ra.replica import Replica
+
+DELIMITERS = {".tsv": "\t", ".facts": "\t", ".txt": "\t", ".csv": ","}
+ROWS = 1 << 20  # of one Arrow batch, about
+
+
+@dataclass
+class Stored:
+    """Tuples in runs of words key << shift | rest, as (rest, key) arrays of ids, or (key, rest)."""
+
+    runs: Runs
+    shift: int
+    key_first: bool
+
+    @property
+    def pieces(self) -> int:
+        return len(self.runs)
+
+    def pairs(self, piece: int):
+        bits = np.uint64(self.shift)
+        for run in self.runs[piece]:
+            words = run.open()
+            for begin in range(0, words.size, ROWS):
+                some = words[begin : begin + ROWS]
+                rests, keys = some & ((np.uint64(1) << bits) - np.uint64(1)), some >> bits
+                yield tuple(ids.view(np.int64) for ids in ((keys, rests) if self.key_first else (rests, keys)))
+
+
+@dataclass
+class Reader:
+    """Turns pairs of ids back into the user's values; picklable. `swap`: the pairs come as (y, x)."""
+
+    source: object  # with `pieces` and `pairs(piece)`
+    values: Replica
+    names: object = None  # a broadcast of a pyarrow array of strings, or None
+    swap: bool = False
+
+    def schema(self):
+        import pyarrow as pa
+
+        kind = pa.int64() if self.names is None else pa.string()
+        return pa.schema([("x", kind), ("y", kind)])
+
+    def batches(self, piece: int):
+        """Yield the tuples of one piece as Arrow record batches of about ROWS rows."""
+        import pyarrow as pa
+
+        values, schema = self.values.open(), self.schema()
+        names = self.names and self.names.value
+        for pair in _gathered(self.source.pairs(piece)):
+            columns = [pa.array(values[ids]) for ids in (pair[::-1] if self.swap else pair)]
+            if names is not None:
+                columns = [names.take(column) for column in columns]
+            yield pa.record_batch(columns, schema=schema)
+
+    def __call__(self, batches):
+        """As `DataFrame.mapInArrow` calls it: one row for each piece in, its tuples out."""
+        for batch in batches:
+            for piece in batch.column(0).to_pylist():
+                yield from self.batches(piece)
+
+
+def _gathered(pairs):
+    """Join small neighbours, so that a batch is worth its overhead."""
+    waiting, rows = [], 0
+    for pair in pairs:
+        waiting.append(pair)
+        rows += pair[0].size
+        if rows >= ROWS:
+            yield tuple(np.concatenate(columns) for columns in zip(*waiting, strict=True))
+            waiting, rows = [], 0
+    if rows:
+        yield tuple(np.concatenate(columns) for columns in zip(*waiting, strict=True))
+
+
+@dataclass
+class _WriteText:
+    """A task that writes each of its pieces as a text file of its own."""
+
+    reader: Reader
+    folder: str
+    delimiter: str
+    zipped: bool
+
+    def __call__(self, partition, pieces):
+        import pyarrow.csv as csv
+
+        quoting = "needed" if self.delimiter == "," else "none"
+        options = csv.WriteOptions(include_header=False, delimiter=self.delimiter, quoting_style=quoting)
+        for piece in pieces:
+            with (gzip.open if self.zipped else open)(os.path.join(self.folder, f"{piece:06d}"), "wb") as file:
+                with csv.CSVWriter(file, self.reader.schema(), write_options=options) as writer:
+                    for batch in self.reader.batches(piece):
+                        writer.write_batch(batch)
+            yield piece
+
+
+class Closure:
+    """The transitive closure of a graph: its pairs (x, y), y reachable from x over at least one edge.
+
+    Reading is lazy and repeatable; `close`, or leaving a `with` block, or the end of the program removes the runs.
+    `trace` is the record of the evaluation (see `balance.trace`).
+    """
+
+    columns = ("x", "y")
+
+    def __init__(self, sc, reader: Reader | None, size: int, trace: dict, names: bool, release):
+        self._sc, self._reader, self._size, self._names = sc, reader, size, names
+        self.trace = trace
+        self._finalizer = weakref.finalize(self, release)
+
+    def count(self) -> int:
+        """How many pairs; known without reading any."""
+        return self._size
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def plan(self) -> str:
+        return self.trace["plan"]
+
+    @property
+    def reason(self) -> str:
+        """Why that plan."""
+        return self.trace["reason"]
+
+    @property
+    def iterations(self) -> int:
+        """Steps of the fixpoint: the length of the longest shortest path, for the linear rules."""
+        return self.trace["result"]["iterations"]
+
+    def to_df(self):
+        """A Spark DataFrame with columns x and y; nothing runs until Spark needs it. No shuffle."""
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.builder.getOrCreate()
+        kind = "string" if self._names else "bigint"
+        if not self._alive():
+            return session.createDataFrame([], f"x {kind}, y {kind}")
+        pieces = self._reader.source.pieces
+        return session.range(0, pieces, 1, pieces).mapInArrow(self._reader, f"x {kind}, y {kind}")
+
+    def to_arrow(self):
+        """A pyarrow Table, collected to this process: 16 bytes a pair, more for strings."""
+        if self._sc is None:
+            import pyarrow as pa
+
+            kind = pa.string() if self._names else pa.int64()
+            return pa.schema([("x", kind), ("y", kind)]).empty_table()
+        return self.to_df().toArrow()
+
+    def to_pandas(self):
+        """A pandas DataFrame, collected to this process."""
+        return self.to_arrow().to_pandas()
+
+    def to_numpy(self) -> np.ndarray:
+        """An (n, 2) array, int64 or of strings, collected to this process."""
+        return np.column_stack([column.to_numpy() for column in self.to_arrow().columns])
+
+    def write(self, path) -> None:
+        """Write the pairs, whole or not at all, replacing what is there: .parquet (a directory that Spark writes in
+        parallel, at any URI it knows), .csv, .tsv, .facts, .txt, also .gz (one file)."""
+        path = str(path)
+        if path.endswith(".parquet"):
+            return _write_parquet(self, path)
+        suffixes = Path(path).suffixes
+        zipped = suffixes[-1:] == [".gz"]
+        kind = "".join(suffixes[-2:-1] if zipped else suffixes[-1:])
+        if kind not in DELIMITERS:
+            expected = ", ".join([".parquet", *DELIMITERS])
+            raise ValueError(f"{path}: cannot tell the format: expected a name ending in {expected} (also .gz)")
+        self._write_text(Path(path), DELIMITERS[kind], zipped)
+
+    def _write_text(self, path: Path, delimiter: str, zipped: bool) -> None:
+        folder = _beside(path)
+        folder.mkdir(parents=True)
+        try:
+            if self._alive():
+                pieces = self._reader.source.pieces
+                task = _WriteText(self._reader, str(folder), delimiter, zipped)
+                self._sc.parallelize(range(pieces), pieces).mapPartitionsWithIndex(task).collect()
+            with open(folder / "whole", "wb") as whole:
+                for part in sorted(folder.glob("[0-9]*")):
+                    with open(part, "rb") as file:
+                        shutil.copyfileobj(file, whole, 1 << 22)
+                    part.unlink()
+            os.replace(folder / "whole", path)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _alive(self) -> bool:
+        if self._reader is not None and not self._finalizer.alive:
+            raise ValueError("this closure has been closed")
+        return self._reader is not None
+
+    def close(self) -> None:
+        """Remove the runs from every host's disk."""
+        self._finalizer()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    def __repr__(self) -> str:
+        seconds = self.trace["seconds"]
+        return f"<Closure: {self._size:,} pairs, {self.plan} plan, {self.iterations} iterations, {seconds:.2f} s>"
+
+
+def _beside(path: Path) -> Path:
+    """A name for something unfinished, in the directory where it will end up, so that renaming is enough."""
+    return path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.partial"
+
+
+def _write_parquet(closure: Closure, path: str) -> None:
+    if "://" in path:
+        return closure.to_df().write.mode("overwrite").parquet(path)
+    target = Path(path)
+    partial = _beside(target)
+    try:
+        closure.to_df().write.parquet(str(partial.absolute()))
+        with contextlib.suppress(FileNotFoundError):
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
+            else:
+                target.unlink()
+        os.replace(partial, target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
