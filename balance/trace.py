@@ -85,3 +85,15 @@ def write_trace(record: dict, path) -> None:
     partial = Path(f"{path}.partial")
     partial.write_text(json.dumps(record, separators=(",", ":")) + "\n")
     partial.replace(path)
+
+
+def read_trace(path) -> dict:
+    """A record that `write_trace` wrote. ValueError when the file is not one, or of another version."""
+    try:
+        record = json.loads(Path(path).read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a trace: {error}") from None
+    if not isinstance(record, dict) or "iterations" not in record or record.get("version") != VERSION:
+        found = record.get("version") if isinstance(record, dict) else None
+        raise ValueError(f"{path} is not a trace of version {VERSION} (version: {found}): record the run again")
+    return record

@@ -20,7 +20,10 @@ CHUNK = 1 << 20  # head tuples made before they are coded and shipped: 8 MB, so 
 
 @njit(types.Tuple((u64, i64, i64))(u64, u64, types.int64), **JIT)
 def _match(outer, inner, shift):
-    """For each inner tuple (y, z) whose y the outer has: z << 32 | number of the group; and the groups' bounds in outer."""
+    """For each inner tuple (y, z) whose y the outer has: z << 32 | number of the group; and the groups' bounds in outer.
+
+    Gallops over both, so that of a large delta only the groups' ends are looked at.
+    """
     bits = np.uint64(shift)
     mask = (np.uint64(1) << bits) - np.uint64(1)
     starts = np.empty(min(outer.size, inner.size), np.int64)
@@ -35,9 +38,7 @@ def _match(outer, inner, shift):
         if inner[j] >> bits != key:
             i = seek(outer, i, (inner[j] >> bits) << bits)
             continue
-        end = i + 1
-        while end < outer.size and outer[end] >> bits == key:
-            end += 1
+        end = seek(outer, i + 1, (key + np.uint64(1)) << bits)
         starts[groups], ends[groups] = i, end
         while j < inner.size and inner[j] >> bits == key:
             pairs[found] = (inner[j] & mask) << np.uint64(32) | np.uint64(groups)
@@ -54,7 +55,7 @@ def _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen):
     """Make head tuples from pairs[cursor:] into `out` until a pair ends at or past `limit`, or `out` might overflow.
 
     Returns (head tuples made, joined pairs looked at, new cursor). `seen` is a bitmap over the rest column, all zero on
-    entry and on return. `out` must have room for one whole z: `domain` words.
+    entry and on return. `out` must have room for one whole z: `domain` words. Only at `limit` does it stop within a z.
     """
     bits = np.uint64(shift)
     mask = (np.uint64(1) << bits) - np.uint64(1)
@@ -130,7 +131,7 @@ class Join:
         seen = np.zeros((self.domain + 63) // 64, np.uint64)
         out = np.empty(CHUNK + self.domain, np.uint64)
         while self.cursor < pairs.size and (limit is None or self.made < limit):
-            room = CHUNK if limit is None else min(CHUNK, limit - self.made)
+            room = out.size if limit is None else limit - self.made
             made, joined, self.cursor = _compose(
                 self.outer, pairs, starts, ends, self.shift, self.cursor, room, out, seen
             )

@@ -18,8 +18,11 @@ from ra.joins import Join
 from ra.placed import Placed, Runs
 from ra.reach import run_ahead
 from ra.replica import Replica
-from ra.runs import Run, compact, write_run
-from ra.words import merge_all, merge_earliest, sort_unique, split_by_bucket, subtract
+from ra.runs import Run, compact, merged, write_run
+from ra.words import merge_all, merge_earliest, sort, sort_unique, split_by_bucket, subtract
+
+
+MANY = 32  # runs of one iteration before they are merged within it
 
 
 class Piece(NamedTuple):
@@ -30,7 +33,7 @@ class Piece(NamedTuple):
     order: int
     count: int
     data: bytes
-    steps: bytes = b""  # of a run-ahead: the step that made each word, 32 bits each
+    steps: bytes = b""  # of a run-ahead: the step that made each word, 16 bits each
 
 
 @dataclass
@@ -195,6 +198,8 @@ class LocalJoin:
     domain: int
     threshold: int | None
     cursors: list[tuple[int, int] | None]
+    root: str
+    label: str
 
     def __call__(self, partition, records):
         begun = time.perf_counter()
@@ -216,6 +221,16 @@ class LocalJoin:
         report.seconds = time.perf_counter() - begun
         yield partition, report
 
+    def _as_one_run(self, version: Version, partition: int, report: Report) -> list[Run]:
+        """Inner iterations left the delta in several runs; they are merged by the first that joins it, for all."""
+        own = version.moving[partition]
+        while len(own) > 1:
+            path = os.path.join(self.root, str(partition), f"delta-{version.number}-{self.label}.{len(own)}")
+            pairs = [write_run(f"{path}.{i}", merged(own[i].open(), own[i + 1].open())) for i in range(0, len(own) - 1, 2)]
+            own = pairs + own[2 * len(pairs) :]
+        report.facts[version.tag] = own
+        return own
+
     def _joins(self, partition, records, report):
         """The local joins that are left, numbered in an order that depends on the runs alone."""
         if self.cursors[partition] is None:
@@ -223,8 +238,8 @@ class LocalJoin:
         first, cursor = self.cursors[partition]
         number = 0
         for version in self.versions:
-            own = [run.open() for run in version.moving[partition]]
-            moving = merge_all(own + streams(records, version.tag))
+            own = self._as_one_run(version, partition, report)
+            moving = merge_all([run.open() for run in own] + streams(records, version.tag))
             report.received += moving.size
             for run in version.staying[partition]:
                 outer, inner = (moving, run.open()) if version.moves_outer else (run.open(), moving)
@@ -251,12 +266,12 @@ class RunAhead:
         begun = time.perf_counter()
         delta = merge_all([run.open() for run in self.delta[partition]])
         indptr, targets = (replica.open() for replica in self.inner)
-        words, ends, dry = run_ahead(delta, indptr, targets, self.shift, self.steps, self.budget)
-        steps = np.repeat(np.arange(1, ends.size + 1), np.diff(ends, prepend=0)).astype(np.uint32)
-        order = np.argsort(words, kind="stable")
-        words, steps = words[order], steps[order]
+        words, steps, finished, dry = run_ahead(
+            exchanged(delta, self.shift), indptr, targets, self.shift, self.steps, self.budget
+        )
+        words, steps = _sorted_with_steps(words, steps, self.shift)
         report = Report("run-ahead", partition, delta.size, words.size)
-        report.facts["steps"] = None if dry else int(ends.size)
+        report.facts["steps"] = None if dry else finished
         first, home = self.placement.tables()
         slot = codec.slots(words, self.shift, first)
         for destination, count, data in codec.encode_split(words, slot, home, self.placement.partitions):
@@ -266,6 +281,25 @@ class RunAhead:
         report.seconds = time.perf_counter() - begun
         for destination in range(self.placement.partitions):
             yield destination, report
+
+
+def _sorted_with_steps(words, steps, shift: int) -> tuple[np.ndarray, np.ndarray]:
+    """Words in ascending order, and the step that made each.
+
+    Where both fit into 64 bits they are sorted as one: 25 ns a word, where np.argsort takes 130.
+    """
+    bits = int(steps.max(initial=0)).bit_length()
+    if 2 * shift + bits > 64:
+        order = np.argsort(words, kind="stable")
+        return words[order], steps[order].astype(np.uint16)
+    both = sort(words << np.uint64(bits) | steps.astype(np.uint64))
+    return both >> np.uint64(bits), (both & np.uint64((1 << bits) - 1)).astype(np.uint16)
+
+
+def exchanged(words, shift: int) -> np.ndarray:
+    """Words with key and rest exchanged, sorted again: 20 ns a word."""
+    bits = np.uint64(shift)
+    return sort((words & ((np.uint64(1) << bits) - np.uint64(1))) << bits | words >> bits)
 
 
 @dataclass
@@ -305,7 +339,7 @@ class LocalInsert:
             inserted, born = self._insert(target, partition, records)
             results.append(inserted)
             if self.forward is not None:
-                yield from self._exchanged(born, target.shift, partition)
+                yield from self._forwarded(born, target.shift, partition)
             inserted.report.seconds = time.perf_counter() - begun
         yield from results if self.forward is None else ((partition, result) for result in results)
 
@@ -319,19 +353,22 @@ class LocalInsert:
 
     def _insert(self, target: Placed, partition: int, records):
         path = os.path.join(self.root, str(partition), f"{target.name}-{self.label}")
-        full, new = compact(target.full[partition], path + "-full"), compact(target.new[partition], path + "-new")
+        full, new = compact(target.full[partition], path + "-full"), target.new[partition]
+        if len(new) > MANY:
+            new = compact(new, path + "-new")
         arrived, steps, last = self._arrived(target, records)
         born = arrived
         for run in full + target.delta[partition] + new:
             born = subtract(born, run.open())
-        steps = steps[np.searchsorted(arrived, born)]
+        if steps.size:
+            steps = steps[np.searchsorted(arrived, born)]
         first, home = target.map.tables()
         settled = self._write(path + "-settled", born[steps != last]) if last else []
         kept = self._write(path, born[steps == last] if last else born)
         received = sum(r.count for r in records if isinstance(r, Piece) and r.index == target.name)
         report = Report("insert", partition, received, born.size)
         sizes = np.bincount(codec.slots(born, target.shift, first), minlength=home.size)
-        births = np.bincount(steps, minlength=1).tolist()
+        births = np.bincount(steps, minlength=1).tolist() if last else [born.size]
         return Inserted(target.name, partition, full, settled, new + kept, sizes, births, report), born
 
     @staticmethod
@@ -340,28 +377,26 @@ class LocalInsert:
 
     @staticmethod
     def _arrived(target: Placed, records):
-        """(words, the step that made each, the last step every partition finished); steps are 0 in a plain iteration.
+        """(words, the step that made each, the last step every partition finished); no steps and 0 in a plain iteration.
 
         -1 for the last step: no partition has anything left to do, so nothing of this is a delta.
         """
         ahead = [r.facts["steps"] for r in records if isinstance(r, Report) and r.phase == "run-ahead"]
         if not ahead:
             words = merge_all(streams(records, target.name))
-            return words, np.zeros(words.size, np.int64), 0
+            return words, np.empty(0, np.int64), 0
         unfinished = [steps for steps in ahead if steps is not None]
         last = min(unfinished) if unfinished else -1
         words, steps = np.empty(0, np.uint64), np.empty(0, np.int64)
         for piece in sorted(r for r in records if isinstance(r, Piece) and r.index == target.name):
-            made = np.frombuffer(piece.steps, np.uint32).astype(np.int64)
+            made = np.frombuffer(piece.steps, np.uint16).astype(np.int64)
             finished = made <= last if unfinished else np.ones(made.size, np.bool_)
             decoded = codec.decode(piece.data, piece.count)
             words, steps = merge_earliest(words, steps, decoded[finished], made[finished])
         return words, steps, last
 
-    def _exchanged(self, born, shift: int, partition: int):
-        bits = np.uint64(shift)
-        turned = sort_unique((born & ((np.uint64(1) << bits) - np.uint64(1))) << bits | born >> bits)
-        yield from ship(turned, shift, self.forward.map, self.forward.name, (partition, 0), 0)
+    def _forwarded(self, born, shift: int, partition: int):
+        yield from ship(exchanged(born, shift), shift, self.forward.map, self.forward.name, (partition, 0), 0)
 
 
 @dataclass

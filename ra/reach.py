@@ -14,8 +14,29 @@ from ra.bits import count_bits, lowest_bit
 from ra.words import JIT, i64, u64
 
 LANES = 64  # groups in one word
-LOAD = 2  # slots of the hash table for each tuple in it
-EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)  # no tuple packs to all ones: ids stay below 2**32
+
+
+@njit(types.int64(i64, types.int64, i64, i64, u64, u64, u64, i64), **JIT)
+def _advance(todo, waiting, indptr, targets, seen, front, fresh, later):
+    """One step: follow the edges of todo[:waiting] for the groups in `front`, which is cleared. Returns how many z are in
+    `later` now, with the groups that are new to z in fresh[z].
+
+        fresh(z, g) :- front(y, g), edge(y, z), !seen(z, g).
+    """
+    found = 0
+    for i in range(waiting):
+        y = todo[i]
+        groups = front[y]
+        front[y] = 0
+        for j in range(indptr[y], indptr[y + 1]):
+            z = targets[j]
+            new = groups & ~seen[z]
+            if new:
+                if fresh[z] == 0:
+                    later[found] = z
+                    found += 1
+                fresh[z] |= new
+    return found
 
 
 @njit(types.int64(i64, i64, i64, u64, u64, u64, i64, i64, i64, i64, types.int64), **JIT)
@@ -35,19 +56,7 @@ def reach(sources, indptr, targets, seen, front, fresh, todo, later, touched, le
         front[source] |= np.uint64(1) << np.uint64(g)
     step = 0
     while waiting and step < steps:
-        found = 0
-        for i in range(waiting):
-            y = todo[i]
-            groups = front[y]
-            front[y] = 0
-            for j in range(indptr[y], indptr[y + 1]):
-                z = targets[j]
-                new = groups & ~seen[z]
-                if new:
-                    if fresh[z] == 0:
-                        later[found] = z
-                        found += 1
-                    fresh[z] |= new
+        found = _advance(todo, waiting, indptr, targets, seen, front, fresh, later)
         born = np.uint64(0)
         for i in range(found):
             z = later[i]
@@ -93,62 +102,77 @@ def harvest(seen, touched):
     return ends, zs
 
 
-@njit(types.boolean(u64, types.uint64, types.uint64), **JIT)
-def _insert(table, word, mix):
-    """Put `word` into the hash table unless it is there; says whether it was new. Linear probing."""
-    mask = np.uint64(table.size - 1)
-    at = (word * mix) >> np.uint64(20) & mask
-    while table[at] != EMPTY:
-        if table[at] == word:
-            return False
-        at = (at + np.uint64(1)) & mask
-    table[at] = word
-    return True
-
-
-@njit(types.Tuple((u64, i64, types.boolean))(u64, i64, i64, types.int64, types.int64, types.int64), **JIT)
+@njit(types.Tuple((u64, i64, types.int64, types.boolean))(u64, i64, i64, types.int64, types.int64, types.int64), **JIT)
 def run_ahead(delta, indptr, targets, shift, steps, budget):
-    """Up to `steps` iterations of path(x, z) :- delta(x, y), edge(y, z) at one go, from words (y, x) to words (z, x).
+    """Up to `steps` iterations of path(x, z) :- delta(x, y), edge(y, z) at one go.
 
-    Returns (words, ends, dry): step k made words[ends[k - 1] : ends[k]], in no order, none made by an earlier step nor
-    in `delta`; dry: the last step made nothing, so more steps would not either. The first step is always finished; a
-    later one is dropped whole when it takes the total past `budget`, so the work is bounded whatever the data.
+    `delta` are sorted words (x, y): the groups of 64 values of x are taken together, as in `reach`. Returns (words (z, x)
+    in no order, the step from 1 on that made each, the number of steps finished for all groups, whether nothing is left
+    to do). No word is made twice, none is in delta. Once the groups seen so far promise more than `budget` words in all,
+    fewer steps are taken, but always one: the work is bounded whatever the data.
     """
-    odd = np.uint64(0x9E3779B97F4A7C15)
     bits = np.uint64(shift)
     mask = (np.uint64(1) << bits) - np.uint64(1)
-    table = np.full(1 << 12, EMPTY, np.uint64)
-    while table.size < LOAD * 2 * delta.size:
-        table = np.full(table.size * 2, EMPTY, np.uint64)
-    for word in delta:
-        _insert(table, word, odd)
-    inside = delta.size
-    words = np.empty(1 << 12, np.uint64)
-    ends = np.zeros(steps, np.int64)
-    size, done = 0, 0
-    while done < steps:
-        begin, end = (0, delta.size) if done == 0 else (0 if done == 1 else ends[done - 2], ends[done - 1])
-        for i in range(begin, end):
-            word = delta[i] if done == 0 else words[i]
-            y, x = np.int64(word >> bits), word & mask
-            for j in range(indptr[y], indptr[y + 1]):
-                head = np.uint64(targets[j]) << bits | x
-                if not _insert(table, head, odd):
-                    continue
-                if size == words.size:
+    nodes = indptr.size - 1
+    seen, front, fresh = np.zeros(nodes, np.uint64), np.zeros(nodes, np.uint64), np.zeros(nodes, np.uint64)
+    todo, later, touched = np.empty(nodes, np.int64), np.empty(nodes, np.int64), np.empty(nodes, np.int64)
+    lanes, made = np.empty(LANES, np.uint64), np.zeros(steps + 1, np.int64)
+    words, born_in = np.empty(1 << 12, np.uint64), np.empty(1 << 12, np.int64)
+    size = taken = deepest = 0
+    finished = True
+    while taken < delta.size:
+        known = waiting = 0
+        lane = -1
+        while taken < delta.size:
+            x, y = delta[taken] >> bits, np.int64(delta[taken] & mask)
+            if lane < 0 or lanes[lane] != x:
+                if lane == LANES - 1:
+                    break
+                lane += 1
+                lanes[lane] = x
+            if front[y] == 0:
+                todo[waiting] = touched[known] = y
+                waiting += 1
+                known += 1
+            front[y] |= np.uint64(1) << np.uint64(lane)
+            seen[y] = front[y]
+            taken += 1
+        step = 0
+        while waiting and step < steps:
+            step += 1
+            found = _advance(todo, waiting, indptr, targets, seen, front, fresh, later)
+            before = size
+            for i in range(found):
+                z = later[i]
+                if seen[z] == 0:
+                    touched[known] = z
+                    known += 1
+                new = fresh[z]
+                seen[z] |= new
+                front[z] = new
+                fresh[z] = 0
+                if size + LANES > words.size:
                     words = np.concatenate((words, np.empty_like(words)))
-                words[size] = head
-                size += 1
-                if LOAD * (inside + size) > table.size:
-                    table = np.full(table.size * 2, EMPTY, np.uint64)
-                    for k in range(delta.size):
-                        _insert(table, delta[k], odd)
-                    for k in range(size):
-                        _insert(table, words[k], odd)
-            if size > budget and done:
-                return words[: ends[done - 1]].copy(), ends[:done].copy(), False
-        ends[done] = size
-        done += 1
-        if size == (0 if done == 1 else ends[done - 2]):
-            return words[:size].copy(), ends[:done].copy(), True
-    return words[:size].copy(), ends, False
+                    born_in = np.concatenate((born_in, np.empty_like(born_in)))
+                while new:
+                    words[size] = np.uint64(z) << bits | lanes[lowest_bit(new)]
+                    born_in[size] = step
+                    size += 1
+                    new &= new - np.uint64(1)
+            made[step] += size - before
+            todo, later, waiting = later, todo, found
+            if waiting:
+                deepest = max(deepest, step)
+        finished &= waiting == 0
+        for i in range(waiting):
+            front[todo[i]] = 0
+        for i in range(known):
+            seen[touched[i]] = 0
+        while steps > 1 and made[1 : steps + 1].sum() * (delta.size / taken) > budget:
+            steps -= 1
+    kept = 0
+    for i in range(size):
+        if born_in[i] <= steps:
+            words[kept], born_in[kept] = words[i], born_in[i]
+            kept += 1
+    return words[:kept].copy(), born_in[:kept].copy(), steps, finished and deepest < steps

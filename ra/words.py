@@ -68,6 +68,8 @@ def unique_sorted(words):
 @njit(u64(u64, u64), **JIT)
 def merge(left, right):
     """The union of two sorted arrays, sorted."""
+    if left.size and right.size and left[-1] < right[0]:
+        return np.concatenate((left, right))
     out = np.empty(left.size + right.size, np.uint64)
     i = j = size = 0
     while i < left.size and j < right.size:
@@ -107,11 +109,8 @@ def seek(words, start, target):
 
 
 @njit(u64(u64, u64), **JIT)
-def subtract(words, known):
-    """The sorted words that are not among the sorted `known`, sorted.
-
-    Steps along when the two are of like size, gallops when `known` is much the longer: O(n log(known ÷ n)).
-    """
+def _subtract(words, known):
+    """Steps along when the two are of like size, gallops when `known` is much the longer: O(n log(known ÷ n))."""
     out = np.empty_like(words)
     size, j = 0, 0
     gallop = known.size > 16 * words.size
@@ -165,6 +164,27 @@ def merge_earliest(left, left_steps, right, right_steps):
         j += from_right
         size += 1
     return out[:size].copy(), steps[:size].copy()
+
+
+def subtract(words: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The sorted words that are not among the sorted `known`, sorted; may be `words` itself.
+
+    Only where the ranges of the two overlap is anything looked at: the inner iterations of one outer iteration make
+    heads in ascending order, so a run of one has little in common with those of the others.
+
+    >>> subtract(np.array([1, 5, 9], "u8"), np.array([5, 7], "u8")).tolist()
+    [1, 9]
+    """
+    if not words.size or not known.size:
+        return words
+    low, high = seek(words, 0, known[0]), seek(words, 0, known[-1])
+    high += high < words.size and words[high] == known[-1]
+    if low == high:
+        return words
+    kept = _subtract(words[low:high], known[seek(known, 0, words[low]) :])
+    if low == 0 and high == words.size:
+        return kept
+    return np.concatenate((words[:low], kept, words[high:]))
 
 
 def sort_unique(words: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ from semi_naive.config import Config
 from semi_naive.rebalance import Rebalance
 
 MOST_STEPS = 4096  # of one run-ahead
+FIRST_BUDGET = 200_000  # tuples of the first run-ahead on a partition; four times as many if most of them were new
 
 
 @dataclass
@@ -54,6 +55,7 @@ class Balanced:
         self.shift = max(1, (self.domain - 1).bit_length())
         self.doubling = self.config.rule == "path-path"
         self.root = self.store.path("runs")
+        self.budget = FIRST_BUDGET
         self.rebalance = Rebalance(self.fabric, self.root, self.config, self.trace, static_inner=not self.doubling)
 
     def run(self, state: State | None = None) -> State:
@@ -100,11 +102,17 @@ class Balanced:
         cursors = [(0, 0)] * self.fabric.partitions
         while any(cursor is not None for cursor in cursors):
             label, threshold = f"{state.iteration + 1}.{len(rounds)}", self.config.threshold
-            join = LocalJoin(versions, "path", state.path.map, self.shift, self.domain, threshold, cursors)
+            join = LocalJoin(
+                versions, "path", state.path.map, self.shift, self.domain, threshold, cursors, self.root, label
+            )
             results = self.fabric.job(*shuffles, join, *self._inserts(state, label, alive))
             for placed in self._derived(state):
                 placed.absorb(r for r in results if isinstance(r, Inserted) and r.index == placed.name)
             joins = sorted((r for r in results if _phase(r) == "join"), key=lambda r: r.partition)
+            for report in joins:
+                for version in versions:
+                    if version.tag in report.facts:
+                        version.moving[report.partition] = report.facts[version.tag]
             cursors, alive = [report.facts["cursor"] for report in joins], None
             if any(cursor is not None for cursor in cursors):
                 self.trace.event("roll-over", state.iteration + 1, inner=len(rounds), cursors=cursors)
@@ -121,9 +129,9 @@ class Balanced:
     def _versions(self, state: State) -> list[Version]:
         path, inner = state.path, state.inner
         all_inner = [full + delta for full, delta in zip(inner.full, inner.delta, strict=True)]
-        versions = [Version(0, list(path.delta), all_inner, moves_outer=True)]
+        versions = [Version(0, path.delta, all_inner, moves_outer=True)]
         if self.doubling:
-            versions.append(Version(1, list(inner.delta), list(path.full), moves_outer=False))
+            versions.append(Version(1, inner.delta, list(path.full), moves_outer=False))
         return versions
 
     def _shuffles(self, state: State, versions: list[Version]) -> list:
@@ -148,14 +156,18 @@ class Balanced:
         return [a + b for a, b in zip(state.path.known(), state.inner.known(), strict=True)]
 
     def _may_run_ahead(self, state: State) -> bool:
-        config = self.config
+        """Whether a few steps together, growing as the last one did, promise to stay within the budget."""
+        config, delta = self.config, state.path.count("delta")
         bounded = config.threshold is None or config.threshold >= config.run_ahead_budget
-        return not self.doubling and bounded and state.path.count("delta") <= config.run_ahead
+        births = [born for entry in self.trace.record["iterations"][-2:] for born in entry["births"]][-2:]
+        growth = max(1.0, births[1] / births[0]) if len(births) == 2 and births[0] else 2.0
+        few = delta * (growth + growth**2) <= config.run_ahead_budget * self.fabric.partitions
+        return not self.doubling and bounded and delta <= config.run_ahead and few
 
     def _run_ahead(self, state: State, steps_left: int) -> None:
         """Several outer iterations in one job."""
         begun, delta, label = time.perf_counter(), state.path.count("delta"), f"{state.iteration + 1}.ahead"
-        steps, budget = min(MOST_STEPS, steps_left), self.config.run_ahead_budget
+        steps, budget = min(MOST_STEPS, steps_left), min(self.budget, self.config.run_ahead_budget)
         ahead = RunAhead(state.path.delta, "path", state.path.map, self.shift, self.adjacency(), steps, budget)
         results = self.fabric.job(ahead, LocalInsert([state.path], label, self.root, self._alive(state)))
         inserted = [r for r in results if isinstance(r, Inserted)]
@@ -165,6 +177,8 @@ class Balanced:
         for result in inserted:
             births[: len(result.births)] += result.births
         births = np.trim_zeros(births[1:], "b").tolist()
+        made = sum(r.sent for r in results if _phase(r) == "run-ahead")
+        self.budget = max(FIRST_BUDGET, self.budget * 4 if sum(births) * 2 > made else self.budget // 4)
         state.iteration += max(1, len(births))
         self._record(state, delta, [(0, results)], begun, births=births or [0])
 

@@ -19,7 +19,8 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
     plan: "balanced", "decomposed", or "auto", which chooses and says why in the result's `reason`.
     config, options: tunables of the evaluation (see `Config`), and of reading a file: header, expand_symmetric, strings,
         any_ids, delimiter.
-    progress: called as progress(iteration, delta, tuples) after each iteration.
+    progress: called as progress(iteration, delta, tuples) after each iteration; while the decomposed plan's only job
+        runs, as progress(1, 0, 0, done=tasks, total=tasks).
 
     Raises `graphs.BadInput` (a ValueError that names file, line and column), ValueError for a wrong option, and
     `ra.session.NoJava` where Spark cannot be started.

@@ -44,8 +44,8 @@ class Config:
     copy_inner: bool = True
     rollover: bool = True
     rollover_threshold: int = 8_000_000
-    run_ahead: int = 200_000
-    run_ahead_budget: int = 1_000_000
+    run_ahead: int = 1_000_000
+    run_ahead_budget: int = 4_000_000
     max_iterations: int | None = None
     rule: str = "path-edge"
     checkpoint_dir: str | None = None

@@ -8,6 +8,8 @@ to their own fixpoints. Nothing is stored: a batch is made again when its tuples
 reading them from a disk. Rolling over is free, as memory holds one batch at a time.
 """
 
+import contextlib
+import threading
 import time
 from dataclasses import dataclass
 
@@ -85,10 +87,32 @@ def pieces_for(nodes: int, edges: int, cores: int) -> int:
     return cores if edges * (nodes // LANES + 1) < 20_000_000 else 8 * cores
 
 
-def run(fabric: Fabric, groups: Groups, trace: Trace) -> int:
+@contextlib.contextmanager
+def watched(sc, total: int, progress):
+    """While the block runs, tell `progress` ten times a second how many tasks are done."""
+    over = threading.Event()
+
+    def watch():
+        tracker = sc.statusTracker()
+        while not over.wait(0.1):
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            done = sum(info.numCompletedTasks for info in stages if info and info.numTasks == total)
+            progress(1, 0, 0, done=done, total=total)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+def run(fabric: Fabric, groups: Groups, trace: Trace, progress=None) -> int:
     """Run all groups; returns the tuples, and writes the run into the trace as one iteration of many steps."""
     pieces = fabric.sc.parallelize(range(groups.pieces), groups.pieces)
-    counted = fabric.job(Count(groups), source=pieces)
+    with watched(fabric.sc, groups.pieces, progress) if progress else contextlib.nullcontext():
+        counted = fabric.job(Count(groups), source=pieces)
     levels = np.zeros(max(c.levels.size for c in counted), np.int64)
     for c in counted:
         levels[: c.levels.size] += c.levels

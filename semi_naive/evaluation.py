@@ -89,7 +89,7 @@ class Evaluation:
         steps = min(self.config.max_iterations or graph.domain + 1, graph.domain + 1)
         pieces = decomposed.pieces_for(graph.domain, targets.run.words, self.fabric.partitions)
         groups = Groups(indptr, targets, pieces, steps)
-        return groups, decomposed.run(self.fabric, groups, self.trace)
+        return groups, decomposed.run(self.fabric, groups, self.trace, self.progress)
 
     def _balanced(self, graph) -> tuple[Stored, int]:
         edges = graph.rdd if isinstance(graph, DenseBlocks) else self._share("edges", graph.words)

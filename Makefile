@@ -1,0 +1,37 @@
+# Two commands do everything: make demo, make test. Needed besides make: Python 3.11+ and Java 17+.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+EXTRAS ?= test
+STAMP := $(VENV)/.installed-$(EXTRAS)
+
+.PHONY: demo test lint bench clean java
+
+demo: java $(STAMP)
+	mkdir -p demo
+	$(BIN)/semi-naive tc graphs/p2p-gnutella09.tsv.gz --plan balanced --trace demo/run.json --plot demo/balance.png
+	@echo "the picture of the balance: demo/balance.png; the record of the run: demo/run.json"
+
+test: java $(STAMP)
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+bench: java
+	$(MAKE) EXTRAS=test,bench $(VENV)/.installed-test,bench
+	$(BIN)/python -m bench.closure
+
+java:
+	@PATH="$${JAVA_HOME:+$$JAVA_HOME/bin:}$$PATH" sh .ci/java
+
+$(VENV)/.installed-%: setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or later is needed; $(PYTHON) is $$($(PYTHON) --version). Say which: make PYTHON=python3.12" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build demo *.egg-info .pytest_cache .ruff_cache .hypothesis

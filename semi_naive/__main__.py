@@ -1,0 +1,205 @@
+"""The command line: `semi-naive tc EDGES`, `semi-naive plot run.json`."""
+
+import contextlib
+import sys
+import threading
+from pathlib import Path
+
+import click
+
+from semi_naive import __version__
+
+BAD = 2  # exit status of bad input and bad usage
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="semi-naive")
+def cli():
+    """Transitive closures on Apache Spark, kept in balance."""
+
+
+@cli.command()
+@click.argument("edges")
+@click.option("-o", "--output", metavar="OUT", help="Write the pairs: .parquet .csv .tsv .facts .txt, also .gz.")
+@click.option("--plan", type=click.Choice(["auto", "balanced", "decomposed"]), default="auto", show_default=True)
+@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="A tunable: buckets=64, refine=off, rule=path-path …")
+@click.option("--max-iterations", type=click.IntRange(1), help="Stop with the paths of up to this length.")
+@click.option("--trace", metavar="FILE", help="Write the record of the run as JSON.")
+@click.option("--plot", metavar="FILE", help="Draw the balance of the run (.png, .svg).")
+@click.option("--header", is_flag=True, help="Skip the first row of the file.")
+@click.option("--strings/--no-strings", default=None, help="Read vertices as names, or insist on integers.")
+@click.option("--any-ids", is_flag=True, help="Allow negative ids and ids over 2^32.")
+@click.option("--symmetric/--as-given", default=True, help="Read a symmetric matrix in both directions, or as given.")
+@click.option("--master", metavar="URL", help="A Spark cluster instead of this process.")
+@click.option("-j", "--cores", type=click.IntRange(1), help="Cores to use in local mode.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the number of pairs and nothing else.")
+def tc(edges, output, plan, options, max_iterations, trace, plot, header, strings, any_ids, symmetric, master, cores, quiet):
+    """The transitive closure of EDGES: a .facts .tsv .csv .txt .mtx file (also .gz) or .parquet."""
+    from graphs.files import check_is_file
+    from semi_naive.config import Config
+
+    config = Config().with_options(dict(_assignment(text) for text in options))
+    config = config.with_options({} if max_iterations is None else {"max_iterations": max_iterations})
+    reading = {"header": header, "strings": strings, "any_ids": any_ids, "expand_symmetric": symmetric}
+    _check_writable(output, trace, plot)
+    check_is_file(edges)
+    warm = threading.Thread(target=_load_kernels, daemon=True)
+    warm.start()  # while the JVM starts, which takes longer
+    spark = _session(master, cores)
+    warm.join()
+    from semi_naive import transitive_closure
+
+    with _Progress(quiet) as progress:
+        closure = transitive_closure(edges, spark, plan, config, progress, **reading)
+    with closure:
+        if output:
+            closure.write(output)
+        _report(closure, quiet)
+        if trace:
+            from balance.trace import write_trace
+
+            write_trace(closure.trace, trace)
+        if plot:
+            from plots.balance import save
+
+            save(closure.trace, plot)
+
+
+@cli.command()
+@click.argument("run", type=click.Path())
+@click.option("-o", "--output", metavar="DIR", default=".", show_default=True, help="Where the figures go.")
+def plot(run, output):
+    """Draw a recorded run (--trace) as figures."""
+    from balance.trace import read_trace
+    from plots.balance import save
+
+    record = read_trace(run)
+    Path(output).mkdir(parents=True, exist_ok=True)
+    for kind in ("png", "svg"):
+        target = Path(output) / f"{Path(run).stem}-balance.{kind}"
+        save(record, target)
+        click.echo(target)
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"--set {text}: expected NAME=VALUE")
+    return name, value
+
+
+def _check_writable(*paths) -> None:
+    """Say before the work what would fail after it."""
+    for path in filter(None, paths):
+        folder = Path(path).parent
+        if "://" not in path and not folder.is_dir():
+            raise ValueError(f"{path}: there is no directory {str(folder)!r}")
+
+
+def _load_kernels() -> None:
+    with contextlib.suppress(ImportError):
+        import semi_naive.evaluation  # noqa: F401
+
+
+def _session(master, cores):
+    from ra import session
+
+    return session.start(master, cores)
+
+
+class _Progress:
+    """A bar while there is anything to wait for: iteration, delta, tuples so far, time."""
+
+    def __init__(self, quiet: bool):
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[text]}"))
+        console = Console(stderr=True)
+        self.bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=quiet)
+
+    def __enter__(self):
+        self.bar.start()
+        self.task = self.bar.add_task("closure", total=None, text="reading")
+        return self
+
+    def __exit__(self, *error):
+        self.bar.stop()
+
+    def __call__(self, iteration: int, delta: int, tuples: int, done: int | None = None, total: int | None = None) -> None:
+        text = f"iteration {iteration} · delta {delta:,} · {tuples:,} pairs" if done is None else f"groups {done} of {total}"
+        self.bar.update(self.task, text=text, completed=done, total=total)
+
+
+def _report(closure, quiet: bool) -> None:
+    """What happened, as a table; of a quiet run the number alone."""
+    if quiet:
+        click.echo(closure.count())
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in summary(closure.trace).items():
+        table.add_row(name, value)
+    Console().print(table)
+
+
+def summary(trace: dict) -> dict[str, str]:
+    """A run in a few lines: what a person wants to know first.
+
+    """
+    result, iterations, events = trace["result"], trace["iterations"], trace["events"]
+    lines = {
+        "pairs": f"{result['tuples']:,}",
+        "nodes": f"{trace['input']['nodes']:,}",
+        "iterations": f"{result['iterations']:,}",
+        "plan": f"{trace['plan']}: {trace['reason']}",
+        "seconds": f"{trace['seconds']:.2f}",
+    }
+    if iterations:
+        lines["imbalance"] = _imbalance(iterations, events)
+    for kind in ("refine", "consolidate", "copy", "roll-over", "checkpoint", "restore", "runs lost"):
+        found = [e for e in events if e["event"] == kind]
+        if found:
+            tuples = sum(e.get("moved", e.get("copied", 0)) for e in found)
+            lines[kind] = f"{len(found)}×" + (f", {tuples:,} tuples" if tuples else "")
+    if result["disk_bytes"] and result["tuples"]:
+        lines["disk"] = f"{result['disk_bytes'] / 1e6:,.1f} MB, {result['disk_bytes'] / result['tuples']:.1f} bytes a pair"
+    return lines
+
+
+def _imbalance(iterations, events) -> str:
+    """Heaviest ÷ average of the partitions' tuples, at its worst before anything was moved, and at the end."""
+    moves = [event["iteration"] for event in events if event["event"] in ("refine", "consolidate")]
+    ratios = [(entry["iteration"], entry["imbalance"]["partitions"]) for entry in iterations]
+    before = max(ratio for iteration, ratio in ratios if not moves or iteration <= moves[0])
+    what = "balancing" if moves else "the end; nothing had to be moved"
+    return f"{before:.2f} before, {ratios[-1][1]:.2f} after {what} (heaviest ÷ average partition)"
+
+
+def main(arguments=None) -> None:
+    """Run the command line; every expected error is one message on stderr and exit status 2."""
+    from ra.exchange import DiskFull, JobFailed, RunsLost
+    from ra.session import NoJava
+
+    try:
+        cli.main(arguments, prog_name="semi-naive", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.ClickException as wrong:
+        wrong.show()
+        sys.exit(BAD)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("semi-naive: interrupted", err=True)
+        sys.exit(130)
+    except (ValueError, NoJava, OSError) as wrong:
+        click.echo(f"semi-naive: {wrong}", err=True)
+        sys.exit(BAD)
+    except (DiskFull, JobFailed, RunsLost) as failed:
+        click.echo(f"semi-naive: {failed}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

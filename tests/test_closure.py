@@ -1,0 +1,184 @@
+"""The closure is the same under every plan, rule and layout; and it has the sizes that are known."""
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from oracle import closure, differences, pairs, steps
+
+import graphs
+from semi_naive import Config, transitive_closure
+
+SLOW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+
+edges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=40)
+plans = st.sampled_from(
+    [("decomposed", "path-edge"), ("decomposed", "edge-path"), ("balanced", "path-edge"), ("balanced", "edge-path"),
+     ("balanced", "path-path")]
+)  # fmt: skip
+layouts = st.fixed_dictionaries(
+    {
+        "buckets": st.sampled_from([1, 2, 7, 64]),
+        "partitions": st.integers(1, 8),
+        "rollover_threshold": st.sampled_from([10, 40, 8_000_000]),
+        "rollover": st.booleans(),
+        "refine": st.booleans(),
+        "refinement_minimum": st.sampled_from([0, 5]),
+        "refinement_ratio": st.sampled_from([1.0, 3.0]),
+        "refinement_factor": st.sampled_from([2, 4]),
+        "consolidate": st.booleans(),
+        "consolidation_fraction": st.sampled_from([0.0, 0.6]),
+        "copy_inner": st.booleans(),
+        "check_interval": st.sampled_from([1, 3]),
+        "run_ahead": st.sampled_from([0, 0, 1_000_000]),
+        "run_ahead_budget": st.sampled_from([1, 4_000_000]),
+    }
+)
+
+
+@SLOW
+@given(edges=edges, plan=plans, layout=layouts, length=st.sampled_from([None, None, 1, 3]))
+def test_any_layout_gives_the_oracles_answer(spark, edges, plan, layout, length):
+    plan, rule = plan
+    with transitive_closure(edges, spark, plan, rule=rule, max_iterations=length, **layout) as result:
+        found = pairs(result)
+        reach = length and (2 ** (length - 1) if rule == "path-path" else length)
+        expected = closure(edges, reach)
+        assert found == expected, differences(found, expected)
+        assert result.count() == len(expected)
+        if rule != "path-path" and length is None:
+            assert result.iterations == steps(edges)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"rollover_threshold": 1, "buckets": 1, "partitions": 1},
+        {"rollover_threshold": 1, "buckets": 5, "partitions": 3, "rule": "path-path"},
+        {"refinement_ratio": 1.0, "refinement_minimum": 0, "check_interval": 1, "partitions": 5, "copy_inner": False},
+        {"refinement_ratio": 1.0, "refinement_minimum": 0, "check_interval": 1, "partitions": 5, "rule": "path-path"},
+    ],
+)
+def test_extreme_layouts(spark, layout):
+    pairs_of_edges = graphs.gnp(12, 0.12, seed=5)
+    with transitive_closure(pairs_of_edges, spark, "balanced", run_ahead=0, **layout) as result:
+        assert pairs(result) == closure(set(map(tuple, pairs_of_edges.tolist())))
+
+
+@pytest.mark.parametrize("height", [1, 5, 11])
+@pytest.mark.parametrize("direction, plan", list(itertools.product(["up", "down"], ["balanced", "decomposed"])))
+def test_tree_closed_form(spark, height, direction, plan):
+    with transitive_closure(graphs.tree(height, direction), spark, plan) as result:
+        assert result.count() == (height - 1) * 2 ** (height + 1) + 2
+        assert result.iterations == height
+
+
+@pytest.mark.parametrize("plan", ["balanced", "decomposed"])
+def test_bowtie_closed_form(spark, plan):
+    width, length = 40, 7
+    with transitive_closure(graphs.bowtie(width, length), spark, plan) as result:
+        assert result.count() == width**2 + 2 * width * (length + 1) + length * (length + 1) // 2
+
+
+@pytest.mark.parametrize("plan", ["balanced", "decomposed"])
+def test_bundled_graph_has_its_published_size(spark, plan):
+    with transitive_closure(graphs.bundled("p2p-gnutella09"), spark, plan) as result:
+        assert (result.count(), result.iterations) == (21_402_960, 20)
+
+
+def test_roll_over_without_limit_and_with_agree_on_a_graph_that_fills_chunks(spark):
+    edges = graphs.gnp(1500, 0.003, seed=3)
+    sizes = set()
+    for options in ({"rollover": False}, {"rollover_threshold": 150_000}, {"run_ahead": 0}):
+        with transitive_closure(edges, spark, "balanced", **options) as result:
+            sizes.add((result.count(), result.iterations))
+    with transitive_closure(edges, spark, "decomposed") as result:
+        sizes.add((result.count(), result.iterations))
+    assert len(sizes) == 1, sizes
+
+
+EXAMPLE = [(1, 2), (2, 3), (3, 1), (7, 1)]
+
+
+@pytest.mark.parametrize("plan", ["balanced", "decomposed"])
+@pytest.mark.parametrize("kind", ["list", "array", "pandas", "arrow", "networkx", "spark", "generator", "tsv", "parquet"])
+def test_every_kind_of_input(spark, tmp_path, kind, plan):
+    frame = pd.DataFrame(EXAMPLE, columns=["src", "dst"])
+    frame.to_csv(tmp_path / "e.tsv", sep="\t", header=False, index=False)
+    frame.to_parquet(tmp_path / "e.parquet")
+    source = {
+        "list": lambda: EXAMPLE,
+        "array": lambda: np.array(EXAMPLE),
+        "pandas": lambda: frame,
+        "arrow": lambda: pa.Table.from_pandas(frame, preserve_index=False),
+        "networkx": lambda: nx.DiGraph(EXAMPLE),
+        "spark": lambda: spark.createDataFrame(EXAMPLE, "src long, dst long"),
+        "generator": lambda: (edge for edge in EXAMPLE),
+        "tsv": lambda: tmp_path / "e.tsv",
+        "parquet": lambda: str(tmp_path / "e.parquet"),
+    }[kind]()
+    with transitive_closure(source, spark, plan) as result:
+        assert pairs(result) == closure(EXAMPLE)
+
+
+@pytest.mark.parametrize("plan", ["balanced", "decomposed"])
+def test_strings_are_given_back(spark, plan):
+    named = [("a b", "ü"), ("ü", ""), ("", "x,y")]
+    for source in (named, spark.createDataFrame(named, "f string, t string")):
+        with transitive_closure(source, spark, plan) as result:
+            assert pairs(result) == closure(named)
+            assert result.to_df().dtypes == [("x", "string"), ("y", "string")]
+
+
+@pytest.mark.parametrize("plan", ["balanced", "decomposed"])
+def test_an_empty_graph_is_a_result(spark, tmp_path, plan):
+    with transitive_closure([], spark, plan) as result:
+        assert (result.count(), result.iterations) == (0, 0)
+        assert result.to_df().count() == 0 and result.to_arrow().num_rows == 0 and result.to_numpy().shape == (0, 2)
+        result.write(tmp_path / "none.csv")
+        result.write(tmp_path / "none.parquet")
+        assert (tmp_path / "none.csv").read_bytes() == b""
+        assert spark.read.parquet(str(tmp_path / "none.parquet")).count() == 0
+
+
+@pytest.mark.parametrize("plan", ["balanced", "decomposed"])
+def test_outputs_agree(spark, tmp_path, plan):
+    edges = graphs.gnp(60, 0.03, seed=2)
+    with transitive_closure(edges, spark, plan) as result:
+        expected = closure(set(map(tuple, edges.tolist())))
+        assert {tuple(row) for row in result.to_df().collect()} == expected
+        assert set(result.to_pandas().itertuples(index=False, name=None)) == expected
+        for name in ("o.csv", "o.tsv", "o.facts", "o.txt.gz"):
+            result.write(tmp_path / name)
+            with transitive_closure(tmp_path / name, spark, max_iterations=1) as again:
+                assert pairs(again) == expected
+        result.write(tmp_path / "o.parquet")
+        result.write(tmp_path / "o.parquet")  # replaces
+        assert {tuple(row) for row in spark.read.parquet(str(tmp_path / "o.parquet")).collect()} == expected
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["o.csv", "o.facts", "o.parquet", "o.tsv", "o.txt.gz"]
+        with pytest.raises(ValueError, match="cannot tell the format"):
+            result.write(tmp_path / "o.xlsx")
+    with pytest.raises(ValueError, match="closed"):
+        result.to_df()
+
+
+def test_auto_says_why(spark):
+    with transitive_closure(EXAMPLE, spark) as result:
+        assert result.plan == "decomposed" and "carries x" in result.reason
+    with transitive_closure(EXAMPLE, spark, rule="path-path") as result:
+        assert result.plan == "balanced" and "carries no column" in result.reason
+
+
+def test_config_and_options(spark):
+    with transitive_closure(EXAMPLE, spark, config=Config(buckets=3), partitions=2) as result:
+        assert result.trace["config"]["buckets"] == 3 and result.trace["config"]["partitions"] == 2
+    for wrong in ({"bukets": 3}, {"buckets": 0}, {"rule": "path"}, {"plan": "best"}, {"refinement_factor": 1.5}):
+        with pytest.raises(ValueError, match="expected"):
+            transitive_closure(EXAMPLE, spark, **wrong)
+    with pytest.raises(ValueError, match="carries"):
+        transitive_closure(EXAMPLE, spark, plan="decomposed", rule="path-path")

@@ -1,0 +1,147 @@
+"""The kernels against numpy and Python's sets, without Spark."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from balance.bucket_map import BucketMap
+from balance.hashing import bucket_of, subbucket_of
+from ra import codec, words
+from ra.graph import adjacency, intern, relabel
+from ra.joins import Join
+from ra.reach import run_ahead
+
+settings.register_profile("kernels", deadline=None)
+settings.load_profile("kernels")
+
+anywords = st.lists(st.one_of(st.integers(0, 50), st.integers(0, 2**64 - 1)), max_size=60)
+
+
+def array(values):
+    return np.array(sorted(set(values)), np.uint64)
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=200))
+def test_sort(values):
+    given = np.array(values, np.uint64)
+    assert words.sort(given).tolist() == sorted(values)
+    assert given.tolist() == values
+    assert words.sort_unique(given).tolist() == sorted(set(values))
+
+
+@given(anywords, anywords)
+def test_merge_and_subtract(left, right):
+    assert words.merge(array(left), array(right)).tolist() == sorted({*left, *right})
+    assert words.subtract(array(left), array(right)).tolist() == sorted({*left} - {*right})
+
+
+@given(st.lists(st.integers(0, 3000), max_size=5), st.integers(100, 3000))
+def test_subtract_gallops(few, many):
+    assert words.subtract(array(few), np.arange(many, dtype=np.uint64)).tolist() == sorted(v for v in {*few} if v >= many)
+
+
+@given(anywords, anywords)
+def test_merge_earliest(left, right):
+    steps = [np.full(len(set(side)), step, np.int64) for side, step in ((left, 2), (right, 1))]
+    merged, made = words.merge_earliest(array(left), steps[0], array(right), steps[1])
+    assert dict(zip(merged.tolist(), made.tolist(), strict=True)) == dict.fromkeys(left, 2) | dict.fromkeys(right, 1)
+
+
+@given(anywords, st.integers(1, 5))
+def test_codec_round_trip(values, parts):
+    given = array(values)
+    slot = np.arange(given.size, dtype=np.int64) % 7
+    home = np.arange(7, dtype=np.int64) % parts
+    found = {part: codec.decode(data, count).tolist() for part, count, data in codec.encode_split(given, slot, home, parts)}
+    expected = {}
+    for place, word in zip(slot.tolist(), given.tolist(), strict=True):
+        expected.setdefault(home[place], []).append(word)
+    assert found == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1), st.integers(1, 9), st.integers(1, 5))
+def test_slots_are_the_bucket_maps(pairs, buckets, partitions):
+    placement = BucketMap.deal(buckets, partitions).resize({0: 4, buckets - 1: 16})
+    given = array([x << 10 | y for x, y in pairs])
+    first, _ = placement.tables()
+    keys, rests = given >> np.uint64(10), given & np.uint64(1023)
+    assert codec.slots(given, 10, first).tolist() == placement.slots_of(keys, rests).tolist()
+
+
+@given(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 90)), max_size=60), st.integers(1, 9))
+def test_split_by_bucket(pairs, buckets):
+    given = array([x << 7 | y for x, y in pairs])
+    wanted = np.arange(buckets) % 2 == 0
+    inside, outside = words.split_by_bucket(given, 7, wanted)
+    chosen = wanted[bucket_of(given >> np.uint64(7), np.uint64(buckets)).astype(int)]
+    assert inside.tolist() == given[chosen].tolist() and outside.tolist() == given[~chosen].tolist()
+
+
+def test_refining_splits_subbuckets_in_place():
+    rests = np.arange(1000, dtype=np.uint64)
+    coarse, fine = subbucket_of(rests, np.uint64(4)), subbucket_of(rests, np.uint64(16))
+    assert (fine % 4 == coarse).all()
+    assert np.bincount(fine.astype(int)).min() > 30
+
+
+relation = st.lists(st.tuples(st.integers(0, 70), st.integers(0, 70)), max_size=150)
+
+
+@given(relation, relation, st.sampled_from([None, 1, 3, 50]))
+def test_join_in_chunks_from_cursor_to_cursor(outer, inner, limit):
+    shift = 7
+    left, right = (array([y << shift | x for y, x in side]) for side in (outer, inner))
+    cursor, made, rounds = 0, [], 0
+    while True:
+        join = Join(left, right, shift, 71, cursor)
+        for chunk in join.chunks(limit):
+            assert (np.diff(chunk.astype(np.int64)) > 0).all()
+            made += chunk.tolist()
+        rounds += 1
+        cursor = join.cursor
+        if join.done:
+            break
+        assert join.made >= limit
+    expected = {(z, x) for y, x in set(outer) for y2, z in set(inner) if y == y2}
+    assert {(word >> shift, word & 127) for word in made} == expected
+    if limit is None:
+        assert len(made) == len(expected) and rounds == 1
+
+
+@given(relation, st.lists(st.tuples(st.integers(0, 70), st.integers(0, 70)), min_size=1, max_size=150), st.integers(1, 6))
+def test_run_ahead_is_that_many_steps(delta, edges, steps):
+    graph = intern(np.array(edges, np.int64))
+    ids = {value: i for i, value in enumerate(graph.values.tolist())}
+    indptr, targets = adjacency(graph)
+    start = {(x, ids[y]) for x, y in delta if y in ids and x < graph.domain}
+    found, made, finished, dry = run_ahead(array([x << 7 | y for x, y in start]), indptr, targets, 7, steps, 10**9)
+    known, front, step = set(start), set(start), 0
+    expected = {}
+    while front and step < steps:
+        step += 1
+        follow = {(x, z) for x, y in front for z in targets[indptr[y] : indptr[y + 1]].tolist()}
+        front = follow - known
+        known |= front
+        expected |= dict.fromkeys(front, step)
+    assert {(w & 127, w >> 7): s for w, s in zip(found.tolist(), made.tolist(), strict=True)} == expected
+    assert finished == steps and len(found) == len(expected)
+    assert not (dry and front), "dry although the last step made something"
+
+
+def test_run_ahead_keeps_to_its_budget():
+    graph = intern(np.array([(i, j) for i in range(60) for j in (2 * i + 1, 2 * i + 2, i + 7)]))
+    indptr, targets = adjacency(graph)
+    delta = array([x << 8 | 0 for x in range(100)])
+    made, steps, finished, dry = run_ahead(delta, indptr, targets, 8, 50, 1000)
+    assert 1 <= finished < 50 and not dry
+    assert steps.max() <= finished and (made.size <= 1000 or finished == 1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_relabelling_keeps_the_graph(seed):
+    pairs = np.random.default_rng(seed).integers(-5, 40, (60, 2))
+    graph = relabel(intern(pairs))
+    given = graph.values[np.column_stack((graph.sources, graph.targets)).astype(np.int64)]
+    assert set(map(tuple, given.tolist())) == set(map(tuple, pairs.tolist()))
+    assert len(graph.words) == len(set(map(tuple, pairs.tolist())))
