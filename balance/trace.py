@@ -44,6 +44,11 @@ class Trace:
     def iteration(self, number: int, **facts) -> None:
         self.record["iterations"].append({"iteration": number, **plain(facts)})
 
+    def take_up(self, iterations: list[dict], events: list[dict]) -> None:
+        """Go back to what an earlier attempt had recorded when it saved its state; events of this one stay."""
+        self.record["iterations"] = list(iterations)
+        self.record["events"] = list(events) + [e for e in self.record["events"] if e not in events]
+
     def finish(self, **result) -> dict:
         self.record["seconds"] = time.perf_counter() - self.begun
         self.record["result"] = plain(result)

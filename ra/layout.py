@@ -1,4 +1,4 @@
-"""Over how many partitions and buckets relations are spread. Relations of one layout meet without being redistributed."""
+"""Over how many partitions and buckets relations are spread. Relations of one layout meet as they are."""
 
 import threading
 from dataclasses import dataclass

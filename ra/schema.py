@@ -101,7 +101,7 @@ class Schema:
                 )
         on = on if isinstance(on, dict) else {name: name for name in ([on] if isinstance(on, str) else on)}
         if len(set(on.values())) != len(on):
-            raise ValueError(f"join: an attribute of the other side is named twice in {on}; select the equal ones first")
+            raise ValueError(f"join: an attribute of the other side is named twice in {on}; select equal ones first")
         pairs = tuple((self.position(left), other.position(right)) for left, right in on.items())
         for left, right in pairs:
             self.check_kind(left, other, right, "join")

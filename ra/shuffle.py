@@ -43,7 +43,7 @@ def arrived(records, tag: str, lanes: int) -> list[np.ndarray]:
 
 @dataclass
 class Deal:
-    """Send each tuple of a source to the partition of its subbucket (the all-to-all). Sorts and packs block by block."""
+    """Send each tuple of a source to the partition of its subbucket (the all-to-all). Sorts block by block."""
 
     tag: str
     source: object  # with `blocks(partition, records)`

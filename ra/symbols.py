@@ -1,8 +1,8 @@
 """Symbols: strings as dense ids. One table for the whole driver process, so that ids of any two relations compare.
 
 Ids are given out in the order strings are first seen and are never taken back: the table only grows. Integers are
-never interned; a column holds either integers or symbols. Workers see the table, as a broadcast, only when ids are turned
-back into strings.
+never interned; a column holds either integers or symbols. Workers see the table, as a broadcast, only when ids are
+turned back into strings.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""A view: select, project, rename and reorder as one description, applied by the task that reads; never a job of its own."""
+"""A view: select, project and reorder as one description, applied by the task that reads; never a job of its own."""
 
 from dataclasses import dataclass
 

@@ -35,22 +35,22 @@ def cli():
 @click.option("-q", "--quiet", is_flag=True, help="Print the number of pairs and nothing else.")
 def tc(edges, output, plan, options, max_iterations, trace, plot, header, strings, any_ids, symmetric, master, cores, quiet):
     """The transitive closure of EDGES: a .facts .tsv .csv .txt .mtx file (also .gz) or .parquet."""
-    from graphs.files import check_is_file
-    from semi_naive.config import Config
+    from graphs.inputs import as_edges
+    from graphs.parallel import is_large
+    from ra import session
+    from semi_naive import Config, transitive_closure
 
     config = Config().with_options(dict(_assignment(text) for text in options))
     config = config.with_options({} if max_iterations is None else {"max_iterations": max_iterations})
     reading = {"header": header, "strings": strings, "any_ids": any_ids, "expand_symmetric": symmetric}
     _check_writable(output, trace, plot)
-    check_is_file(edges)
     warm = threading.Thread(target=_load_kernels, daemon=True)
-    warm.start()  # while the JVM starts, which takes longer
-    spark = _session(master, cores)
-    warm.join()
-    from semi_naive import transitive_closure
-
+    warm.start()  # beside the reading and the start of the JVM, which take longer
     with _Progress(quiet) as progress:
-        closure = transitive_closure(edges, spark, plan, config, progress, **reading)
+        source = edges if is_large(edges) else as_edges(edges, **reading)
+        spark = session.context(master, cores)
+        warm.join()
+        closure = transitive_closure(source, spark, plan, config, progress, **reading)
     with closure:
         if output:
             closure.write(output)
@@ -101,12 +101,6 @@ def _load_kernels() -> None:
         import semi_naive.evaluation  # noqa: F401
 
 
-def _session(master, cores):
-    from ra import session
-
-    return session.start(master, cores)
-
-
 class _Progress:
     """A bar while there is anything to wait for: iteration, delta, tuples so far, time."""
 
@@ -142,7 +136,7 @@ def _report(closure, quiet: bool) -> None:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in summary(closure.trace).items():
         table.add_row(name, value)
-    Console().print(table)
+    Console(soft_wrap=not sys.stdout.isatty()).print(table)
 
 
 def summary(trace: dict) -> dict[str, str]:
@@ -173,9 +167,9 @@ def _imbalance(iterations, events) -> str:
     """Heaviest ÷ average of the partitions' tuples, at its worst before anything was moved, and at the end."""
     moves = [event["iteration"] for event in events if event["event"] in ("refine", "consolidate")]
     ratios = [(entry["iteration"], entry["imbalance"]["partitions"]) for entry in iterations]
-    before = max(ratio for iteration, ratio in ratios if not moves or iteration <= moves[0])
-    what = "balancing" if moves else "the end; nothing had to be moved"
-    return f"{before:.2f} before, {ratios[-1][1]:.2f} after {what} (heaviest ÷ average partition)"
+    worst = max(ratio for iteration, ratio in ratios if not moves or iteration <= moves[0])
+    what = "before balancing" if moves else "at worst, with nothing to balance"
+    return f"{worst:.2f} {what}, {ratios[-1][1]:.2f} at the end (heaviest ÷ average partition)"
 
 
 def main(arguments=None) -> None:

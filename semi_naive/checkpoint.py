@@ -57,8 +57,8 @@ class Checkpoints:
     def due(self, iteration: int) -> bool:
         return iteration - self.saved >= self.every
 
-    def save(self, state: State, fabric: Fabric) -> int:
-        """Copy the state; returns the bytes that had to be copied."""
+    def save(self, state: State, fabric: Fabric, trace: dict) -> int:
+        """Copy the state, and what the trace says so far; returns the bytes that had to be copied."""
         folder, wanted = self.directory / "runs", {}
         files: list[list[tuple[str, str, int]]] = [[] for _ in range(fabric.partitions)]
         for placed in (state.path, state.inner):
@@ -73,6 +73,7 @@ class Checkpoints:
             "version": 1, "fingerprint": self.fingerprint, "iteration": state.iteration,
             "path": _placed_to_json(state.path), "inner": _placed_to_json(state.inner),
             "copies": {bucket: sorted(partitions) for bucket, partitions in state.copies.items()},
+            "iterations": trace["iterations"], "events": trace["events"],
         }  # fmt: skip
         partial = self.directory / (MANIFEST + ".partial")
         partial.write_text(json.dumps(manifest))

@@ -119,13 +119,16 @@ class Evaluation:
                 self.fabric = balanced.fabric = Fabric(self.sc, manifest["path"]["map"]["partitions"])
                 balanced.__post_init__()
             state = checkpoints.restore(manifest, self.fabric, balanced.root)
+            self.trace.take_up(manifest["iterations"], manifest["events"])
             self.trace.event("restore", state.iteration, tuples=state.path.total)
+        else:
+            self.trace.take_up([], [])
 
         def tell(state):
             if self.progress:
                 self.progress(state.iteration, state.path.count("delta"), state.path.total)
             if checkpoints and checkpoints.due(state.iteration):
-                copied = checkpoints.save(state, self.fabric)
+                copied = checkpoints.save(state, self.fabric, self.trace.record)
                 self.trace.event("checkpoint", state.iteration, bytes=copied)
 
         balanced.tell = tell

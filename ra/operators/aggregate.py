@@ -117,7 +117,7 @@ def aggregated_schema(schema: Schema, by, wanted: dict) -> Schema:
     """The schema of the result; refuses what has no meaning."""
     for name, each in wanted.items():
         if not isinstance(each, Aggregated):
-            raise ValueError(f"aggregate: {name}={each!r}: expected count(), sum_(column), min_(column) or max_(column)")
+            raise ValueError(f"aggregate: {name}={each!r}: expected count(), sum_(…), min_(…) or max_(…) of a column")
         if each.column is not None and schema.kinds[schema.position(each.column)] == SYMBOL:
             raise ValueError(f"aggregate: {each.kind} of {each.column!r}, which holds symbols: only integers have one")
     group = schema.pick(schema.positions(by))

@@ -57,8 +57,8 @@ class Join(Plan):
 
 
 def joined(layout, sides: list[tuple[Index, View]], keys, view: View, key, everywhere=False) -> tuple[Stored, str]:
-    """Join two indexes: one side moves if it must, the other stays. `everywhere`: the moving side goes to all partitions
-    (a product). One job of one stage, and one shuffle more if a side moves, and one if the result must be dealt."""
+    """Join two indexes: one side moves if it must, the other stays. `everywhere`: the moving side goes to all
+    partitions (a product). One job; one shuffle if a side moves, and one if the result must be dealt."""
     from ra.operators.local_join import LocalJoin
     from ra.phases import Routes
     from ra.shuffle import Combine, Deal, Spread
@@ -80,7 +80,7 @@ def joined(layout, sides: list[tuple[Index, View]], keys, view: View, key, every
     shuffles = sum(map(bool, stages))
     moved = ("the smaller side to all partitions" if everywhere else "intra-bucket shuffle") if moves else "co-located"
     made = "the result stays" if stays else "the result is dealt"
-    return stored, f"{moved}, {made}: 1 job, {f'{shuffles} shuffle(s)' if shuffles else 'no shuffle'}"
+    return stored, f"{moved}, {made}: 1 job, {('no shuffle', '1 shuffle', '2 shuffles')[shuffles]}"
 
 
 def _smaller(sides) -> int:

@@ -17,8 +17,8 @@ class LocalJoin:
 
         out(left, right) :- moving(key, left), staying(key, right).
 
-    Physical cost: the moving side's share of this partition in memory, sorted by the key; of the staying side and of what
-    is made, a block at a time.
+    Physical cost: the moving side's share of this partition in memory, sorted by the key; of the staying side and of
+    what is made, a block at a time.
     """
 
     moving: Scan

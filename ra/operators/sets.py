@@ -3,7 +3,7 @@
     union(t) :- left(t).            intersection(t) :- left(t), right(t).
     union(t) :- right(t).           difference(t)   :- left(t), !right(t).
 
-Equal tuples must meet on one partition. Inputs that are in the right place already are read there; the others are dealt.
+Equal tuples must meet on one partition. Inputs that are in the right place already are read there, the others dealt.
 """
 
 from functools import reduce

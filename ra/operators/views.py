@@ -1,5 +1,8 @@
-"""Select, project, rename, reorder: views, fused into the task that reads. A shuffle of their own is needed only where a
-projection is asked for as a whole and has lost the columns its relation is hashed by."""
+"""Select, project, rename, reorder: views, fused into the task that reads.
+
+They need a shuffle of their own only where a projection is asked for as a whole and has lost the columns that its
+relation is hashed by.
+"""
 
 import operator
 

@@ -1,0 +1,18 @@
+"""What Spark starts on each host to fork Python workers from, for sessions that `ra.session` starts.
+
+Spark puts its own sources as a zip in front of the path, where no byte code is kept, and every worker would import numba
+and the kernels anew. Here the installed pyspark comes first and the kernels are loaded once, before the first fork.
+"""
+
+import sys
+
+sys.path.sort(key=lambda path: path.endswith(".zip"))  # stable: the rest keeps its order
+
+import numpy  # noqa: E402, F401
+
+import ra.phases  # noqa: E402, F401
+
+if __name__ == "__main__":
+    from pyspark.daemon import manager
+
+    manager()

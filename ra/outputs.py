@@ -1,0 +1,107 @@
+"""What a relation becomes: columns in this process, Arrow, pandas, numpy, Python tuples, or a Spark DataFrame."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ra.evaluation import settled
+from ra.schema import INT, Schema
+from ra.symbols import SYMBOLS
+
+
+@dataclass
+class Read:
+    """A task that yields the packed tuples of its partition."""
+
+    scan: object
+
+    def __call__(self, partition, records):
+        for run in self.scan.runs[partition]:
+            yield run.open().reshape(run.lanes, -1).tobytes()
+
+
+def collected(relation) -> np.ndarray:
+    """The tuples as int64 columns (arity, n) in this process: one job, no shuffle; they travel packed."""
+    stored, view = settled(relation)
+    index = stored.any_index()
+    packing = index.place.packing
+    parts = [np.empty((packing.lanes, 0), np.uint64)]
+    if stored.count:
+        found = stored.layout.fabric.job(Read(index.scan(view)))
+        parts += [np.frombuffer(data, np.uint64).reshape(packing.lanes, -1) for data in found]
+    words = np.concatenate(parts, axis=1)
+    at = {column: number for number, column in enumerate(index.place.order)}
+    return view.apply(lambda number: packing.column(words, at[number]), words.shape[1])
+
+
+def arrow_schema(schema: Schema):
+    import pyarrow as pa
+
+    return pa.schema(
+        [(n, pa.int64() if kind == INT else pa.string()) for n, kind in zip(schema.columns, schema.kinds, strict=True)]
+    )
+
+
+def to_arrow(columns: np.ndarray, schema: Schema, names=None):
+    """A pyarrow record batch of int64 columns; `names` gives the strings of symbols (default: this process's table).
+    Of no columns at all, it still has its number of rows."""
+    import pyarrow as pa
+
+    if not schema.arity:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * columns.shape[1], pa.struct([])))
+    names = SYMBOLS.array() if names is None else names
+    arrays = [
+        pa.array(column) if kind == INT else names.take(pa.array(column))
+        for column, kind in zip(columns, schema.kinds, strict=True)
+    ]
+    return pa.record_batch(arrays, schema=arrow_schema(schema))
+
+
+@dataclass
+class _Batches:
+    """A source's blocks as Arrow, in bytes: Spark carries them from the Python worker that reads to the one that gives
+    them to the JVM as columns."""
+
+    scan: object
+    schema: Schema
+    names: object  # a broadcast, or None
+
+    def __call__(self, partition, records):
+        import pyarrow as pa
+
+        list(records)
+        for block in self.scan.blocks(partition):
+            batch = to_arrow(block, self.schema, self.names and self.names.value)
+            with pa.BufferOutputStream() as sink:
+                with pa.ipc.new_stream(sink, batch.schema) as writer:
+                    writer.write_batch(batch)
+                yield (sink.getvalue().to_pybytes(),)
+
+
+def _unwrapped(batches):
+    import pyarrow as pa
+
+    for batch in batches:
+        for data in batch.column(0):
+            yield from pa.ipc.open_stream(data.as_buffer())
+
+
+def to_df(relation):
+    """A Spark DataFrame that reads the runs where they are whenever Spark needs it."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    stored, view = settled(relation)
+    layout, schema = stored.layout, relation.schema
+    session = SparkSession.builder.getOrCreate()
+    if not schema.arity:
+        return session.range(stored.count).select()
+    stored.pin()
+    spark_schema = StructType([
+        StructField(name, LongType() if kind == INT else StringType(), nullable=False)
+        for name, kind in zip(schema.columns, schema.kinds, strict=True)
+    ])  # fmt: skip
+    names = None if set(schema.kinds) <= {INT} else SYMBOLS.share(layout.sc)
+    task = _Batches(stored.any_index().scan(view), schema, names)
+    pieces = layout.fabric.anchors.mapPartitionsWithIndex(task)
+    return session.createDataFrame(pieces, "batch binary", verifySchema=False).mapInArrow(_unwrapped, spark_schema)

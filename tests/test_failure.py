@@ -1,0 +1,233 @@
+"""Killed workers, lost runs, lost executors, a dead driver, Ctrl-C: the same answer, or one clear error; nothing left."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import psutil
+import pytest
+
+import graphs
+from balance.bucket_map import BucketMap
+from ra.exchange import Fabric, JobFailed, RunsLost
+from ra.phases import IntraBucket, LocalInsert, Piece, Routes
+from ra.placed import Placed
+from ra.runs import RunMissing, Store, write_run
+from semi_naive import transitive_closure
+from semi_naive.checkpoint import CheckpointUnusable
+
+EDGES = graphs.grid(14)
+EXPECTED = 11_025 - 196  # pairs of a 14 x 14 grid: (14 * 15 / 2) ** 2 ordered by both coordinates, less each with itself
+STEPS = {"run_ahead": 0, "plan": "balanced"}
+
+
+def at(iteration, act):
+    """A progress callback that acts once, at the end of an iteration."""
+    waiting = [iteration]
+
+    def tell(now, delta, tuples):
+        if waiting and now >= waiting[0]:
+            waiting.clear()
+            act()
+
+    return tell
+
+
+def python_workers():
+    return [p for p in psutil.Process().children(recursive=True) if "ra.daemon" in " ".join(p.cmdline())]
+
+
+def runs_in(folder):
+    return sorted(str(path) for path in folder.glob("semi-naive-*/runs/*/*"))
+
+
+def script(text, *arguments, check=None):
+    """Run a program of its own; returns the finished process."""
+    code = textwrap.dedent(text)
+    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    assert check is None or done.returncode == check, done.stderr[-3000:]
+    return done
+
+
+def test_killed_workers(spark):
+    def kill():
+        workers = python_workers()
+        assert workers
+        for worker in workers[1:] or workers:  # the first is the daemon that forks them
+            worker.send_signal(signal.SIGKILL)
+
+    for _ in range(2):
+        with transitive_closure(EDGES, spark, progress=at(3, kill), **STEPS) as result:
+            assert result.count() == EXPECTED
+
+
+def test_worker_killed_inside_a_task(spark, tmp_path):
+    """The first attempt of one local insert is killed from within; Spark's or our next one does the work again."""
+    mark = tmp_path / "killed"
+
+    def task(partition, records):
+        if partition == 1 and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [partition]
+
+    fabric = Fabric(spark.sparkContext, 2)
+    assert sorted(fabric.job(task)) == [0, 1] and mark.exists()
+    fabric.close()
+
+
+def test_lost_runs_start_again(spark, tmp_path):
+    def lose():
+        for path in runs_in(tmp_path):
+            os.unlink(path)
+
+    with transitive_closure(EDGES, spark, progress=at(4, lose), local_dir=str(tmp_path), **STEPS) as result:
+        assert result.count() == EXPECTED
+        assert "runs lost" in [event["event"] for event in result.trace["events"]]
+
+
+def test_lost_runs_resume_from_the_checkpoint(spark, tmp_path):
+    local, durable = tmp_path / "local", tmp_path / "durable"
+    local.mkdir()
+
+    def lose():
+        for path in runs_in(local):
+            os.unlink(path)
+
+    options = {"checkpoint_dir": str(durable), "checkpoint_interval": 2, "local_dir": str(local), **STEPS}
+    with transitive_closure(EDGES, spark, progress=at(7, lose), **options) as result:
+        events = {event["event"]: event["iteration"] for event in result.trace["events"]}
+        assert result.count() == EXPECTED and result.iterations == 26
+        assert 5 <= events["restore"] <= 7 and "checkpoint" in events
+    assert not list(durable.rglob("*.run")) and not (durable / "manifest.json").exists()
+
+
+def test_a_run_that_keeps_getting_lost_is_one_clear_error(spark, tmp_path):
+    def tell(iteration, delta, tuples):
+        for path in runs_in(tmp_path):
+            os.unlink(path)
+
+    with pytest.raises(RunsLost, match="a run is missing: .*path"):
+        transitive_closure(EDGES, spark, progress=tell, local_dir=str(tmp_path), **STEPS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dead_driver_is_resumed(spark, tmp_path):
+    local, durable = tmp_path / "local", tmp_path / "durable"
+    local.mkdir()
+    program = """
+        import os, signal, sys, graphs
+        from semi_naive import transitive_closure
+        def tell(iteration, delta, tuples):
+            if iteration == 9:
+                os.kill(os.getpid(), signal.SIGKILL)
+        transitive_closure(graphs.grid(14), None, "balanced", progress=tell, run_ahead=0, partitions=3,
+                           checkpoint_dir=sys.argv[1], checkpoint_interval=3, local_dir=sys.argv[2])
+    """
+    assert script(program, durable, local).returncode == -signal.SIGKILL
+    assert runs_in(local) and (durable / "manifest.json").exists()
+    options = {"checkpoint_dir": str(durable), "local_dir": str(local), "partitions": 2, **STEPS}
+    with transitive_closure(EDGES, spark, **options) as result:
+        restored = [event["iteration"] for event in result.trace["events"] if event["event"] == "restore"]
+        assert result.count() == EXPECTED and restored == [6]
+        assert len(list(local.iterdir())) == 1, "what the dead driver left was swept"
+    assert not list(local.iterdir())
+
+
+def test_a_checkpoint_of_another_input_is_not_taken_up(spark, tmp_path):
+    (tmp_path / "manifest.json").write_text('{"fingerprint": "of something else"}')
+    with transitive_closure(EDGES, spark, checkpoint_dir=str(tmp_path), **STEPS) as result:
+        assert result.count() == EXPECTED
+        assert "restore" not in [event["event"] for event in result.trace["events"]]
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(CheckpointUnusable, match="not a checkpoint"):
+        transitive_closure(EDGES, spark, checkpoint_dir=str(tmp_path), **STEPS)
+
+
+def test_ctrl_c_leaves_nothing(tmp_path):
+    program = """
+        import os, signal, sys, graphs
+        from semi_naive import transitive_closure
+        tell = lambda iteration, delta, tuples: iteration == 3 and os.kill(os.getpid(), signal.SIGINT)
+        try:
+            transitive_closure(graphs.grid(14), None, "balanced", progress=tell, run_ahead=0, local_dir=sys.argv[1])
+        except KeyboardInterrupt:
+            print("interrupted", os.listdir(sys.argv[1]))
+    """
+    assert script(program, tmp_path, check=0).stdout == "interrupted []\n"
+
+
+def test_lost_executor(tmp_path):
+    """local-cluster: two executors of their own processes; one is killed in the middle of the run."""
+    program = """
+        import os, signal, sys, psutil, graphs
+        from ra import session
+        from semi_naive import transitive_closure
+        def tell(iteration, delta, tuples):
+            if iteration == 4:
+                executors = [p for p in psutil.Process().children(recursive=True)
+                             if "CoarseGrainedExecutorBackend" in " ".join(p.cmdline()) and p.name() == "java"]
+                executors[-1].send_signal(signal.SIGKILL)
+        context = session.context("local-cluster[2,1,1024]")
+        options = dict(run_ahead=0, partitions=2, local_dir=sys.argv[1], progress=tell)
+        with transitive_closure(graphs.grid(14), context, "balanced", **options) as result:
+            print(result.count(), result.to_df().count())
+        print(os.listdir(sys.argv[1]))
+    """
+    assert script(program, tmp_path, check=0).stdout == f"{EXPECTED} {EXPECTED}\n[]\n"
+
+
+def test_a_task_run_twice_gives_the_same_run(tmp_path):
+    """Speculative and retried attempts write the same file again, and report the same."""
+    placement = BucketMap.deal(4, 2)
+    words = np.array([3, 9, 27, 1 << 40], np.uint64)
+    known = Placed("path", 20, placement, full=[[write_run(tmp_path / "0" / "old", words[:2])], []])
+    pieces = [piece for _, piece in IntraBucket("path", [[write_run(tmp_path / "in", words)], []], 20, _Everywhere(placement))(0, [])]
+    insert = LocalInsert([known], "2.0", str(tmp_path))
+    first, second = (list(insert(0, [p for p in pieces if isinstance(p, Piece)]))[0] for _ in range(2))
+    assert first.new == second.new and first.new[0].open().tolist() == words[2:].tolist()
+    assert (first.sizes == second.sizes).all() and first.births == second.births == [2]
+
+
+class _Everywhere(Routes):
+    def targets(self, bucket, partition):
+        return {1}
+
+
+def test_errors_of_tasks_are_one_line(spark):
+    def task(partition, records):
+        raise ZeroDivisionError("what the user needs to know")
+
+    fabric = Fabric(spark.sparkContext, 2)
+    with pytest.raises(JobFailed, match="^ZeroDivisionError: what the user needs to know$"):
+        fabric.job(task)
+    fabric.close()
+
+
+def test_runs_are_whole_or_missing(tmp_path):
+    run = write_run(tmp_path / "a", np.arange(10, dtype=np.uint64))
+    assert run.open().tolist() == list(range(10))
+    os.truncate(run.path, 40)
+    with pytest.raises(RunMissing):
+        run.open()
+
+    def broken():
+        yield np.arange(3, dtype=np.uint64)
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_run(tmp_path / "b", broken())
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_stores_of_dead_drivers_are_swept(tmp_path):
+    alive = Store.create(str(tmp_path))
+    dead = tmp_path / os.path.basename(alive.root).replace(f"-{os.getpid()}-", "-999999999-")
+    dead.mkdir()
+    other = Store.create(str(tmp_path))
+    assert sorted(map(str, tmp_path.iterdir())) == sorted([alive.root, other.root])
+    alive.remove()
+    other.remove()

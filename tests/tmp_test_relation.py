@@ -1,0 +1,284 @@
+"""The relational algebra against Python's own sets, on many layouts: an answer may not depend on partitions or buckets.
+
+Properties run on a fabric of this process (see `fabric.py`); the same programs then run on Spark.
+"""
+
+import gc
+import os
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from fabric import layout_here
+from hypothesis import Phase, HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ra.packing import HIGHEST, LOWEST
+from ra.relation import Layout, Relation, count, max_, min_, sum_
+
+LAYOUTS = [layout_here(partitions, buckets) for partitions, buckets in product((1, 2, 5), (1, 7, 64))]
+EAGER = [layout_here(partitions, buckets, 1) for partitions, buckets in ((2, 7), (5, 64))]  # refines whatever it can
+KEYS = st.sampled_from([-1, 0, 1, 2, 2, 2, LOWEST, HIGHEST])
+NAMES = st.sampled_from(["a", "b", "", "ü", "c d"])
+layouts = st.sampled_from(LAYOUTS + EAGER)
+triples = st.lists(st.tuples(KEYS, NAMES, st.integers(-5, 5)), max_size=25)
+pairs = st.lists(st.tuples(KEYS, KEYS), max_size=25)
+KINDS = {"name": "symbol"}
+
+
+def three(rows, layout, columns=("x", "name", "w")):
+    return Relation.from_tuples(rows, columns, KINDS, layout=layout)
+
+
+def two(rows, layout, columns=("x", "y")):
+    return Relation.from_tuples(rows, columns, layout=layout)
+
+
+def same(relation, expected: set):
+    found = relation.to_set()
+    assert found == expected, f"missing {expected - found}, too many {found - expected}\n{relation.explain()}"
+    assert relation.count() == len(expected)
+
+
+@settings(max_examples=25, deadline=None, phases=[Phase.generate])
+@given(triples, KEYS, NAMES, layouts)
+def test_select_project_rename_reorder(rows, x, name, layout):
+    relation, rows = three(rows, layout), set(rows)
+    same(relation.select(x=x, name=name), {r for r in rows if r[0] == x and r[1] == name})
+    same(relation.select(("x", "w")).project("name"), {(r[1],) for r in rows if r[0] == r[2]})
+    same(relation.project("w", "x").rename(w="x", x="w").select(w=x), {(r[2], r[0]) for r in rows if r[0] == x})
+    same(relation.reorder("name", "w", "x"), {(b, c, a) for a, b, c in rows})
+    same(relation.project(), {()} if rows else set())
+    same(relation.distinct(), rows)
+
+
+@settings(max_examples=25, deadline=None, phases=[Phase.generate])
+@given(triples, pairs, layouts)
+def test_joins(left, right, layout):
+    one, other, a, b = three(left, layout), two(right, layout), set(left), set(right)
+    joined = one.join(other)
+    expected = {(*r, s[1]) for r in a for s in b if r[0] == s[0]}
+    same(joined.project("name", "y"), {(r[1], r[3]) for r in expected})
+    same(joined, expected)
+    same(joined.select(y=2).project("w"), {(r[2],) for r in expected if r[3] == 2})
+    same(one.join(other.rename(x="p"), on={"w": "p", "x": "y"}), {r for r in a if (r[2], r[0]) in b})
+    same(one.select(w=1).join(other.project("x")), {r for r in a if r[2] == 1 and r[0] in {s[0] for s in b}})
+    same(other.join(other.rename(x="y", y="z")), {(x, y, z) for x, y in b for p, z in b if p == y})
+    same(joined.join(other.rename(x="w", y="u")), {(*r, s[1]) for r in expected for s in b if s[0] == r[2]})
+
+
+@settings(max_examples=25, deadline=None, phases=[Phase.generate])
+@given(pairs, pairs, layouts)
+def test_union_intersection_difference_product(left, right, layout):
+    one, other, a, b = two(left, layout), two(right, layout, ("y", "x")), set(left), {(y, x) for x, y in right}
+    same(one | other, a | b)
+    same(one & other, a & b)
+    same(one - other, a - b)
+    same(one.select(x=2) - other.project("x", "y").select(y=2), {r for r in a if r[0] == 2} - {r for r in b if r[1] == 2})
+    same(one.union(other, one.select(x=1)) - one, (a | b) - a)
+    same(one.project("y").rename(y="x") & other.project("x"), {(y,) for _, y in a} & {(x,) for x, _ in b})
+    same(one.product(other.rename(x="p", y="q").project("p")), {(x, y, p) for x, y in a for p, _ in b})
+    assert one.join(one).to_set() == a
+
+
+@settings(max_examples=25, deadline=None, phases=[Phase.generate])
+@given(triples, layouts)
+def test_aggregates(rows, layout):
+    relation, rows = three(rows, layout), set(rows)
+
+    def expected(by):
+        groups = {}
+        for row in rows:
+            groups.setdefault(tuple(row[i] for i in by), []).append(row[2])
+        return {(*key, len(w), sum(w), min(w), max(w)) for key, w in groups.items()}
+
+    wanted = {"n": count(), "total": sum_("w"), "low": min_("w"), "high": max_("w")}
+    same(relation.aggregate(by=["name"], **wanted), expected([1]))
+    same(relation.aggregate(by=["w", "x"], **wanted), expected([2, 0]))
+    same(relation.aggregate(**wanted), expected([]))
+    same(relation.aggregate(n=count(), total=sum_("w")), {(len(rows), sum(r[2] for r in rows))})
+    same(relation.project("x").aggregate(n=count()), {(len({r[0] for r in rows}),)})
+    by_name = relation.select(w=1).aggregate(by="name", n=count()).join(relation)
+    ones = [r[1] for r in rows if r[2] == 1]
+    same(by_name, {(r[1], ones.count(r[1]), r[0], r[2]) for r in rows if r[1] in ones})
+
+
+@pytest.mark.parametrize("arity", range(6))
+def test_every_arity_and_nothing_at_all(arity):
+    layout, columns = LAYOUTS[4], [f"c{i}" for i in range(arity)]
+    rows = [tuple((-1) ** i * n**i for i in range(arity)) for n in range(5)]
+    relation, empty = (Relation.from_tuples(given, columns, layout=layout) for given in (rows, []))
+    same(relation, set(rows))
+    same(empty, set())
+    same(relation | empty, set(rows))
+    same(relation - relation, set())
+    same(relation & relation.project(*columns), set(rows))
+    same(relation.product(empty.rename({c: c + "'" for c in columns})), set())
+    assert relation.to_numpy().shape == (len(set(rows)), arity) and empty.to_numpy().shape == (0, arity)
+    assert relation.to_arrow().num_rows == len(set(rows)) == len(relation.to_pandas()) == len(relation)
+
+
+def test_a_join_keeps_an_index_for_each_set_of_columns_and_then_shuffles_nothing():
+    layout = layout_here(2, 7)
+    edge = two([(1, 2), (2, 3), (3, 1)], layout)
+    back = edge.rename(x="y", y="z")
+    assert "an index on (y) and an index on (y) to be built" in edge.join(back).explain()
+    edge.join(back).evaluate()
+    assert (layout.fabric.jobs, layout.fabric.shuffles) == (2, 1)  # both indexes in one job; then the join
+    assert set(edge.stored.indexes) == {(0,), (1,)}
+    again = edge.join(back).evaluate()
+    assert (layout.fabric.jobs, layout.fabric.shuffles) == (3, 1)
+    assert "co-located, the result stays: 1 job, no shuffle" in again.explain()
+    edge.join(two([(1, 2)], layout)).evaluate()
+    assert set(edge.stored.indexes) == {(0,), (1,), (0, 1)}
+    kept = edge.join(back).project("x", "z").evaluate()
+    assert "index (y) kept, index (y) kept" in kept.explain() and set(edge.stored.indexes) == {(0,), (1,), (0, 1)}
+
+
+def test_a_relation_is_evaluated_once_and_renaming_shares_its_runs():
+    layout = layout_here(2, 7)
+    edge = two([(1, 2), (2, 3)], layout)
+    assert "not evaluated" in repr(edge) and edge.count() == 2 and layout.fabric.jobs == 1
+    assert len(edge.rename(x="a")) == 2 and edge.reorder("y", "x").count() == 2 and layout.fabric.jobs == 1
+    assert "2 tuples" in repr(edge.rename(x="a")) and "no job: reads the same runs" in edge.rename(x="a").explain()
+
+
+def test_a_heavy_bucket_is_refined_and_joins_all_the_same():
+    layout = layout_here(5, 7, refinement_minimum=100)
+    hub = [(0, n) for n in range(1000)] + [(n, 0) for n in range(1, 50)]
+    edge, other = two(hub, layout), two([(0, n) for n in range(-400, 0)] + [(1, 1)], layout, ("x", "z"))
+    edge.join(other).evaluate()
+    (index,) = edge.stored.indexes.values()
+    assert index.place.refined and index.place.map.loads(index.sizes).max() < 700
+    joined = edge.join(other)
+    assert joined.count() == 1000 * 400 + 1 and "intra-bucket shuffle" in joined.explain()
+    same(edge - two(hub[:500], layout), set(hub[500:]))
+    same(edge.select(x=0).project("x"), {(0,)})
+    same(edge.aggregate(by=["x"], n=count()).select(x=0), {(0, 1000)})
+
+
+def test_relations_of_two_layouts_meet():
+    a, b = [(n, n % 3) for n in range(20)], [(n, n + 1) for n in range(5)]
+    one, other = two(a, layout_here(2, 7)), two(b, layout_here(5, 64), ("y", "z"))
+    same(one.join(other), {(x, y, z) for x, y in a for p, z in b if p == y})
+    same(one | other.rename(y="x", z="y"), set(a) | set(b))
+    same(one.with_layout(layout_here(5, 1)), set(a))
+    same(one.join(two(b, layout_here(2, 7), ("y", "z")).with_layout(Layout(one.layout.fabric, 3))), one.join(other).to_set())
+
+
+def test_sums_never_wrap():
+    layout = LAYOUTS[4]
+    rows = two([(1, HIGHEST), (1, HIGHEST - 1), (1, LOWEST), (1, LOWEST + 1), (2, LOWEST)], layout)
+    same(rows.aggregate(by=["x"], total=sum_("y")), {(1, -2), (2, LOWEST)})
+    with pytest.raises(OverflowError, match="big: the sum of group .* does not fit into 64 bits"):
+        two([(1, HIGHEST), (2, 1)], layout).aggregate(big=sum_("y")).count()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda r, s: r.union(s), "union needs the same attributes on both sides: x, name, w here, x, y there"),
+        (lambda r, s: r.project("x") - s.project("y"), "difference needs the same attributes"),
+        (lambda r, s: r.project("name") & s.project("y").rename(y="name"), "'name' holds symbols and 'name' of the other"),
+        (lambda r, s: r.project("z"), "there is no attribute 'z': the relation has x, name, w"),
+        (lambda r, s: r.select(name=1), "'name' holds symbols"),
+        (lambda r, s: r.select(x="1"), "'x' holds integers"),
+        (lambda r, s: r.select("x"), "two or more names"),
+        (lambda r, s: r.rename(x="w"), "two attributes are named 'w'"),
+        (lambda r, s: r.reorder("x"), "reorder needs each of x, name, w once"),
+        (lambda r, s: r.join(s.rename(x="a", y="b")), "no attribute is shared"),
+        (lambda r, s: r.join(s, on={"w": "y"}), "both sides have 'x' and it is not joined on"),
+        (lambda r, s: r.product(s), "product: both sides have 'x'"),
+        (lambda r, s: r.aggregate(by=["x"], low=min_("name")), "min of 'name', which holds symbols"),
+        (lambda r, s: r.aggregate(by=["x"], n=3), "n=3: expected count"),
+        (lambda r, s: Relation.from_tuples([(1,), ("a",)], ["x"]), "'x' has 'a' among ints"),
+        (lambda r, s: Relation.from_tuples([(1 << 63,)], ["x"]), "'x' has values beyond"),
+        (lambda r, s: Relation.from_tuples([(1, 2), (3,)], ["x", "y"]), "tuple 1 has 1 values: expected 2"),
+        (lambda r, s: Relation.from_numpy(np.zeros((2, 3)), ["x", "y"]), r"shape \(2, 3\): expected \(n, 2\)"),
+        (lambda r, s: Relation.from_numpy(np.zeros((2, 2)), ["x", "y"]), "dtype float64: expected integers or strings"),
+        (lambda r, s: Relation.from_arrow(pa.table({"x": [1, None]})), "'x' has 1 nulls"),
+        (lambda r, s: Relation.from_arrow(pa.table({"x": [1.5]})), "'x' has type double"),
+    ],
+)
+def test_errors_say_what_there_is_and_what_to_do(make, message):
+    with pytest.raises(ValueError, match=message):
+        make(three([], LAYOUTS[0]), two([], LAYOUTS[0]))
+
+
+def test_runs_go_with_the_relation_or_when_it_is_closed():
+    layout = layout_here(2, 7)
+    edge = two([(1, 2)], layout).evaluate()
+    view, folder = edge.rename(x="a"), edge.stored.store.root
+    assert os.path.isdir(folder)
+    with edge:
+        pass
+    assert not os.path.exists(folder) and "closed" in repr(edge)
+    for relation in (edge, view):
+        with pytest.raises(ValueError, match="has been closed"):
+            relation.count()
+    made = two([(1, 2)], layout) | two([(2, 3)], layout)
+    folder = made.evaluate().stored.store.root
+    del made
+    gc.collect()
+    assert not os.path.exists(folder)
+
+
+# On Spark: the same, a few times.
+
+
+@pytest.fixture(scope="module", params=[(1, 7), (2, 64), (5, 7)], ids=str)
+def layout(request, spark):
+    return Layout.of(spark, *request.param)
+
+
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@given(triples, pairs)
+def test_a_program_on_spark(layout, left, right):
+    one, other, a, b = three(left, layout), two(right, layout), set(left), set(right)
+    joined = {(r[0], r[1], s[1]) for r in a for s in b if r[0] == s[0]}
+    same(one.join(other).project("x", "name", "y") - one.rename(w="y"), joined - a)
+    groups = {x: [s[1] for s in b if s[0] == x] for x, _ in b}
+    most = {(x, len(ys), max(ys)) for x, ys in groups.items()}
+    same(other.aggregate(by=["x"], n=count(), high=max_("y")), most)
+
+
+def test_there_and_back(layout):
+    rows = {(n, f"name {n % 7}", -n) for n in range(100)} | {(LOWEST, "", HIGHEST)}
+    relation = three(rows, layout)
+    same(Relation.from_arrow(relation.to_arrow(), layout=layout), rows)
+    same(Relation.from_pandas(relation.to_pandas(), layout=layout), rows)
+    same(Relation.from_numpy(relation.to_numpy(), relation.columns, layout=layout), rows)
+    ints = np.array([[1, -2], [1, -2], [3, 4]], np.int32)
+    assert sorted(map(tuple, Relation.from_numpy(ints, ["x", "y"], layout=layout).to_numpy().tolist())) == [(1, -2), (3, 4)]
+
+
+def test_spark_dataframes(layout, spark):
+    rows = {(n, f"name {n % 7}", -n) for n in range(100)} | {(LOWEST, "ü", HIGHEST)}
+    frame = three(rows, layout).select(("w", "w")).to_df()  # the relation itself is gone before the frame is read
+    gc.collect()
+    assert frame.dtypes == [("x", "bigint"), ("name", "string"), ("w", "bigint")]
+    assert set(map(tuple, frame.collect())) == rows
+    back = Relation.from_df(frame, layout=layout)
+    same(back.join(three(rows, layout).rename(w="v")), {(*row, row[2]) for row in rows})
+    same(Relation.from_df(frame, ["x", "y z", "`"], layout=layout).project("`", "y z"), {(c, b) for _, b, c in rows})
+
+
+def test_dataframes_that_cannot_be_read(layout, spark):
+    with pytest.raises(ValueError, match="'x' has type double: cast it"):
+        Relation.from_df(spark.createDataFrame([(1.5,)], "x double"), layout=layout)
+    with pytest.raises(ValueError, match="column 'x' has nulls"):
+        Relation.from_df(spark.createDataFrame([(1,), (None,)], "x bigint"), layout=layout).count()
+    same(Relation.from_df(spark.createDataFrame([], "x bigint, s string"), layout=layout), set())
+
+
+def test_of_no_columns_on_spark(spark):
+    layout = Layout.of(spark, 2)
+    yes = Relation.from_tuples([()], [], layout=layout)
+    assert yes.to_df().count() == 1 and (yes - yes).to_df().count() == 0
+
+
+def test_sums_never_wrap_on_spark(spark):
+    rows = two([(1, HIGHEST), (2, 1)], Layout.of(spark, 2))
+    with pytest.raises(OverflowError, match="big: the sum of group"):
+        rows.aggregate(big=sum_("y")).count()
