@@ -6,6 +6,8 @@ Both look at nothing but sizes: `sizes[b]` lists the tuples in each subbucket of
 
 import numpy as np
 
+MOST = 4096  # subbuckets of a bucket: beyond, a table of them costs more than the imbalance
+
 
 def imbalance_ratio(loads) -> float:
     """Heaviest ÷ average; 1.0 is perfect, and what nothing at all has.
@@ -33,7 +35,8 @@ def to_refine(sizes: list[list[int]], ratio: float, factor: int, at_least: int) 
     return {
         bucket: len(subs) * factor
         for bucket, subs in enumerate(sizes)
-        if max(subs) >= at_least and max(subs) > ratio * average and (len(subs) == 1 or max(subs) <= 0.75 * sum(subs))
+        if max(subs) >= at_least and max(subs) > ratio * average
+        and (len(subs) == 1 or max(subs) <= 0.75 * sum(subs)) and len(subs) * factor <= MOST
     }
 
 

@@ -20,7 +20,7 @@ import graphs
 from bench import extras
 from bench.inputs import NAMES, Row, rows, write
 from bench.peers import ENGINES, Sample
-from bench.report import others, ratios, tables
+from bench.report import measures, tables
 
 LOOPED = ("tree",)  # the loop over DataFrames takes minutes on the others
 
@@ -47,9 +47,7 @@ def parsed(arguments):
     parser = argparse.ArgumentParser(prog="python -m bench.closure", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", default=",".join(NAMES), help="graphs, separated by commas (default: %(default)s)")
     parser.add_argument("--repeat", type=int, default=3, help="samples of each engine (default: %(default)s)")
-    parser.add_argument(
-        "--timeout", type=float, default=600, help="seconds a peer may take (default: %(default)s)"
-    )
+    parser.add_argument("--timeout", type=float, default=600, help="seconds a peer may take (default: %(default)s)")
     parser.add_argument("--toy", action="store_true", help="tiny graphs: does everything work?")
     parser.add_argument("--all", action="store_true", help="the loop over DataFrames on every graph")
     parser.add_argument("--no-extras", dest="extras", action="store_false", help="only the engines side by side")
@@ -73,14 +71,13 @@ def run(options) -> dict:
             results["rows"][row.name] = compare(row, engines, spark, options.repeat, options.timeout)
         if options.extras:
             results["extras"] = besides({row.name: row for row in found}, spark, folder, options)
-    measures = [*ratios(results["rows"]), *others(results["rows"], results["extras"])]
-    results["measures"] = [{**asdict(measure), "met": measure.met} for measure in measures]
+    results["measures"] = [{**asdict(measure), "met": measure.met} for measure in measures(results)]
     return results
 
 
 def warm_up(spark, folder: Path) -> None:
     """Each engine once, on a graph of nothing: what it loads and compiles is no part of a measurement."""
-    path = write(graphs.tree(3), folder / "warm.tsv")
+    path = write(graphs.tree(2), folder / "warm.tsv")
     for engine in ENGINES.values():
         engine(path, spark, 600)
 
@@ -171,7 +168,7 @@ def show(results: dict) -> None:
     if "failed" in results["extras"].get("five_edges", {}):
         console.print("The command line was not measured, it failed:", results["extras"]["five_edges"]["failed"])
     if results["toy"]:
-        console.print("Toy graphs: the times and ratios say nothing, and targets are not for them.")
+        console.print("Toy graphs: the times and ratios say nothing, and there are no targets for them.")
 
 
 def say(text: str) -> None:

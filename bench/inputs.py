@@ -49,11 +49,11 @@ def _whole(name: str):
 
 def _toy(name: str):
     return {
-        "gnp": lambda: (graphs.gnp(60, 0.03, seed=1), None),
+        "gnp": lambda: (graphs.gnp(30, 0.1, seed=1), None),
         "rmat": lambda: (graphs.rmat(6, 100, seed=2), None),
         "grid": lambda: (graphs.grid(4), 84),
         "gnutella": lambda: (_beginning(200), None),
-        "tree": lambda: (graphs.tree(5), 258),
+        "tree": lambda: (graphs.tree(4), 98),
         "chain": lambda: (graphs.chain(8), 28),
     }[name]()
 

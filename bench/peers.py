@@ -54,12 +54,16 @@ def ours(path, spark, **options) -> Sample:
 
 def facts_of(trace: dict) -> dict:
     """What is worth keeping of a trace."""
+    from balance.policy import imbalance_ratio
+
     result, last = trace["result"], trace["iterations"][-1]
+    moves = [e for e in trace["events"] if e.get("relation") == "path" and e["iteration"] >= last["iteration"]]
+    loads = next((event["loads_after"] for event in reversed(moves) if "loads_after" in event), last["loads"])
     per_iteration = sorted(entry["seconds"] for entry in trace["iterations"] if "seconds" in entry)
     return {
         "iterations": result["iterations"],
         "disk_bytes_per_tuple": result["disk_bytes"] / max(1, result["tuples"]),
-        "imbalance": last["imbalance"]["partitions"],
+        "imbalance": imbalance_ratio(loads),
         "median_iteration": per_iteration[len(per_iteration) // 2] if per_iteration else None,
         "events": len(trace["events"]),
     }

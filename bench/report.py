@@ -1,7 +1,7 @@
 """What the samples amount to: medians, ratios, the target beside each, and whether it is met."""
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ENGINES = {"decomposed": "decomposed", "balanced": "balanced", "duckdb": "DuckDB", "dataframes": "DataFrame loop"}
 RATIOS = {  # (slower, faster): the targets by graph
@@ -45,7 +45,7 @@ class Measure:
         if self.limit is None:
             return ""
         verdict = {True: "met", False: "NOT met", None: "unknown"}[self.met]
-        return f"{'≥' if self.at_least else '≤'} {self.limit:g}{self.unit}: {verdict}"
+        return f"{'≥' if self.at_least else '≤'} {_short(self.limit)}{self.unit}: {verdict}"
 
 
 def _short(value: float) -> str:
@@ -59,6 +59,12 @@ def seconds_of(samples: list[dict]) -> tuple[float, float, float, bool] | None:
     seconds = [sample["seconds"] for sample in samples]
     stopped = any(sample["pairs"] is None for sample in samples)
     return statistics.median(seconds), min(seconds), max(seconds), stopped
+
+
+def measures(results: dict) -> list[Measure]:
+    """All figures with their targets; of toy graphs without."""
+    found = [*ratios(results["rows"]), *others(results["rows"], results["extras"])]
+    return [replace(measure, limit=None) for measure in found] if results["toy"] else found
 
 
 def ratios(rows: dict) -> list[Measure]:
@@ -101,19 +107,19 @@ def others(rows: dict, extras: dict) -> list[Measure]:
 
 
 def tables(results: dict):
-    """Two rich tables: the engines side by side, and everything else."""
+    """Two rich tables: the engines side by side, and the other figures."""
     from rich.table import Table
 
-    measures = {m.name: m for m in ratios(results["rows"])}
+    found = {measure.name: measure for measure in measures(results)}
     side = Table(title="Transitive closure, seconds: median (least–most)")
     for column in ("graph", "pairs", *ENGINES.values(), *(f"{ENGINES[a]} ÷ {ENGINES[b]}" for a, b in RATIOS)):
         side.add_column(column, justify="left" if column == "graph" else "right")
     for name, row in results["rows"].items():
         times = [_time(row["samples"].get(engine, [])) for engine in ENGINES]
-        found = [measures.get(f"{name}: {ENGINES[a]} ÷ {ENGINES[b]}") for a, b in RATIOS]
-        side.add_row(name, f"{row['pairs']:,}", *times, *(m and f"{m.text()}\n{m.target()}" or "–" for m in found))
+        these = [found.pop(f"{name}: {ENGINES[a]} ÷ {ENGINES[b]}", None) for a, b in RATIOS]
+        side.add_row(name, f"{row['pairs']:,}", *times, *(m and f"{m.text()}\n{m.target()}" or "–" for m in these))
     rest = Table("measure", "value", "target", title="Besides")
-    for m in others(results["rows"], results["extras"]):
+    for m in found.values():
         rest.add_row(m.name, m.text(), m.target())
     return side, rest
 

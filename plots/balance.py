@@ -232,7 +232,8 @@ def phase_seconds(entry: dict, name: str) -> float:
 def _partitions(axes, last: dict, events) -> None:
     """The loads at the end; and around the balancing that moved most, before and after it."""
     moves = [e for e in events if e.get("relation") == "path" and "loads_before" in e and "loads_after" in e]
-    shown = {"at the end": last["loads"]}
+    after = [event["loads_after"] for event in moves if event["iteration"] >= last["iteration"]]
+    shown = {"at the end": after[-1] if after else last["loads"]}
     if moves:
         most = max(moves, key=lambda event: event.get("moved", 0))
         what = f"{most['event']} after iteration {most['iteration']}"

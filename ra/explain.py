@@ -48,8 +48,11 @@ def below(relation) -> list[Node]:
 
 def fused_below(relation) -> list[Node]:
     """What hangs from a relation that has just been evaluated: an operator that it was fused into is left out."""
-    nodes = []
-    for parent in relation.plan.inputs:
-        fused = relation.view is not None and parent.stored is None and parent.plan.fuses
-        nodes += below(parent) if fused else [tree(parent)]
-    return nodes
+    if relation.view is None:
+        return below(relation)
+    [parent] = relation.plan.inputs
+    if parent.stored is None and parent.plan.fuses:
+        return below(parent)
+    if parent.stored is None and parent.view is not None:
+        return [Node(f"{headline(parent)}: {parent.plan.forecast()}", fused_below(parent))]
+    return [tree(parent)]

@@ -2,17 +2,20 @@
 
 import threading
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from balance.bucket_map import BucketMap
 from balance.policy import to_refine
-from ra.exchange import Fabric
 from ra.session import context_of
+
+if TYPE_CHECKING:  # importing this file stays light: no compiled kernels
+    from ra.exchange import Fabric
 
 BUCKETS = 64
 RATIO, FACTOR = 3.0, 4  # of refinement, Load-balancing Parallel Relational Algebra, section 3.2
 WORTH_REFINING = 1 << 16  # tuples of a subbucket: refining costs a job, and then joins must move one side to the other
 
-_fabrics: dict[tuple[str, int], Fabric] = {}
+_fabrics: dict[tuple[str, int], "Fabric"] = {}
 _lock = threading.Lock()
 
 
@@ -20,7 +23,7 @@ _lock = threading.Lock()
 class Layout:
     """The partitions, as a `Fabric` shared by all relations of a Spark context, and the number of buckets."""
 
-    fabric: Fabric
+    fabric: "Fabric"
     buckets: int = BUCKETS
     refinement_minimum: int = WORTH_REFINING
 
@@ -32,6 +35,8 @@ class Layout:
         for name, value in (("partitions", 1 if partitions is None else partitions), ("buckets", buckets)):
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} is {value!r}: expected a whole number from 1")
+        from ra.exchange import Fabric
+
         sc = context_of(spark)
         partitions = partitions or sc.defaultParallelism
         with _lock:
@@ -54,7 +59,7 @@ class Layout:
 
     def refined(self, placement: BucketMap, sizes) -> BucketMap:
         """The map after looking at the sizes of its slots once; the same map when no bucket is too heavy."""
-        if self.partitions == 1:
-            return placement
         changes = to_refine(placement.split(sizes), RATIO, FACTOR, self.refinement_minimum)
+        # A bucket that is spread over all partitions already would gain nothing.
+        changes = {b: n for b, n in changes.items() if len(placement.homes[b]) < self.partitions}
         return placement.resize(changes) if changes else placement

@@ -4,7 +4,6 @@ What travels is a `Piece`; what the driver hears is a `Report`, handed along wit
 be run twice is not counted twice. Every task sorts what it received, as shuffled records come in any order.
 """
 
-import contextlib
 import os
 import time
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from ra.joins import Join
 from ra.placed import Placed, Runs
 from ra.reach import run_ahead
 from ra.replica import Replica
-from ra.runs import Run, compact, merged, write_run
+from ra.runs import Keep, Run, compact, merged, write_run
 from ra.words import merge_all, merge_earliest, sort, sort_unique, split_by_bucket, subtract
 
 
@@ -332,7 +331,7 @@ class LocalInsert:
 
     def __call__(self, partition, records):
         if self.alive is not None:
-            self._sweep(partition)
+            Keep(self.root, self.alive, sparing=self.label)(partition, [])
         results = reports(records, partition) + [r for r in records if isinstance(r, Inserted)]
         for target in self.targets:
             begun = time.perf_counter()
@@ -342,14 +341,6 @@ class LocalInsert:
                 yield from self._forwarded(born, target.shift, partition)
             inserted.report.seconds = time.perf_counter() - begun
         yield from results if self.forward is None else ((partition, result) for result in results)
-
-    def _sweep(self, partition: int) -> None:
-        """Another attempt of this very task may be at work: what carries this job's label is left alone."""
-        folder, alive = os.path.join(self.root, str(partition)), {run.path for run in self.alive[partition]}
-        with contextlib.suppress(FileNotFoundError):
-            for entry in os.scandir(folder):
-                if entry.path not in alive and f"-{self.label}" not in entry.name:
-                    os.unlink(entry.path)
 
     def _insert(self, target: Placed, partition: int, records):
         path = os.path.join(self.root, str(partition), f"{target.name}-{self.label}")

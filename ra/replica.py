@@ -1,5 +1,6 @@
 """Arrays that every host needs whole: memory-mapped from one file a host, however many workers read it."""
 
+import contextlib
 import os
 from dataclasses import dataclass
 
@@ -30,5 +31,8 @@ class Replica:
         return self.run.open().view(self.dtype)
 
     def close(self) -> None:
+        """Nobody asks for it any more."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.run.path)
         if self.broadcast is not None:
             self.broadcast.destroy()

@@ -114,7 +114,7 @@ class Store:
     @classmethod
     def create(cls, parent: str | None = None) -> "Store":
         """A new directory under `parent` (default: the system's temporary directory), removed at exit at the latest."""
-        base = Path(parent or tempfile.gettempdir())
+        base = Path(parent or tempfile.gettempdir()).absolute()
         sweep(base)
         name = f"{PREFIX}{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
         store = cls(str(base / name))
@@ -142,6 +142,26 @@ class Remove:
 
     def __call__(self, partition, records):
         shutil.rmtree(self.store.root, ignore_errors=True)
+        return []
+
+
+@dataclass
+class Keep:
+    """A task that removes every run of its partition but those that are alive.
+
+    `sparing`: the label of a job whose tasks may be at work elsewhere (another attempt); its runs are left alone.
+    """
+
+    root: str
+    alive: list[list[Run]]
+    sparing: str | None = None
+
+    def __call__(self, partition, records):
+        alive = {run.path for run in self.alive[partition]}
+        with contextlib.suppress(FileNotFoundError):
+            for entry in os.scandir(os.path.join(self.root, str(partition))):
+                if entry.path not in alive and not (self.sparing and f"-{self.sparing}" in entry.name):
+                    os.unlink(entry.path)
         return []
 
 

@@ -12,15 +12,18 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from balance.bucket_map import BucketMap
 from ra.packing import Bounds, Packing
-from ra.placed import Runs
-from ra.replica import Replica
-from ra.runs import Remove, Run, Store
 from ra.view import View
+
+if TYPE_CHECKING:  # importing this file stays light: no compiled kernels
+    from ra.placed import Runs
+    from ra.replica import Replica
+    from ra.runs import Run
 
 ROWS = 1 << 20  # tuples of a block: what a task has unpacked at a time
 
@@ -72,7 +75,7 @@ class Place:
 class Scan:
     """What a task reads of an index: the local runs, unpacked and seen through a view, block by block, in key order."""
 
-    runs: Runs
+    runs: "Runs"
     place: Place
     view: View
     distinct: bool = True  # whether the view keeps tuples apart; if not, repetitions within a block are dropped
@@ -105,7 +108,7 @@ def _column(packing: Packing, at: dict[int, int], words: np.ndarray, number: int
 class Share:
     """What a task reads of an array that the driver had: its share of a file of packed words, once a host."""
 
-    words: Replica
+    words: "Replica"
     packing: Packing
     partitions: int
 
@@ -121,7 +124,7 @@ class Index:
     """The driver's view of one index: where its runs are and how many tuples are in each slot of its map."""
 
     place: Place
-    runs: Runs
+    runs: "Runs"
     sizes: np.ndarray
     bounds: Bounds  # tight, by column
 
@@ -147,6 +150,8 @@ class Stored:
     closed: bool = False
 
     def __post_init__(self):
+        from ra.runs import Store
+
         self.store = Store.create()
         self._remove = weakref.finalize(self, self.store.remove)
 
@@ -166,12 +171,14 @@ class Stored:
         if not self.closed:
             self.closed = True
             if not self.layout.sc.master.startswith("local"):
+                from ra.runs import Remove
+
                 self.layout.fabric.job(Remove(self.store))
             self._remove.detach()
             self.store.remove()
 
 
-def run_of(path: str, words: np.ndarray) -> list[Run]:
+def run_of(path: str, words: np.ndarray) -> "list[Run]":
     """Write words (lanes, n) as one run, lane after lane; none where there are no tuples."""
     from ra.runs import write_run
 

@@ -67,9 +67,13 @@ class View:
             out[row] = column(number) if keep is None else column(number)[keep]
         return out
 
-    def describe(self, names) -> str:
-        """What is selected, with the names of the relation that is read: `x = 3, y = z`."""
-        constants = [f"{names[column]} = {value}" for column, value in self.constants]
+    def describe(self, names, show=lambda column, value: value) -> str:
+        """What is selected, with the names of the relation that is read.
+
+        >>> View((0, 1, 2), constants=((0, 3),), equalities=((1, 2),)).describe("xyz")
+        'x = 3, y = z'
+        """
+        constants = [f"{names[column]} = {show(column, value)}" for column, value in self.constants]
         return ", ".join(constants + [f"{names[a]} = {names[b]}" for a, b in self.equalities])
 
 

@@ -39,11 +39,14 @@ def tc(edges, output, plan, options, max_iterations, trace, plot, header, string
     from graphs.parallel import is_large
     from ra import session
     from semi_naive import Config, transitive_closure
+    from semi_naive.result import output_format
 
     config = Config().with_options(dict(_assignment(text) for text in options))
     config = config.with_options({} if max_iterations is None else {"max_iterations": max_iterations})
     reading = {"header": header, "strings": strings, "any_ids": any_ids, "expand_symmetric": symmetric}
     _check_writable(output, trace, plot)
+    if output:
+        output_format(output)
     warm = threading.Thread(target=_load_kernels, daemon=True)
     warm.start()  # beside the reading and the start of the JVM, which take longer
     with _Progress(quiet) as progress:

@@ -70,7 +70,8 @@ class Balanced:
                 self._run_ahead(state, limit - state.iteration)
             else:
                 self._iterate(state)
-            if state.iteration // self.config.check_interval > before // self.config.check_interval:
+            due = state.iteration // self.config.check_interval > before // self.config.check_interval
+            if due and state.path.count("delta") and self.fabric.partitions > 1:
                 self.rebalance(state)
             self.tell(state)
         return state

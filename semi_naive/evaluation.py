@@ -14,8 +14,9 @@ from graphs.edges import Edges
 from ra.exchange import Fabric, RunsLost
 from ra.graph import Dense, adjacency, intern, relabel
 from ra.interning import DenseBlocks, intern_blocks
+from ra.placed import Placed
 from ra.replica import Replica
-from ra.runs import Remove, Store
+from ra.runs import Keep, Remove, Store
 from ra.words import merge_all
 from semi_naive import decomposed
 from semi_naive.balanced import Balanced
@@ -41,6 +42,11 @@ class Evaluation:
         self.store = Store.create(self.config.local_dir)
         self.fabric = None
         self.shared: list[Replica] = []
+
+    @property
+    def local(self) -> bool:
+        """Whether all tasks run on the driver's host."""
+        return self.sc.master.startswith("local[")
 
     def run(self, source) -> Closure:
         try:
@@ -106,6 +112,7 @@ class Evaluation:
                 self.fabric = Fabric(self.sc, self.fabric.partitions)
         if checkpoints:
             checkpoints.remove()
+        self._keep_only(state.path)
         return Stored(state.path.known(), state.path.shift, key_first=self.config.rule == "edge-path"), state.path.total
 
     def _fixpoint(self, edges, graph, checkpoints: Checkpoints | None):
@@ -137,6 +144,17 @@ class Evaluation:
     def _once(self, graph):
         return functools.cache(lambda: self._adjacency(graph))
 
+    def _keep_only(self, path: Placed) -> None:
+        """Remove what the fixpoint needed and its result does not: inner relation, replicas, runs that were merged."""
+        while self.shared:
+            self.shared.pop().close()
+        keep = Keep(self.store.path("runs"), path.known())
+        if self.local:
+            for partition in range(self.fabric.partitions):
+                keep(partition, [])
+        else:
+            self.fabric.job(keep)
+
     def _checkpoints(self, graph) -> Checkpoints | None:
         if not self.config.checkpoint_dir:
             return None
@@ -144,7 +162,7 @@ class Evaluation:
         digest.update(graph.values.tobytes())
         parts = [fingerprint(graph.words)] if isinstance(graph, Dense) else graph.rdd.map(fingerprint).collect()
         digest.update(str(sum(parts)).encode())
-        return Checkpoints(Path(self.config.checkpoint_dir), digest.hexdigest(), self.config.checkpoint_interval)
+        return Checkpoints(Path(self.config.checkpoint_dir).absolute(), digest.hexdigest(), self.config.checkpoint_interval)
 
     def _closure(self, reader: Reader | None, size: int, names) -> Closure:
         iterations = sum(entry["steps"] for entry in self.trace.record["iterations"] if entry["born"])
@@ -157,7 +175,7 @@ class Evaluation:
         with contextlib.suppress(Exception):  # Spark may have been stopped, or be the reason we are here
             for replica in self.shared:
                 replica.close()
-            if self.fabric and not self.sc.master.startswith("local["):
+            if self.fabric and not self.local:
                 self.fabric.job(Remove(self.store))
             if self.fabric:
                 self.fabric.close()

@@ -29,23 +29,22 @@ class Rebalance:
 
     def __call__(self, state) -> None:
         for placed in (state.path, state.inner):
-            kind, changes = self._wanted(placed)
-            if placed is state.inner:  # a bucket that has been copied stays as it is
-                changes = {bucket: subs for bucket, subs in changes.items() if bucket not in state.copies}
-            if changes:
-                self._rehome(state.iteration, placed, kind, changes)
+            for kind in ("refine", "consolidate"):
+                changes = self._wanted(kind, placed)
+                if placed is state.inner:  # a bucket that has been copied stays as it is
+                    changes = {bucket: subs for bucket, subs in changes.items() if bucket not in state.copies}
+                if changes:
+                    self._rehome(state.iteration, placed, kind, changes)
         if self.config.copy_inner and self.static_inner:
             self._copy(state)
 
-    def _wanted(self, placed: Placed) -> tuple[str, dict[int, int]]:
+    def _wanted(self, kind: str, placed: Placed) -> dict[int, int]:
         config, sizes = self.config, placed.map.split(placed.sizes)
-        if config.refine:
-            changes = to_refine(sizes, config.refinement_ratio, config.refinement_factor, config.refinement_minimum)
-            if changes:
-                return "refine", changes
-        if config.consolidate:
-            return "consolidate", to_consolidate(sizes, config.consolidation_fraction, config.refinement_factor)
-        return "", {}
+        if not getattr(config, kind):
+            return {}
+        if kind == "refine":
+            return to_refine(sizes, config.refinement_ratio, config.refinement_factor, config.refinement_minimum)
+        return to_consolidate(sizes, config.consolidation_fraction, config.refinement_factor)
 
     def _label(self, what: str) -> str:
         self.jobs += 1

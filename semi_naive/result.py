@@ -87,6 +87,21 @@ def _gathered(pairs):
         yield tuple(np.concatenate(columns) for columns in zip(*waiting, strict=True))
 
 
+def output_format(path) -> tuple[str, bool]:
+    """The kind of file by its name, and whether it is to be gzipped. ValueError for one we do not write.
+
+    >>> output_format("out/paths.tsv.gz")
+    ('.tsv', True)
+    """
+    suffixes = Path(str(path)).suffixes
+    zipped = suffixes[-1:] == [".gz"]
+    kind = "".join(suffixes[-2:-1] if zipped else suffixes[-1:])
+    if kind in DELIMITERS or (kind == ".parquet" and not zipped):
+        return kind, zipped
+    expected = ", ".join([*DELIMITERS, ".parquet"])
+    raise ValueError(f"{path}: cannot tell the format: expected a name that ends in {expected}; all but the last also .gz")
+
+
 @dataclass
 class _WriteText:
     """A task that writes each of its pieces as a text file of its own."""
@@ -175,16 +190,10 @@ class Closure:
     def write(self, path) -> None:
         """Write the pairs, whole or not at all, replacing what is there: .parquet (a directory that Spark writes in
         parallel, at any URI it knows), .csv, .tsv, .facts, .txt, also .gz (one file)."""
-        path = str(path)
-        if path.endswith(".parquet"):
-            return _write_parquet(self, path)
-        suffixes = Path(path).suffixes
-        zipped = suffixes[-1:] == [".gz"]
-        kind = "".join(suffixes[-2:-1] if zipped else suffixes[-1:])
-        if kind not in DELIMITERS:
-            expected = ", ".join([".parquet", *DELIMITERS])
-            raise ValueError(f"{path}: cannot tell the format: expected a name ending in {expected} (also .gz)")
-        self._write_text(Path(path), DELIMITERS[kind], zipped)
+        kind, zipped = output_format(path)
+        if kind == ".parquet":
+            return _write_parquet(self, str(path))
+        self._write_text(Path(path).absolute(), DELIMITERS[kind], zipped)
 
     def _write_text(self, path: Path, delimiter: str, zipped: bool) -> None:
         folder = _beside(path)
@@ -231,10 +240,10 @@ def _beside(path: Path) -> Path:
 def _write_parquet(closure: Closure, path: str) -> None:
     if "://" in path:
         return closure.to_df().write.mode("overwrite").parquet(path)
-    target = Path(path)
+    target = Path(path).absolute()
     partial = _beside(target)
     try:
-        closure.to_df().write.parquet(str(partial.absolute()))
+        closure.to_df().write.parquet(partial.as_uri())
         with contextlib.suppress(FileNotFoundError):
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)

@@ -18,7 +18,7 @@ class FabricHere:
         self.jobs, self.shuffles = self.jobs + 1, self.shuffles + len(tasks) - 1
         inputs = self.anchors if source is None else source
         for number, task in enumerate(tasks):
-            made = [list(pickle.loads(pickle.dumps(task))(p, iter(records))) for p, records in enumerate(inputs)]
+            made = [list(pickle.loads(pickle.dumps(task))(p, list(records))) for p, records in enumerate(inputs)]
             if number == len(tasks) - 1:
                 return [record for records in made for record in records]
             inputs = [[] for _ in range(self.partitions)]

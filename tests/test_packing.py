@@ -60,7 +60,8 @@ def test_a_widened_packing_covers_both(table, data):
 
 
 @pytest.mark.parametrize(
-    ("widths", "lanes"), [((), 1), ((64,), 1), ((32, 32), 1), ((32, 33), 2), ((1,) * 64, 1), ((64, 0, 64), 2), ((0,), 1)]
+    ("widths", "lanes"),
+    [((), 1), ((64,), 1), ((32, 32), 1), ((32, 33), 2), ((1,) * 64, 1), ((64, 0, 64), 2), ((0,), 1)],
 )
 def test_a_tuple_takes_as_few_words_as_its_columns_fill(widths, lanes):
     assert Packing(tuple((0, (1 << width) - 1) for width in widths)).lanes == lanes
@@ -116,7 +117,7 @@ def test_groups_do_not_depend_on_how_their_tuples_were_cut(table, pieces):
     if all(LOWEST <= row[2] <= HIGHEST for row in expected):
         assert rows_of(finished(rows, 1, wanted, "nslh")) == expected
     else:
-        with pytest.raises(OverflowError, match="does not fit into 64 bits"):
+        with pytest.raises(OverflowError):
             finished(rows, 1, wanted, "nslh")
 
 
@@ -136,7 +137,9 @@ def test_views_compose(rows, data):
     both = first.then(second)
     assert rows_of(both.apply(columns.__getitem__, columns.shape[1])) == rows_of(one_by_one)
     if both.keeps_apart(3):
-        assert len(set(rows_of(one_by_one))) == len({r for r in rows if rows_of(both.apply(lambda c: np.array([r[c]]), 1))})
+        every = columns_of(3, sorted(set(rows)))
+        seen = rows_of(both.apply(every.__getitem__, every.shape[1]))
+        assert len(seen) == len(set(seen))
 
 
 def test_symbols_are_dense_and_stay():
@@ -147,15 +150,18 @@ def test_symbols_are_dense_and_stay():
     assert table.intern([]).size == 0 and len(table) == 4
 
 
+X, Y, NAME = (Schema((name,), (kind,)) for name, kind in (("x", "int"), ("y", "int"), ("x", "symbol")))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Schema(("x", "x"), ("int", "int")), "two attributes are named 'x'"),
-        (lambda: Schema(("x",), ("float",)), "'x' has kind 'float': expected 'int' or 'symbol'"),
-        (lambda: Schema(("x",), ("int",)).rename({"y": "z"}), "no attribute 'y': the relation has x"),
-        (lambda: Schema(("x",), ("int",)).join_pairs(Schema(("y",), ("int",))), "no attribute is shared: x here, y there"),
-        (lambda: Schema(("x",), ("int",)).join_pairs(Schema(("x",), ("symbol",))), "'x' holds ints and 'x' of the other"),
-        (lambda: Schema(("x",), ("int",)).aligned(Schema(("y",), ("int",)), "union"), "union needs the same attributes"),
+        (lambda: Schema(("x",), ("real",)), "'x' has kind 'real': expected 'int' or 'symbol'"),
+        (lambda: X.rename({"y": "z"}), "no attribute 'y': the relation has x"),
+        (lambda: X.join_pairs(Y), "no attribute is shared: x here, y there"),
+        (lambda: X.join_pairs(NAME), "'x' holds ints and 'x' of the other"),
+        (lambda: X.aligned(Y, "union"), "union needs the same attributes"),
     ],
 )
 def test_schema_errors_name_the_attribute_and_what_there_is(make, message):

@@ -8,7 +8,10 @@ group, with what it knows so far, and nothing else travels.
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ra.evaluation import Plan, Reading, evaluate, label, ready, run
+from ra.outputs import to_arrow
 from ra.packing import HIGHEST, LOWEST, Bounds
 from ra.schema import INT, SYMBOL, Schema
 from ra.stored import Place, Stored
@@ -66,9 +69,19 @@ class Aggregate(Plan):
         stored = Stored(layout, stored_bounds)
         root, names = stored.store.root, tuple(self.wanted)
         finish = Finish("out", source, len(self.by), columns, names, shipped, place, root, label(place.key))
-        run(layout, [[Deal("partial", partials, shipped)] if source is None else []], [finish], [stored])
+        stage = [Deal("partial", partials, shipped)] if source is None else []
+        try:
+            run(layout, [stage], [finish], [stored])
+        except OverflowError as beyond:
+            raise OverflowError(self._beyond(*beyond.args)) from None
         how = "groups together already: 1 job, no shuffle"
         return stored, how if source else "one row a group and partition: 1 job, 1 shuffle"
+
+    def _beyond(self, name: str, group) -> str:
+        schema = self.inputs[0].schema.pick(self.by)
+        values = to_arrow(np.array([group], np.int64).T.reshape(-1, 1), schema).to_pylist()[0] if group else {}
+        shown = ", ".join(f"{column} = {value!r}" for column, value in values.items())
+        return f"{name}: the sum of {f'the group {shown}' if shown else 'all tuples'} does not fit into 64 bits"
 
     def _input(self) -> Reading:
         """Each tuple once. Grouped while it is dealt, if it has to be dealt anyway."""

@@ -57,7 +57,8 @@ _UFUNCS = {"count": (np.add,), "sum": (np.add, np.add), "min": (np.minimum,), "m
 
 
 def finished(rows: np.ndarray, groups: int, wanted: Wanted, names) -> np.ndarray:
-    """The aggregates of rows (group, states), one row a group. OverflowError for a sum beyond 64 bits.
+    """The aggregates of rows (group, states), one row a group. OverflowError(name, group) for a sum beyond
+    64 bits.
 
     >>> finished(np.array([[7], [-1], [(1 << 32) - 3]]), 1, [("sum", 0)], ["total"]).tolist()
     [[7], [-3]]
@@ -72,7 +73,7 @@ def finished(rows: np.ndarray, groups: int, wanted: Wanted, names) -> np.ndarray
         beyond = np.flatnonzero((high < LOWEST >> 32) | (high > HIGHEST >> 32))
         if beyond.size:
             group = tuple(int(row[beyond[0]]) for row in rows[:groups])
-            raise OverflowError(f"{name}: the sum of group {group} does not fit into 64 bits")
+            raise OverflowError(name, group)
         out.append((high << 32) | low)
         at += 2
     return np.stack(out) if out else rows[:0]

@@ -21,13 +21,18 @@ class Viewed(Plan):
     def title(self) -> str:
         parent, parts = self.inputs[0], []
         if self.view.selects:
-            parts.append(f"select {self.view.describe(parent.columns)}")
+            parts.append(f"select {self.view.describe(parent.columns, self._shown)}")
         picked = tuple(parent.columns[column] for column in self.view.columns)
         if picked != parent.columns:
             parts.append(f"project {', '.join(picked) or 'nothing'}")
         if picked != self.schema.columns:
             parts.append(f"rename to {', '.join(self.schema.columns)}")
         return "; ".join(parts) or "as it is"
+
+    def _shown(self, column: int, value: int):
+        """A constant as the user wrote it."""
+        symbol = self.inputs[0].schema.kinds[column] == SYMBOL
+        return repr(SYMBOLS.array()[value].as_py()) if symbol else value
 
     def forecast(self) -> str:
         base, view = self.inputs[0], self.view

@@ -1,0 +1,150 @@
+"""The bucket map and the policies by themselves; what balancing does to a run; what the trace says of it."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import graphs
+from balance.bucket_map import BucketMap
+from balance.policy import imbalance_ratio, to_consolidate, to_refine
+from balance.trace import read_trace, write_trace
+from semi_naive import transitive_closure
+
+changes = st.lists(st.dictionaries(st.integers(0, 6), st.sampled_from([1, 4, 16])), max_size=6)
+
+
+@given(st.integers(1, 9), changes)
+def test_resizing_moves_only_what_changed(partitions, steps):
+    placement = BucketMap.deal(7, partitions)
+    for change in steps:
+        after = placement.resize(change)
+        for bucket in range(7):
+            old, new = placement.homes[bucket], after.homes[bucket]
+            assert len(new) == change.get(bucket, len(old))
+            assert new[: min(len(old), len(new))] == old[: min(len(old), len(new))]
+        placement = after
+    assert BucketMap.from_json(json.loads(json.dumps(placement.to_json()))) == placement
+
+
+def test_the_deal_is_even():
+    placement = BucketMap.deal(64, 8).resize({3: 16, 5: 4})
+    assert np.bincount(placement.tables()[1]).tolist() == [11, 11, 10, 10, 10, 10, 10, 10]
+
+
+@given(st.lists(st.integers(0, 2**40), min_size=1, max_size=200), st.integers(1, 9))
+def test_every_tuple_has_one_slot_and_keeps_its_partition_unless_its_bucket_changes(values, buckets):
+    keys = np.array(values, np.uint64)
+    rests = keys * np.uint64(7919) % np.uint64(1 << 40)
+    before = BucketMap.deal(buckets, 5)
+    after = before.resize({0: 4})
+    homes = [placement.tables()[1][placement.slots_of(keys, rests)] for placement in (before, after)]
+    moved = homes[0] != homes[1]
+    first, _ = before.tables()
+    assert not moved[before.slots_of(keys, rests) != 0].any()
+
+
+def test_policies():
+    even = [[10], [10], [10], [10]]
+    assert to_refine(even, 3.0, 4, 1) == {} and to_consolidate(even, 0.6, 4) == {}
+    assert to_refine([[100], [1], [1], [1]], 3.0, 4, 1) == {0: 4}
+    assert to_refine([[100], [1], [1], [1]], 3.0, 4, 101) == {}, "too light to be worth a move"
+    assert to_refine([[100, 90, 95, 99], *[[1]] * 30], 3.0, 4, 1) == {0: 16}
+    refined = [[50] * 4, [1] * 4, [1] * 4, [1] * 4]
+    assert to_consolidate(refined, 0.6, 4) == {1: 1, 2: 1, 3: 1}
+    assert to_consolidate(refined + [[1]] * 4, 0.6, 4) == {}, "half are refined, not more than 60 %"
+    assert imbalance_ratio([]) == imbalance_ratio([0, 0]) == 1.0
+
+
+TREE = {"plan": "balanced", "partitions": 8, "buckets": 64}
+
+
+def test_a_tree_pointing_up_is_balanced(spark):
+    edges = graphs.tree(14)
+    loads = {}
+    for refine in (True, False):
+        with transitive_closure(edges, spark, refine=refine, run_ahead=0, **TREE) as result:
+            assert result.count() == 13 * 2**15 + 2
+            loads[refine] = result.trace["iterations"][-1]["imbalance"]["partitions"]
+            events = [event for event in result.trace["events"] if event["event"] == "refine"]
+            assert bool(events) == refine
+    assert loads[True] <= 1.25 < loads[False]
+    with transitive_closure(edges, spark, run_ahead=0, check_interval=3, **TREE) as result:
+        refined = [event for event in result.trace["events"] if event["event"] == "refine"]
+        assert all(event["iteration"] % 3 == 0 for event in refined)
+        for event in refined:
+            assert sum(event["loads_before"]) == sum(event["loads_after"])
+            assert 0 < event["moved"] <= sum(sum(bucket["before"]) for bucket in event["buckets"])
+            for bucket in event["buckets"]:
+                assert sum(bucket["before"]) == sum(bucket["after"])
+                assert len(bucket["after"]) == 4 * len(bucket["before"])
+
+
+def test_a_hub_refines_the_inner_relation_and_needs_the_intra_bucket_shuffle(spark):
+    """A star's hub has all edges: its bucket of `edge` is split, and path's delta goes to each of its parts."""
+    edges = np.concatenate((graphs.star(6000), [[9_000 + i, 0] for i in range(50)]))
+    with transitive_closure(edges, spark, "balanced", run_ahead=0, check_interval=1, partitions=4, buckets=8) as result:
+        assert result.count() == 6000 + 50 + 50 * 6000
+        first = result.trace["iterations"][0]
+    options = {"run_ahead": 0, "check_interval": 1, "partitions": 4, "buckets": 8, "refinement_ratio": 1.0}
+    edges = np.concatenate((edges, [[20_000 + i, 9_000 + i] for i in range(50)]))
+    with transitive_closure(edges, spark, "balanced", **options) as result:
+        assert result.count() == 6000 + 50 + 50 * 6000 + 50 + 50 + 50 * 6000
+        relations = {event["relation"] for event in result.trace["events"] if event["event"] == "refine"}
+        phases = {phase["phase"] for entry in result.trace["iterations"] for phase in entry["phases"]}
+        assert "inner" in relations and "intra-bucket" in phases
+    assert first["iteration"] == 1
+
+
+def test_consolidation(spark):
+    """A hub that is heavy at first and light once the rest has grown: its bucket is refined, then consolidated."""
+    edges = np.concatenate(([[1000 + i, 5000] for i in range(300)], graphs.gnp(80, 0.04, seed=1)))
+    options = {"refinement_minimum": 0, "check_interval": 1, "consolidation_fraction": 0.0, "buckets": 16, "partitions": 3}
+    for consolidate in (True, False):
+        with transitive_closure(edges, spark, "balanced", run_ahead=0, consolidate=consolidate, **options) as result:
+            with transitive_closure(edges, spark, "decomposed") as expected:
+                assert result.count() == expected.count()
+            events = [(event["event"], event["relation"]) for event in result.trace["events"] if "relation" in event]
+            assert ("refine", "path") in events
+            assert (("consolidate", "path") in events) == consolidate
+
+
+def test_the_trace_adds_up(spark, tmp_path):
+    edges = graphs.gnp(150, 0.02, seed=4)
+    options = {"run_ahead": 0, "rollover_threshold": 700, "partitions": 3, "buckets": 8}
+    with transitive_closure(edges, spark, "balanced", **options) as result:
+        trace = result.trace
+        assert trace["result"]["tuples"] == result.count() == sum(entry["born"] for entry in trace["iterations"])
+        for before, entry in zip(trace["iterations"], trace["iterations"][1:], strict=False):
+            assert entry["full"] == before["full"] + entry["born"] == sum(entry["loads"])
+            assert sum(map(sum, entry["sizes"])) == entry["full"] and entry["delta"] == before["born"]
+            joins = [phase for phase in entry["phases"] if phase["phase"] == "join"]
+            inserts = [phase for phase in entry["phases"] if phase["phase"] == "insert"]
+            assert [phase["inner"] for phase in joins] == list(range(len(joins)))
+            assert sum(sum(phase["sent"]) for phase in joins) == sum(sum(phase["received"]) for phase in inserts)
+            for phase in inserts:
+                assert [a - b for a, b in zip(phase["received"], phase["duplicates"], strict=True)] == phase["sent"]
+            assert sum(sum(phase["sent"]) for phase in inserts) == entry["born"]
+        rolled = sum(event["event"] == "roll-over" for event in trace["events"])
+        assert rolled == sum(len([p for p in e["phases"] if p["phase"] == "join"]) - 1 for e in trace["iterations"][1:]) > 0
+        write_trace(trace, tmp_path / "run.json")
+        assert read_trace(tmp_path / "run.json") == trace
+        assert json.loads(json.dumps(trace)) == trace
+    for text in ("", "[]", '{"iterations": []}', '{"iterations": [], "version": 99}'):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(ValueError, match="is not a trace"):
+            read_trace(tmp_path / "bad.json")
+
+
+def test_running_ahead_counts_the_same_iterations(spark):
+    edges = graphs.grid(9)
+    births = set()
+    for options in ({"run_ahead": 0}, {}, {"run_ahead_budget": 300}):
+        with transitive_closure(edges, spark, "balanced", partitions=3, **options) as result:
+            steps = tuple(born for entry in result.trace["iterations"] for born in entry["births"] if born)
+            births.add((result.iterations, steps))
+    with transitive_closure(edges, spark, "decomposed") as result:
+        births.add((result.iterations, tuple(result.trace["iterations"][0]["births"])))
+    assert len(births) == 1, births

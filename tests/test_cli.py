@@ -1,0 +1,131 @@
+"""The command line as a person uses it: what it prints, writes and refuses, with what exit status."""
+
+import gzip
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from oracle import closure
+
+from semi_naive.__main__ import main
+
+EDGES = [(1, 2), (2, 3), (3, 1), (4, 1)]
+
+
+@pytest.fixture
+def run(spark, capsys, tmp_path, monkeypatch):
+    """Run the command in `tmp_path`; returns (exit status, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        status = 0
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            status = stop.code or 0
+        return status, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def edges(tmp_path):
+    path = tmp_path / "edges.tsv"
+    path.write_text("".join(f"{x}\t{y}\n" for x, y in EDGES))
+    return path
+
+
+def test_prints_what_happened(run, edges):
+    status, out, _ = run("tc", edges)
+    lines = dict(line.split(None, 1) for line in out.splitlines() if line[:1] != " ")
+    assert status == 0
+    assert lines["pairs"].strip() == str(len(closure(EDGES))) and lines["plan"].startswith("decomposed")
+    assert run("tc", edges, "-q")[:2] == (0, f"{len(closure(EDGES))}\n")
+
+
+def test_writes_output_trace_and_plot(run, edges, tmp_path):
+    status, _, errors = run("tc", edges, "-o", "o.tsv.gz", "--trace", "run.json", "--plot", "b.png", "--plan", "balanced")
+    assert status == 0, errors
+    with gzip.open("o.tsv.gz", "rt") as file:
+        assert {tuple(map(int, line.split())) for line in file} == closure(EDGES)
+    assert json.loads((tmp_path / "run.json").read_text())["plan"] == "balanced"
+    assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
+    status, out, _ = run("plot", "run.json", "-o", "figures")
+    assert status == 0 and sorted(path.name for path in (tmp_path / "figures").iterdir()) == out.replace("figures/", "").split()
+
+
+def test_options_reach_the_evaluation(run, edges, tmp_path):
+    status, _, _ = run("tc", edges, "--set", "buckets=3", "--set", "rule=path-path", "--trace", "t.json", "--max-iterations", 2)
+    trace = json.loads((tmp_path / "t.json").read_text())
+    assert status == 0
+    assert (trace["config"]["buckets"], trace["rule"], trace["config"]["max_iterations"]) == (3, "path-path", 2)
+
+
+BAD = {
+    "missing": (None, [], "no such file"),
+    "ragged": ("1\t2\n3\n", [], "bad.tsv:2:"),
+    "too many columns": ("1\t2\n3\t4\t5\n", [], "bad.tsv:2:"),
+    "not an integer": ("1\t2\n# a\n3\tx\n", [], "bad.tsv:3:3: 'x' is not an integer"),
+    "nan": ("1\t2\nNaN\t4\n", [], "bad.tsv:2:1"),
+    "empty": ("", [], "is empty"),
+    "negative": ("1\t-2\n", [], "bad.tsv:1:3"),
+    "too large": ("1\t2\n1\t4294967297\n", [], "bad.tsv:2:3"),
+    "option": ("1\t2\n", ["--set", "bukets=3"], "bukets"),
+    "option value": ("1\t2\n", ["--set", "buckets=many"], "buckets=many"),
+    "option text": ("1\t2\n", ["--set", "buckets"], "NAME=VALUE"),
+    "plan": ("1\t2\n", ["--plan", "best"], "best"),
+    "no directory": ("1\t2\n", ["-o", "none/o.csv"], "there is no directory 'none'"),
+    "output format": ("1\t2\n", ["-o", "o.xlsx"], "cannot tell the format"),
+}
+
+
+@pytest.mark.parametrize("text, options, expected", BAD.values(), ids=BAD)
+def test_bad_input(run, tmp_path, text, options, expected):
+    if text is not None:
+        (tmp_path / "bad.tsv").write_text(text)
+    status, out, errors = run("tc", "bad.tsv", *(options or ["-o", "o.csv"]))
+    assert (status, out) == (2, "") and expected in errors
+    assert "Traceback" not in errors
+    assert [path.name for path in tmp_path.iterdir()] == ([] if text is None else ["bad.tsv"])
+
+
+def test_unreadable_gzip(run, tmp_path):
+    (tmp_path / "g.tsv.gz").write_bytes(gzip.compress(b"1\t2\n" * 9999)[:-20])
+    status, _, errors = run("tc", "g.tsv.gz")
+    assert status == 2 and "g.tsv.gz" in errors and "Traceback" not in errors
+
+
+def test_usage_errors(run):
+    assert run()[0] == 2 or run()[0] == 0
+    assert run("tc")[0] == 2 and run("tc", "a", "b")[0] == 2 and run("fly")[0] == 2
+    assert run("--version")[0] == 0 and run("tc", "--help")[0] == 0
+
+
+def test_no_java(tmp_path):
+    (tmp_path / "e.tsv").write_text("1\t2\n")
+    old = tmp_path / "old" / "bin"
+    old.mkdir(parents=True)
+    (old / "java").write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    (old / "java").chmod(0o755)
+    for home, expected in ((tmp_path / "none", "there is no"), (old.parent, 'is openjdk version "11.0.2"')):
+        command = [sys.executable, "-m", "semi_naive", "tc", str(tmp_path / "e.tsv")]
+        done = subprocess.run(command, capture_output=True, text=True, env={"JAVA_HOME": str(home), "PATH": "/usr/bin:/bin"})
+        assert done.returncode == 2 and expected in done.stderr and "apt-get install" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_the_shell_prints_one_thing(tmp_path):
+    """A process of its own: nothing of Spark's or Java's start on the terminal."""
+    (tmp_path / "e.tsv").write_text("1\t2\n2\t3\n")
+    command = [sys.executable, "-m", "semi_naive", "tc", "-q", str(tmp_path / "e.tsv")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
+
+
+def test_importing_the_package_loads_no_kernels():
+    program = "import sys; from semi_naive import transitive_closure, Config; print([m for m in sys.modules if m in ('numba', 'pyspark', 'pandas', 'pyarrow')])"
+    begun = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[]\n", f"{done.stderr} after {time.perf_counter() - begun:.1f} s"
