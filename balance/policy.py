@@ -35,8 +35,10 @@ def to_refine(sizes: list[list[int]], ratio: float, factor: int, at_least: int) 
     return {
         bucket: len(subs) * factor
         for bucket, subs in enumerate(sizes)
-        if max(subs) >= at_least and max(subs) > ratio * average
-        and (len(subs) == 1 or max(subs) <= 0.75 * sum(subs)) and len(subs) * factor <= MOST
+        if max(subs) >= at_least
+        and max(subs) > ratio * average
+        and (len(subs) == 1 or max(subs) <= 0.75 * sum(subs))
+        and len(subs) * factor <= MOST
     }
 
 

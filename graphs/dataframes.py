@@ -59,9 +59,7 @@ def _common_type(dtypes, strings):
     for name, dtype in dtypes:
         if dtype not in SPARK_TYPES:
             message = f"column '{name}' has type {dtype}; integers or strings were expected"
-            raise BadInput(
-                message, "DataFrame", hint="drop rows with NaN or null, then cast it to bigint, or to string"
-            )
+            raise BadInput(message, "DataFrame", hint="drop rows with NaN or null, then cast it to bigint, or to string")
     common = {SPARK_TYPES[dtype] for _, dtype in dtypes}
     if strings is False and "string" in common:
         raise BadInput(f"the columns {names} have strings, but strings=False", "DataFrame", hint="cast them to bigint")

@@ -97,9 +97,7 @@ def _arrow(data, dialect, threads):
         pa.BufferReader(data),
         csv.ReadOptions(column_names=names, use_threads=threads),
         csv.ParseOptions(delimiter=delimiter.decode(), quote_char='"' if dialect.quoted else False),
-        csv.ConvertOptions(
-            include_columns=names[:2], column_types=dict.fromkeys(names[:2], column_type), null_values=[]
-        ),
+        csv.ConvertOptions(include_columns=names[:2], column_types=dict.fromkeys(names[:2], column_type), null_values=[]),
     )
 
 

@@ -17,7 +17,13 @@ from ra.runs import RunMissing
 log = logging.getLogger("semi_naive")
 
 ATTEMPTS = 4  # of a job; Spark itself retries tasks, but never in local mode unless the master says local[n, failures]
-LOST_WORKER = ("Python worker exited unexpectedly", "ExecutorLostFailure", "Connection reset", "worker died", "EOFException")
+LOST_WORKER = (
+    "Python worker exited unexpectedly",
+    "ExecutorLostFailure",
+    "Connection reset",
+    "worker died",
+    "EOFException",
+)
 
 
 class RunsLost(RuntimeError):

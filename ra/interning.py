@@ -9,6 +9,7 @@ from ra.replica import Replica
 from ra.runs import Store
 from ra.words import sort_unique
 
+
 @dataclass
 class DenseBlocks:
     """Edges as an RDD of arrays of words source << 32 | target over dense ids; values[id] is an id's value, or with
@@ -42,9 +43,7 @@ class _NamesToWords:
         import pyarrow.compute as pc
 
         for table in blocks:
-            ids = [
-                pc.index_in(column, value_set=self.names.value).to_numpy().astype(np.uint64) for column in table.columns
-            ]
+            ids = [pc.index_in(column, value_set=self.names.value).to_numpy().astype(np.uint64) for column in table.columns]
             yield sort_unique(ids[0] << HALF | ids[1])
 
 

@@ -49,8 +49,10 @@ def _match(outer, inner, shift):
     return pairs[:found].copy(), starts[:groups].copy(), ends[:groups].copy()
 
 
-@njit(types.Tuple((types.int64, types.int64, types.int64))(
-    u64, u64, i64, i64, types.int64, types.int64, types.int64, u64, u64), **JIT)
+@njit(
+    types.Tuple((types.int64, types.int64, types.int64))(u64, u64, i64, i64, types.int64, types.int64, types.int64, u64, u64),
+    **JIT,
+)
 def _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen):
     """Make head tuples from pairs[cursor:] into `out` until a pair ends at or past `limit`, or `out` might overflow.
 
@@ -132,9 +134,7 @@ class Join:
         out = np.empty(CHUNK + self.domain, np.uint64)
         while self.cursor < pairs.size and (limit is None or self.made < limit):
             room = out.size if limit is None else limit - self.made
-            made, joined, self.cursor = _compose(
-                self.outer, pairs, starts, ends, self.shift, self.cursor, room, out, seen
-            )
+            made, joined, self.cursor = _compose(self.outer, pairs, starts, ends, self.shift, self.cursor, room, out, seen)
             self.made, self.joined = self.made + made, self.joined + joined
             yield out[:made]  # overwritten by the next chunk
         self.done = self.cursor >= pairs.size

@@ -20,7 +20,6 @@ from ra.replica import Replica
 from ra.runs import Keep, Run, compact, merged, write_run
 from ra.words import merge_all, merge_earliest, sort, sort_unique, split_by_bucket, subtract
 
-
 MANY = 32  # runs of one iteration before they are merged within it
 
 
@@ -88,9 +87,7 @@ class Load:
 def ship(words, shift: int, placement: BucketMap, index: str, stream, order: int):
     """Sorted words as pieces, each with the partition its subbucket lives on."""
     first, home = placement.tables()
-    for destination, count, data in codec.encode_split(
-        words, codec.slots(words, shift, first), home, placement.partitions
-    ):
+    for destination, count, data in codec.encode_split(words, codec.slots(words, shift, first), home, placement.partitions):
         yield destination, Piece(index, stream, order, count, data)
 
 
@@ -419,9 +416,7 @@ class Depart:
                     continue
                 path = os.path.join(self.root, str(partition), f"{part}-{self.label}-{number}")
                 kept.append(write_run(path, merge_all([others, words[stays]])))
-                for destination, piece in ship(
-                    words[~stays], self.placed.shift, self.placed.map, part, (partition, number), 0
-                ):
+                for destination, piece in ship(words[~stays], self.placed.shift, self.placed.map, part, (partition, number), 0):
                     report.sent, report.bytes = report.sent + piece.count, report.bytes + len(piece.data)
                     yield destination, piece
         report.seconds = time.perf_counter() - begun

@@ -1,12 +1,12 @@
 """Relations that a user can call operators on: sets of tuples of 64-bit integers and symbols, spread over Spark.
 
-    from ra.relation import Relation, count
+from ra.relation import Relation, count
 
-    edge = Relation.from_tuples([("a", "b"), ("b", "c"), ("a", "c")], ["x", "y"])
-    two_steps = edge.join(edge.rename(x="y", y="z")).project("x", "z")
-    two_steps.to_set()                                    # {("a", "c")}
-    edge.aggregate(by=["x"], degree=count()).to_pandas()
-    print(two_steps.explain())
+edge = Relation.from_tuples([("a", "b"), ("b", "c"), ("a", "c")], ["x", "y"])
+two_steps = edge.join(edge.rename(x="y", y="z")).project("x", "z")
+two_steps.to_set()                                    # {("a", "c")}
+edge.aggregate(by=["x"], degree=count()).to_pandas()
+print(two_steps.explain())
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """semi-naive: a distributed relational-algebra fixpoint engine with dynamic load balancing, on Apache Spark.
 
-    from semi_naive import transitive_closure
-    transitive_closure("edges.tsv").to_df()
+from semi_naive import transitive_closure
+transitive_closure("edges.tsv").to_df()
 """
 
 from importlib import import_module

@@ -22,7 +22,9 @@ def cli():
 @click.argument("edges")
 @click.option("-o", "--output", metavar="OUT", help="Write the pairs: .parquet .csv .tsv .facts .txt, also .gz.")
 @click.option("--plan", type=click.Choice(["auto", "balanced", "decomposed"]), default="auto", show_default=True)
-@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="A tunable: buckets=64, refine=off, rule=path-path …")
+@click.option(
+    "--set", "options", multiple=True, metavar="NAME=VALUE", help="A tunable: buckets=64, refine=off, rule=path-path …"
+)
 @click.option("--max-iterations", type=click.IntRange(1), help="Stop with the paths of up to this length.")
 @click.option("--trace", metavar="FILE", help="Write the record of the run as JSON.")
 @click.option("--plot", metavar="FILE", help="Draw the balance of the run (.png, .svg).")
@@ -143,9 +145,7 @@ def _report(closure, quiet: bool) -> None:
 
 
 def summary(trace: dict) -> dict[str, str]:
-    """A run in a few lines: what a person wants to know first.
-
-    """
+    """A run in a few lines: what a person wants to know first."""
     result, iterations, events = trace["result"], trace["iterations"], trace["events"]
     lines = {
         "pairs": f"{result['tuples']:,}",

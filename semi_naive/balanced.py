@@ -103,9 +103,7 @@ class Balanced:
         cursors = [(0, 0)] * self.fabric.partitions
         while any(cursor is not None for cursor in cursors):
             label, threshold = f"{state.iteration + 1}.{len(rounds)}", self.config.threshold
-            join = LocalJoin(
-                versions, "path", state.path.map, self.shift, self.domain, threshold, cursors, self.root, label
-            )
+            join = LocalJoin(versions, "path", state.path.map, self.shift, self.domain, threshold, cursors, self.root, label)
             results = self.fabric.job(*shuffles, join, *self._inserts(state, label, alive))
             for placed in self._derived(state):
                 placed.absorb(r for r in results if isinstance(r, Inserted) and r.index == placed.name)

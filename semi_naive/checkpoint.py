@@ -131,9 +131,7 @@ def _relocated(runs: Runs, source: Path, root: str, files: list) -> Runs:
 
 
 def _placed_to_json(placed: Placed) -> dict:
-    runs = {
-        part: [[[Path(run.path).name, run.words] for run in runs] for runs in getattr(placed, part)] for part in PARTS
-    }
+    runs = {part: [[[Path(run.path).name, run.words] for run in runs] for runs in getattr(placed, part)] for part in PARTS}
     return {"shift": placed.shift, "map": placed.map.to_json(), "sizes": placed.sizes.tolist(), **runs}
 
 

@@ -60,9 +60,7 @@ class Rebalance:
         placed.sizes = np.concatenate(unchanged).astype(np.int64)
         label = self._label(f"{kind}-{placed.name}")
         arriving = [Placed(part, placed.shift, placed.map) for part in ("full", "delta")]
-        results = self.fabric.job(
-            Depart(placed, changed, self.root, label), LocalInsert(arriving, label, self.root)
-        )
+        results = self.fabric.job(Depart(placed, changed, self.root, label), LocalInsert(arriving, label, self.root))
         departed = [r for r in results if isinstance(r, Report)]
         for report in departed:
             placed.sizes = placed.sizes + report.facts["sizes"]

@@ -100,8 +100,9 @@ def test_a_hub_refines_the_inner_relation_and_needs_the_intra_bucket_shuffle(spa
 
 def test_consolidation(spark):
     """A hub that is heavy at first and light once the rest has grown: its bucket is refined, then consolidated."""
-    edges = np.concatenate(([[1000 + i, 5000] for i in range(300)], graphs.gnp(80, 0.04, seed=1)))
-    options = {"refinement_minimum": 0, "check_interval": 1, "consolidation_fraction": 0.0, "buckets": 16, "partitions": 3}
+    edges = np.concatenate(([[1000 + i, 5000] for i in range(300)], graphs.gnp(250, 0.009, seed=3)))
+    options = {"refinement_minimum": 0, "check_interval": 1, "consolidation_fraction": 0.0, "refinement_factor": 2}
+    options |= {"buckets": 40, "partitions": 2}
     for consolidate in (True, False):
         with transitive_closure(edges, spark, "balanced", run_ahead=0, consolidate=consolidate, **options) as result:
             with transitive_closure(edges, spark, "decomposed") as expected:

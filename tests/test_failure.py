@@ -37,7 +37,10 @@ def at(iteration, act):
 
 
 def python_workers():
-    return [p for p in psutil.Process().children(recursive=True) if "ra.daemon" in " ".join(p.cmdline())]
+    """The daemon that forks Python workers, and those that are alive."""
+    children = psutil.Process().children(recursive=True)
+    alive = [p for p in children if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    return [p for p in alive if "ra.daemon" in " ".join(p.cmdline())]
 
 
 def runs_in(folder):
@@ -185,7 +188,9 @@ def test_a_task_run_twice_gives_the_same_run(tmp_path):
     placement = BucketMap.deal(4, 2)
     words = np.array([3, 9, 27, 1 << 40], np.uint64)
     known = Placed("path", 20, placement, full=[[write_run(tmp_path / "0" / "old", words[:2])], []])
-    pieces = [piece for _, piece in IntraBucket("path", [[write_run(tmp_path / "in", words)], []], 20, _Everywhere(placement))(0, [])]
+    pieces = [
+        piece for _, piece in IntraBucket("path", [[write_run(tmp_path / "in", words)], []], 20, _Everywhere(placement))(0, [])
+    ]
     insert = LocalInsert([known], "2.0", str(tmp_path))
     first, second = (list(insert(0, [p for p in pieces if isinstance(p, Piece)]))[0] for _ in range(2))
     assert first.new == second.new and first.new[0].open().tolist() == words[2:].tolist()

@@ -353,9 +353,7 @@ def test_parallel_matrices(spark, write):
     path = write("s.mtx", text)
     found = spark_edges(path, spark, split=100)
     assert sorted(found.collect().named()) == sorted(read_edges(path).named()) and found.rows == 39
-    assert spark_edges(path, spark, split=100, expand_symmetric=False).collect().named() == [
-        (i + 1, i) for i in range(1, 40)
-    ]
+    assert spark_edges(path, spark, split=100, expand_symmetric=False).collect().named() == [(i + 1, i) for i in range(1, 40)]
     fault = fault_of(spark_edges, write("t.mtx", text + "1 1 1\n"), spark, split=100)
     assert fault.line == 2 and "40 follow" in fault.message
 

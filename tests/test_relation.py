@@ -268,7 +268,8 @@ def test_there_and_back(layout):
     assert sorted(found.tolist()) == [[1, -2], [3, 4]]
 
 
-def test_spark_dataframes(layout, spark):
+def test_spark_dataframes(spark):
+    layout = Layout.of(spark, 2)
     rows = {(n, f"name {n % 7}", -n) for n in range(100)} | {(LOWEST, "ü", HIGHEST)}
     frame = three(rows, layout).select(("w", "w")).to_df()  # the relation itself is gone before the frame is read
     gc.collect()
@@ -286,6 +287,12 @@ def test_dataframes_that_cannot_be_read(spark):
     with pytest.raises(ValueError, match="column 'x' has nulls"):
         Relation.from_df(spark.createDataFrame([(1,), (None,)], "x bigint"), layout=layout).count()
     same(Relation.from_df(spark.createDataFrame([], "x bigint, s string"), layout=layout), set())
+
+
+def test_relations_of_two_layouts_meet_on_spark(spark):
+    a, b = [(n, n % 3) for n in range(20)], [(n, n + 1) for n in range(5)]
+    one, other = two(a, Layout.of(spark, 2, 7)), two(b, Layout.of(spark, 3, 64), ("y", "z"))
+    same(one.join(other), {(x, y, z) for x, y in a for p, z in b if p == y})
 
 
 def test_of_no_columns_on_spark(spark):

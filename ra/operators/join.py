@@ -27,9 +27,7 @@ class Join(Plan):
     def forecast(self) -> str:
         keys = self._keys()
         missing = [
-            f"an index on ({side.names(key)})"
-            for side, key in zip(self.inputs, keys, strict=True)
-            if kept(side, key) is None
+            f"an index on ({side.names(key)})" for side, key in zip(self.inputs, keys, strict=True) if kept(side, key) is None
         ]
         return f"{' and '.join(missing)} to be built, then 1 job" if missing else "both indexes are kept: 1 job"
 
