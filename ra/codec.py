@@ -58,11 +58,10 @@ def _encode(words, slot, home, parts):
     return buffer, starts, ends, counts
 
 
-@njit(u64(u8, types.int64), **JIT)
-def _decode(buffer, count):
-    out = np.empty(count, np.uint64)
+@njit(types.void(types.Array(types.uint8, 1, "C", readonly=True), u64), **JIT)
+def _decode(buffer, out):
     at, last = 0, np.uint64(0)
-    for i in range(count):
+    for i in range(out.size):
         byte = np.uint64(buffer[at])
         at += 1
         value, shift = byte & np.uint64(127), np.uint64(7)
@@ -73,7 +72,6 @@ def _decode(buffer, count):
             shift += np.uint64(7)
         last += value
         out[i] = last
-    return out
 
 
 def encode_split(words: np.ndarray, slot: np.ndarray, home: np.ndarray, parts: int) -> list[tuple[int, int, bytes]]:
@@ -95,4 +93,14 @@ def encode(words: np.ndarray) -> bytes:
 
 def decode(data: bytes, count: int) -> np.ndarray:
     """The `count` words that were coded into `data`."""
-    return _decode(np.frombuffer(bytearray(data), np.uint8), count)
+    return decode_all([(data, count)])
+
+
+def decode_all(pieces: list[tuple[bytes, int]]) -> np.ndarray:
+    """The words of several (data, count), one after the other in one new array."""
+    out = np.empty(sum(count for _, count in pieces), np.uint64)
+    end = 0
+    for data, count in pieces:
+        _decode(np.frombuffer(data, np.uint8), out[end : end + count])
+        end += count
+    return out

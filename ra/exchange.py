@@ -10,6 +10,8 @@ each, are what Spark's locality holds on to: every stage is a union with the anc
 does without a shuffle, and so partition p is computed where it was computed before.
 """
 
+import functools
+import gc
 import logging
 
 from ra.runs import RunMissing
@@ -83,6 +85,14 @@ class Fabric:
         self.anchors.unpersist()
 
 
+@functools.cache
+def _settle() -> None:
+    """Once a worker has loaded the kernels: tell the collector to leave what there is alone. Spark collects garbage after
+    every task, and walking numba's half a million objects took 25 ms of it; an iteration went from 140 ms to 80."""
+    gc.collect()
+    gc.freeze()
+
+
 class _Step:
     """A task as Spark calls it. Reads its input to the end first: a worker that leaves input unread is not used again."""
 
@@ -90,6 +100,7 @@ class _Step:
         self.task, self.raw = task, raw
 
     def __call__(self, partition, records):
+        _settle()
         if self.raw:
             return self.task(partition, records)
         return self.task(partition, [record for _, record in records if record is not None])

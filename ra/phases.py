@@ -18,7 +18,7 @@ from ra.placed import Placed, Runs
 from ra.reach import run_ahead
 from ra.replica import Replica
 from ra.runs import Keep, Run, compact, merged, write_run
-from ra.words import merge_all, merge_earliest, sort, sort_unique, split_by_bucket, subtract
+from ra.words import drop, merge_all, merge_earliest, sort, sort_unique, split_by_bucket
 
 MANY = 32  # runs of one iteration before they are merged within it
 
@@ -51,8 +51,8 @@ def streams(records, index: str) -> list[np.ndarray]:
     """The sorted sequences among what was received for an index, decoded."""
     sequences: dict = {}
     for piece in sorted(r for r in records if isinstance(r, Piece) and r.index == index):
-        sequences.setdefault(piece.stream, []).append(codec.decode(piece.data, piece.count))
-    return [np.concatenate(parts) for parts in sequences.values()]
+        sequences.setdefault(piece.stream, []).append((piece.data, piece.count))
+    return [codec.decode_all(parts) for parts in sequences.values()]
 
 
 def reports(records, partition: int) -> list[Report]:
@@ -220,10 +220,9 @@ class LocalJoin:
     def _as_one_run(self, version: Version, partition: int, report: Report) -> list[Run]:
         """Inner iterations left the delta in several runs; they are merged by the first that joins it, for all."""
         own = version.moving[partition]
-        while len(own) > 1:
-            path = os.path.join(self.root, str(partition), f"delta-{version.number}-{self.label}.{len(own)}")
-            pairs = [write_run(f"{path}.{i}", merged(own[i].open(), own[i + 1].open())) for i in range(0, len(own) - 1, 2)]
-            own = pairs + own[2 * len(pairs) :]
+        if len(own) > 1:
+            path = os.path.join(self.root, str(partition), f"delta{version.number}-{self.label}")
+            own = [write_run(path, merged([run.open() for run in own]))]
         report.facts[version.tag] = own
         return own
 
@@ -341,15 +340,14 @@ class LocalInsert:
 
     def _insert(self, target: Placed, partition: int, records):
         path = os.path.join(self.root, str(partition), f"{target.name}-{self.label}")
-        full, new = compact(target.full[partition], path + "-full"), target.new[partition]
-        if len(new) > MANY:
-            new = compact(new, path + "-new")
+        full = compact(target.full[partition], path + "-full")
+        new = compact(target.new[partition], path + "-new", MANY)
         arrived, steps, last = self._arrived(target, records)
-        born = arrived
+        born, sent = arrived, arrived.copy() if steps.size else arrived
         for run in full + target.delta[partition] + new:
-            born = subtract(born, run.open())
+            born = drop(born, run.open())
         if steps.size:
-            steps = steps[np.searchsorted(arrived, born)]
+            steps = steps[np.searchsorted(sent, born)]
         first, home = target.map.tables()
         settled = self._write(path + "-settled", born[steps != last]) if last else []
         kept = self._write(path, born[steps == last] if last else born)

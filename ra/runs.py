@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ra.words import merge, seek
+from ra.words import merge_all, seek
 
 PREFIX = "semi-naive-"
-PIECE = 1 << 20  # words of a merge in memory at a time
+PIECE = 1 << 16  # words of each run that a merge looks at: half a megabyte, so that they stay in the cache
 
 
 class RunMissing(Exception):
@@ -80,29 +80,29 @@ def write_run(path: str | Path, words: np.ndarray | Iterable[np.ndarray], lanes:
     return Run(str(path), size, lanes)
 
 
-def merged(left: np.ndarray, right: np.ndarray):
-    """Yield the union of two sorted arrays in ascending pieces: what is in memory at a time is one piece."""
-    i = j = 0
-    while i < left.size:
-        end = min(i + PIECE, left.size)
-        until = seek(right, j, left[end - 1] + np.uint64(1)) if end < left.size else right.size
-        yield merge(left[i:end], right[j:until])
-        i, j = end, until
-    if j < right.size:
-        yield right[j:]
+def merged(arrays: list[np.ndarray]):
+    """Yield the union of sorted arrays in ascending pieces. At most PIECE words of each are in memory at a time, and
+    where the arrays' ranges do not overlap nothing is copied."""
+    left = [array for array in arrays if array.size]
+    while left:
+        bound = min(array[min(PIECE, array.size) - 1] for array in left)
+        ends = [seek(array, 0, bound) for array in left]
+        ends = [end + int(end < array.size and array[end] == bound) for end, array in zip(ends, left, strict=True)]
+        yield merge_all([array[:end] for end, array in zip(ends, left, strict=True)])
+        left = [array[end:] for end, array in zip(ends, left, strict=True) if end < array.size]
 
 
-def compact(runs: list[Run], path: str) -> list[Run]:
-    """Merge runs until each is at least twice the next: few to search, and each tuple is copied O(log n) times.
+def compact(runs: list[Run], path: str, most: int = 8) -> list[Run]:
+    """When there are more than `most` runs, make one of all but the largest half of `most`.
 
-    Writes `path`.0, .1, …; the runs that were merged stay where they are, for whoever still reads them.
+    So there are few to search, and a tuple is copied a number of times that grows with the logarithm of their number.
+    The runs that were merged stay where they are, for whoever still reads them.
     """
-    stack: list[Run] = []
-    for run in sorted(runs, key=lambda run: -run.words):
-        while stack and stack[-1].words < 2 * run.words:
-            run = write_run(f"{path}.{len(stack)}.{run.words}", merged(stack.pop().open(), run.open()))
-        stack.append(run)
-    return stack
+    if len(runs) <= most:
+        return runs
+    ordered = sorted(runs, key=lambda run: -run.words)
+    kept, small = ordered[: most // 2], ordered[most // 2 :]
+    return [*kept, write_run(path, merged([run.open() for run in small]), runs[0].lanes)]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from semi_naive.config import Config
 from semi_naive.rebalance import Rebalance
 
 MOST_STEPS = 4096  # of one run-ahead
-FIRST_BUDGET = 200_000  # tuples of the first run-ahead on a partition; four times as many if most of them were new
+FIRST_BUDGET = 1_000_000  # tuples of the first run-ahead on a partition; four times as many if most of them were new
 
 
 @dataclass
@@ -159,8 +159,9 @@ class Balanced:
         config, delta = self.config, state.path.count("delta")
         bounded = config.threshold is None or config.threshold >= config.run_ahead_budget
         births = [born for entry in self.trace.record["iterations"][-2:] for born in entry["births"]][-2:]
-        growth = max(1.0, births[1] / births[0]) if len(births) == 2 and births[0] else 2.0
-        few = delta * (growth + growth**2) <= config.run_ahead_budget * self.fabric.partitions
+        degree = state.inner.total / self.domain  # how much the first step is expected to multiply
+        growth = max(1.0, births[1] / births[0] if len(births) == 2 and births[0] else degree)
+        few = delta * (growth + growth**2 + growth**3) <= min(self.budget, config.run_ahead_budget) * self.fabric.partitions
         return not self.doubling and bounded and delta <= config.run_ahead and few
 
     def _run_ahead(self, state: State, steps_left: int) -> None:
