@@ -13,6 +13,7 @@ _LAZY = {
     "transitive_closure": "semi_naive.closure",
     "Closure": "semi_naive.result",
     "Config": "semi_naive.config",
+    "Relation": "ra.relation",
     "BadInput": "graphs.errors",
 }
 __all__ = sorted(_LAZY)

@@ -17,9 +17,12 @@ import numpy as np
 from balance.bucket_map import BucketMap
 from balance.trace import Trace, balance_of, phase
 from ra.exchange import Fabric
-from ra.phases import Inserted, IntraBucket, Load, LocalInsert, LocalJoin, Report, Routes, RunAhead, Together, Version
+from ra.insert import Inserted, LocalInsert
+from ra.phases import Load, LocalJoin, RunAhead, Together, Version
+from ra.pieces import Report
 from ra.placed import Placed
 from ra.replica import Replica
+from ra.routing import IntraBucket, Routes
 from ra.runs import Store
 from semi_naive.config import Config
 from semi_naive.rebalance import Rebalance

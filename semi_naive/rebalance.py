@@ -11,8 +11,10 @@ import numpy as np
 from balance.policy import to_consolidate, to_refine
 from balance.trace import Trace
 from ra.exchange import Fabric
-from ra.phases import Copies, Depart, Inserted, IntraBucket, LocalInsert, Report
+from ra.insert import Inserted, LocalInsert
+from ra.pieces import Report
 from ra.placed import Placed
+from ra.routing import Copies, Depart, IntraBucket
 from semi_naive.config import Config
 
 

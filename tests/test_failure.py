@@ -13,8 +13,10 @@ import pytest
 import graphs
 from balance.bucket_map import BucketMap
 from ra.exchange import Fabric, JobFailed, RunsLost
-from ra.phases import IntraBucket, LocalInsert, Piece, Routes
+from ra.insert import LocalInsert
+from ra.pieces import Piece
 from ra.placed import Placed
+from ra.routing import IntraBucket, Routes
 from ra.runs import RunMissing, Store, write_run
 from semi_naive import transitive_closure
 from semi_naive.checkpoint import CheckpointUnusable

@@ -58,7 +58,7 @@ def joined(layout, sides: list[tuple[Index, View]], keys, view: View, key, every
     """Join two indexes: one side moves if it must, the other stays. `everywhere`: the moving side goes to all
     partitions (a product). One job; one shuffle if a side moves, and one if the result must be dealt."""
     from ra.operators.local_join import LocalJoin
-    from ra.phases import Routes
+    from ra.routing import Routes
     from ra.shuffle import Combine, Deal, Spread
 
     mover, moves = _mover([index for index, _ in sides]) if not everywhere else (_smaller(sides), True)
@@ -87,7 +87,7 @@ def _smaller(sides) -> int:
 
 def _mover(indexes: list[Index]) -> tuple[int, bool]:
     """Which side moves, and whether anything moves at all."""
-    from ra.phases import Routes
+    from ra.routing import Routes
 
     smaller = int(indexes[1].count < indexes[0].count)
     for mover in (smaller, 1 - smaller):
