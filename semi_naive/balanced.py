@@ -24,7 +24,7 @@ from ra.placed import Placed
 from ra.replica import Replica
 from ra.routing import IntraBucket, Routes
 from ra.runs import Store
-from semi_naive.config import Config
+from semi_naive.config import REPLICATED, Config
 from semi_naive.rebalance import Rebalance
 
 MOST_STEPS = 4096  # of one run-ahead
@@ -165,7 +165,8 @@ class Balanced:
         degree = state.inner.total / self.domain  # how much the first step is expected to multiply
         growth = max(1.0, births[1] / births[0] if len(births) == 2 and births[0] else degree)
         few = delta * (growth + growth**2 + growth**3) <= min(self.budget, config.run_ahead_budget) * self.fabric.partitions
-        return not self.doubling and bounded and delta <= config.run_ahead and few
+        replicable = not self.doubling and state.inner.total <= REPLICATED
+        return replicable and bounded and delta <= config.run_ahead and few
 
     def _run_ahead(self, state: State, steps_left: int) -> None:
         """Several outer iterations in one job."""

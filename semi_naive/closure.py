@@ -5,7 +5,7 @@ import os
 from graphs.inputs import as_edges, is_spark_frame
 from graphs.parallel import is_large, spark_edges
 from ra import session
-from semi_naive.config import PLANS, Config
+from semi_naive.config import PLANS, REPLICATED, Config
 
 READING = ("header", "expand_symmetric", "strings", "any_ids", "delimiter")
 
@@ -29,13 +29,14 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
 
     reading = {name: options.pop(name) for name in READING if name in options}
     config = (config or Config()).with_options(options)
-    plan, reason = choose(plan, config)
+    choose(plan, config)  # what cannot be is said before anything is read
     source = read(edges, spark, reading)
+    plan, reason = choose(plan, config, source.rows if hasattr(source, "rows") else len(source))
     sc = session.context_of(spark if not is_spark_frame(edges) else edges.sparkSession)
     return Evaluation(sc, config, progress, plan, reason).run(source)
 
 
-def choose(plan: str, config: Config) -> tuple[str, str]:
+def choose(plan: str, config: Config, edges: int = 0) -> tuple[str, str]:
     """The plan and the reason for it.
 
     >>> choose("auto", Config(rule="path-path"))[0]
@@ -52,6 +53,8 @@ def choose(plan: str, config: Config) -> tuple[str, str]:
         return "balanced", "path-path carries no column unchanged, so its tuples cannot be decomposed into groups"
     if config.checkpoint_dir:
         return "balanced", "only the balanced plan has anything to checkpoint"
+    if edges > REPLICATED:
+        return "balanced", f"{edges:,} edges are too many to replicate on every host"
     carried = "x" if config.rule == "path-edge" else "z"
     return "decomposed", f"{config.rule} carries {carried} unchanged and the edges fit every host: no shuffle is needed"
 
