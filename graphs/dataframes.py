@@ -67,3 +67,8 @@ def _common_type(dtypes, strings):
         message = f"the columns differ: '{dtypes[0][0]}' has {dtypes[0][1]} and '{dtypes[1][0]}' has {dtypes[1][1]}"
         raise BadInput(message, "DataFrame", hint="pass strings=True to read both as names")
     return "string" if strings else common.pop()
+
+
+def is_spark_frame(source):
+    """Whether it is a Spark DataFrame, told without importing pyspark."""
+    return type(source).__module__.startswith("pyspark.sql")

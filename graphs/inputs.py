@@ -6,6 +6,7 @@ from itertools import chain
 
 import numpy as np
 
+from graphs.dataframes import is_spark_frame
 from graphs.edges import Edges, first_odd_id, id_fault, intern, no_pairs
 from graphs.errors import BadInput
 from graphs.readers import read_edges, to_edges
@@ -32,10 +33,6 @@ def as_edges(source, header=False, expand_symmetric=True, strings=None, any_ids=
         if is_kind(source):
             return read(source, strings, any_ids)
     raise BadInput(f"a {type(source).__name__} holds no edges", hint=ACCEPTED)
-
-
-def is_spark_frame(source):
-    return type(source).__module__.startswith("pyspark.sql")
 
 
 def from_spark(frame, strings=None, any_ids=False):

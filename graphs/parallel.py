@@ -9,10 +9,9 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from graphs.dataframes import frame_blocks
+from graphs.dataframes import frame_blocks, is_spark_frame
 from graphs.errors import BadInput
 from graphs.files import check_is_file, filesystem, format_of, io_errors, open_binary
-from graphs.inputs import is_spark_frame
 from graphs.matrix_market import check_entries, expanded
 from graphs.parquet import is_parquet, part_files, read_row_group, read_schema, row_groups
 from graphs.readers import text_dialect, to_edges

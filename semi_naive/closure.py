@@ -2,7 +2,8 @@
 
 import os
 
-from graphs.inputs import as_edges, is_spark_frame
+from graphs.dataframes import is_spark_frame
+from graphs.inputs import as_edges
 from graphs.parallel import is_large, spark_edges
 from ra import session
 from semi_naive.config import PLANS, REPLICATED, Config
