@@ -20,6 +20,8 @@ class Config:
     check_interval: look at the sizes every so many iterations.
     refine, refinement_ratio, refinement_factor: split a bucket whose heaviest subbucket exceeds `refinement_ratio` times
         the average subbucket (and has `refinement_minimum` tuples) into `refinement_factor` times as many.
+    relief_ratio: beyond the paper, also split the heaviest bucket of a partition that holds more than so many times the
+        average of the partitions; None: buckets alone decide.
     consolidate, consolidation_fraction: once more than this fraction of buckets is refined, merge the light ones.
     copy_inner: copy an unrefined bucket of the (static) inner relation to the partitions its refined counterpart was
         dealt to, instead of sending the counterpart's delta to it in every iteration.
@@ -40,6 +42,7 @@ class Config:
     refinement_ratio: float = 3.0
     refinement_factor: int = 4
     refinement_minimum: int = 1024
+    relief_ratio: float | None = 1.25
     consolidate: bool = True
     consolidation_fraction: float = 0.6
     copy_inner: bool = True
@@ -60,13 +63,14 @@ class Config:
         for name in ("run_ahead", "refinement_minimum"):
             self._check(name, lambda value: isinstance(value, int) and value >= 0, "a whole number from 0")
         self._check("refinement_ratio", lambda value: value >= 1, "a number from 1")
+        self._check("relief_ratio", lambda value: value >= 1, "a number from 1, or None")
         self._check("refinement_factor", lambda value: isinstance(value, int) and value >= 2, "a whole number from 2")
         self._check("consolidation_fraction", lambda value: 0 <= value <= 1, "a number from 0 to 1")
         self._check("rule", lambda value: value in RULES, f"one of {', '.join(RULES)}")
 
     def _check(self, name, holds, expected: str) -> None:
         value = getattr(self, name)
-        optional = {"partitions", "max_iterations"}
+        optional = {"partitions", "max_iterations", "relief_ratio"}
         try:
             right = (value is None and name in optional) or (value is not None and holds(value))
         except TypeError:
@@ -97,6 +101,6 @@ def _parsed(name: str, kind, value):
     if value.lower() in words and value.lower() not in ("0", "1"):
         return words[value.lower()]
     try:
-        return float(value) if kind is float else int(value.replace("_", ""))
+        return float(value) if "float" in str(kind) else int(value.replace("_", ""))
     except ValueError:
         raise ValueError(f"{name}={value}: expected {getattr(kind, '__name__', kind)}") from None

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from balance.policy import to_consolidate, to_refine
+from balance.policy import to_consolidate, to_refine, to_relieve
 from balance.trace import Trace
 from ra.exchange import Fabric
 from ra.insert import Inserted, LocalInsert
+from ra.phases import Together
 from ra.pieces import Report
 from ra.placed import Placed
 from ra.routing import Copies, Depart, IntraBucket
@@ -30,78 +31,92 @@ class Rebalance:
     jobs: int = 0
 
     def __call__(self, state) -> None:
-        for placed in (state.path, state.inner):
-            for kind in ("refine", "consolidate"):
-                changes = self._wanted(kind, placed)
-                if placed is state.inner:  # a bucket that has been copied stays as it is
-                    changes = {bucket: subs for bucket, subs in changes.items() if bucket not in state.copies}
-                if changes:
-                    self._rehome(state.iteration, placed, kind, changes)
-        if self.config.copy_inner and self.static_inner:
-            self._copy(state)
+        """At most one job for each relation; the copies go along with path's."""
+        self._rehome(state, state.inner, self._wanted(state.inner, kept=state.copies), copy=False)
+        self._rehome(state, state.path, self._wanted(state.path), copy=self.config.copy_inner and self.static_inner)
 
-    def _wanted(self, kind: str, placed: Placed) -> dict[int, int]:
+    def _wanted(self, placed: Placed, kept=()) -> dict[str, dict[int, int]]:
+        """{"refine": {bucket: subbuckets}, "consolidate": …}; buckets in `kept`, which have been copied, stay as they are."""
         config, sizes = self.config, placed.map.split(placed.sizes)
-        if not getattr(config, kind):
-            return {}
-        if kind == "refine":
-            return to_refine(sizes, config.refinement_ratio, config.refinement_factor, config.refinement_minimum)
-        return to_consolidate(sizes, config.consolidation_fraction, config.refinement_factor)
+        refine, consolidate = {}, {}
+        if config.refine:
+            factor, least = config.refinement_factor, config.refinement_minimum
+            refine = to_refine(sizes, config.refinement_ratio, factor, least)
+            if config.relief_ratio is not None:
+                refine = to_relieve(placed.map.homes, sizes, config.relief_ratio, factor, least) | refine
+        if config.consolidate:
+            consolidate = to_consolidate(sizes, config.consolidation_fraction, config.refinement_factor)
+        consolidate = {bucket: subs for bucket, subs in consolidate.items() if bucket not in refine}
+        wanted = {"refine": refine, "consolidate": consolidate}
+        return {kind: {b: n for b, n in changes.items() if b not in kept} for kind, changes in wanted.items()}
 
     def _label(self, what: str) -> str:
         self.jobs += 1
         return f"{what}.{self.jobs}"
 
-    def _rehome(self, iteration: int, placed: Placed, kind: str, changes: dict[int, int]) -> None:
-        """Give the changed buckets their new number of subbuckets, and every tuple of them its new partition."""
+    def _rehome(self, state, placed: Placed, wanted: dict[str, dict[int, int]], copy: bool) -> None:
+        """Give the changed buckets their new number of subbuckets, every tuple of them its new partition, and inner
+        buckets their copies, in one job."""
+        changes = wanted["refine"] | wanted["consolidate"]
         begun, before, loads = time.perf_counter(), placed.map.split(placed.sizes), placed.loads
         changed = np.zeros(placed.map.buckets, np.bool_)
         changed[list(changes)] = True
         placed.map = placed.map.resize(changes)
-        unchanged = [np.zeros(placed.map.subbuckets[b], np.int64) if changed[b] else before[b] for b in range(len(before))]
-        placed.sizes = np.concatenate(unchanged).astype(np.int64)
-        label = self._label(f"{kind}-{placed.name}")
+        missing = self._missing(state) if copy else {}
+        if not changes and not missing:
+            return
+        label = self._label(placed.name)
         arriving = [Placed(part, placed.shift, placed.map) for part in ("full", "delta")]
-        results = self.fabric.job(Depart(placed, changed, self.root, label), LocalInsert(arriving, label, self.root))
-        departed = [r for r in results if isinstance(r, Report)]
-        for report in departed:
+        arriving.append(Placed("inner", state.inner.shift, state.inner.map))
+        copies = IntraBucket("inner", state.inner.full, state.inner.shift, Copies(state.inner.map, missing))
+        tasks = Together([Depart(placed, changed, self.root, label)] * bool(changes) + [copies] * bool(missing))
+        results = self.fabric.job(tasks, LocalInsert(arriving, label, self.root))
+        if changes:
+            self._settle(placed, changed, before, results)
+        after, seconds = placed.map.split(placed.sizes), time.perf_counter() - begun
+        moved = sum(r.sent for r in results if isinstance(r, Report) and r.phase == "rehome")
+        for kind, resized in wanted.items():
+            if resized:
+                self.trace.event(
+                    kind, state.iteration, relation=placed.name, moved=moved, seconds=seconds,
+                    buckets=[{"bucket": b, "before": before[b], "after": after[b]} for b in sorted(resized)],
+                    loads_before=loads, loads_after=placed.loads,
+                )  # fmt: skip
+        if missing:
+            self._take_copies(state, missing, results)
+
+    @staticmethod
+    def _settle(placed: Placed, changed: np.ndarray, before: list[list[int]], results) -> None:
+        """The runs and sizes of an index after its tuples have moved."""
+        unchanged = [np.zeros(n, np.int64) if changed[b] else before[b] for b, n in enumerate(placed.map.subbuckets)]
+        placed.sizes = np.concatenate(unchanged).astype(np.int64)
+        for report in (r for r in results if isinstance(r, Report) and r.phase == "rehome"):
             placed.sizes = placed.sizes + report.facts["sizes"]
             placed.full[report.partition], placed.delta[report.partition] = report.facts["full"], report.facts["delta"]
-        for arrived in (r for r in results if isinstance(r, Inserted)):
+        for arrived in (r for r in results if isinstance(r, Inserted) and r.index != "inner"):
             placed.sizes = placed.sizes + arrived.sizes
             getattr(placed, arrived.index)[arrived.partition] += arrived.new
-        after = placed.map.split(placed.sizes)
-        self.trace.event(
-            kind, iteration, relation=placed.name, moved=sum(r.sent for r in departed),
-            buckets=[{"bucket": b, "before": before[b], "after": after[b]} for b in sorted(changes)],
-            loads_before=loads, loads_after=placed.loads, seconds=time.perf_counter() - begun,
-        )  # fmt: skip
 
-    def _copy(self, state) -> None:
-        """Copy inner buckets of one subbucket to where the same bucket of path was dealt.
+    @staticmethod
+    def _missing(state) -> dict[int, frozenset[int]]:
+        """Inner buckets of one subbucket, and the partitions that path's subbuckets of the same bucket were dealt to.
 
         The paper sends path's delta to the inner bucket in every iteration; a bucket of a relation that never changes is
         cheaper to send once, and it spreads the join over the partitions as refinement has spread the tuples.
         """
         wanted = {}
         for bucket, homes in enumerate(state.path.map.homes):
-            own = frozenset(state.inner.map.homes[bucket])
-            missing = set(homes) - state.copies.get(bucket, own)
-            if len(state.inner.map.homes[bucket]) == 1 and missing:
-                wanted[bucket] = frozenset(missing)
-        if not wanted:
-            return
-        begun, label = time.perf_counter(), self._label("copy-inner")
-        copies = IntraBucket("inner", state.inner.full, state.inner.shift, Copies(state.inner.map, wanted))
-        arriving = Placed("inner", state.inner.shift, state.inner.map)
-        results = self.fabric.job(copies, LocalInsert([arriving], label, self.root))
-        arrived = [r for r in results if isinstance(r, Inserted)]
+            own = state.inner.map.homes[bucket]
+            missing = frozenset(homes) - state.copies.get(bucket, frozenset(own))
+            if len(own) == 1 and missing:
+                wanted[bucket] = missing
+        return wanted
+
+    def _take_copies(self, state, missing: dict[int, frozenset[int]], results) -> None:
+        arrived = [r for r in results if isinstance(r, Inserted) and r.index == "inner"]
         for result in arrived:
             state.inner.full[result.partition] = state.inner.full[result.partition] + result.new
-        for bucket, partitions in wanted.items():
-            own = frozenset(state.inner.map.homes[bucket])
-            state.copies[bucket] = state.copies.get(bucket, own) | partitions
-        self.trace.event(
-            "copy", state.iteration, relation="inner", buckets=sorted(wanted),
-            copied=sum(int(r.sizes.sum()) for r in arrived), seconds=time.perf_counter() - begun,
-        )  # fmt: skip
+        for bucket, partitions in missing.items():
+            state.copies[bucket] = state.copies.get(bucket, frozenset(state.inner.map.homes[bucket])) | partitions
+        copied = sum(int(r.sizes.sum()) for r in arrived)
+        self.trace.event("copy", state.iteration, relation="inner", buckets=sorted(missing), copied=copied)
