@@ -3,21 +3,23 @@
 version, started, seconds       this format's number; seconds since the epoch; of the whole evaluation
 plan, reason, rule              which plan ran, and why
 config                          every tunable
-input                           edges, nodes
-partitions, buckets, shift
+input: nodes
 iterations: one for each outer iteration
     iteration                   its number; 1 is the load of the edges, so iteration k makes the paths of length k
     delta, born, full           tuples at its start, made by it, altogether after it
-    steps                       how many steps of the fixpoint it took: 1, or more when it ran ahead; births by step
+    steps, births               how many steps of the fixpoint it took: 1, or more when it ran ahead; tuples born in each
     phases: one for each phase of each inner iteration
-        inner, phase            "intra-bucket", "join" (with the all-to-all's bytes), "run-ahead", "insert"
+        inner, phase            "intra-bucket", "join", "run-ahead", "all-to-all", "insert"
         received, sent, bytes, seconds      a list each, by partition
         joined, duplicates      pairs that met (join); tuples dropped as known (insert): by partition
-    driver                      seconds spent outside the tasks: planning, scheduling, Spark
+    seconds, driver             the iteration's; those of them spent outside the phases: planning, scheduling, Spark
     sizes, loads                tuples in every subbucket of every bucket; on every partition
-    imbalance                   heaviest ÷ average of the partitions, and of the buckets' subbuckets
-events: refine, consolidate, copy, roll-over, checkpoint, restore, …; each with its iteration
+    imbalance                   heaviest ÷ average of the partitions, of the buckets, of the subbuckets
+events: refine, consolidate, copy, roll-over, checkpoint, restore, runs lost; each with its iteration, and as fits: relation,
+    buckets (before, after), moved, loads before and after, seconds
 result: iterations, tuples, bytes on disk
+
+The decomposed plan is one iteration of many steps, with one phase, "groups", whose lists and loads are by task.
 """
 
 import json

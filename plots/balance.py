@@ -22,6 +22,7 @@ PHASES = {  # colour and hatch
     "intra-bucket": (DARK, ""),
     "join": (GREY, "...."),
     "run-ahead": ("#8a8779", "xxxx"),
+    "all-to-all": ("#b5ab8a", "\\\\\\\\"),
     "insert": ("#c7b76b", "////"),
     "driver": (PALE, ""),
 }

@@ -34,6 +34,7 @@ class Report:
     sent: int = 0
     bytes: int = 0
     seconds: float = 0.0
+    clock: float = 0.0  # the host's, when tuples had been sent (or, of an insert, had arrived)
     facts: dict = field(default_factory=dict)
 
 

@@ -196,6 +196,10 @@ class Balanced:
                     phases.append(phase(inner, name, found))
                     if name == "join":
                         phases[-1]["joined"] = [r.facts["joined"] for r in sorted(found, key=lambda r: r.partition)]
+            makers = [r for r in results if _phase(r) in ("join", "run-ahead") and r.clock]
+            arrivals = [r.report for r in inserts if r.index == "path"]
+            if makers:
+                phases.append(_all_to_all(inner, makers, arrivals))
             phases.append(phase(inner, "insert", [r.report for r in inserts]))
             phases[-1]["duplicates"] = [a - b for a, b in zip(phases[-1]["received"], phases[-1]["sent"], strict=True)]
         seconds = time.perf_counter() - begun
@@ -206,6 +210,19 @@ class Balanced:
             steps=len(born), phases=phases, seconds=seconds, driver=max(0.0, seconds - busy),
             **balance_of(state.path.map, state.path.sizes),
         )  # fmt: skip
+
+
+def _all_to_all(inner: int, makers: list[Report], arrivals: list[Report]) -> dict:
+    """The shuffle between the makers of heads and their inserts, as a phase: from when the last maker was done to when an
+    insert had its input. By the hosts' clocks: on a cluster as good as they agree."""
+    done = max(report.clock for report in makers)
+    shipped = {report.partition: report for report in makers}
+    arrived = sorted(arrivals, key=lambda report: report.partition)
+    return {
+        "inner": inner, "phase": "all-to-all", "received": [report.received for report in arrived],
+        "sent": [shipped[p].sent for p in sorted(shipped)], "bytes": [shipped[p].bytes for p in sorted(shipped)],
+        "seconds": [max(0.0, report.clock - done) for report in arrived],
+    }  # fmt: skip
 
 
 def _phase(result) -> str | None:
