@@ -74,6 +74,26 @@ def _decode(buffer, out):
         out[i] = last
 
 
+@njit(types.UniTuple(u64, 2)(u64, types.int64, types.boolean[::1]), **JIT)
+def split_by_bucket(words, shift, wanted):
+    """Sorted words of the wanted buckets, and the others; wanted[b] for bucket b of the key, word >> shift."""
+    inside, outside = np.empty_like(words), np.empty_like(words)
+    bits, buckets = np.uint64(shift), np.uint64(wanted.size)
+    taken = left = 0
+    last, take = np.uint64(0), False
+    for i in range(words.size):
+        key = words[i] >> bits
+        if i == 0 or key != last:
+            last, take = key, wanted[np.int64(_mix(key) % buckets)]
+        if take:
+            inside[taken] = words[i]
+            taken += 1
+        else:
+            outside[left] = words[i]
+            left += 1
+    return inside[:taken].copy(), outside[:left].copy()
+
+
 def encode_split(words: np.ndarray, slot: np.ndarray, home: np.ndarray, parts: int) -> list[tuple[int, int, bytes]]:
     """Sorted words as one (destination, count, bytes) for each destination that gets any: word i goes to home[slot[i]].
 

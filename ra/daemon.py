@@ -10,8 +10,7 @@ sys.path.sort(key=lambda path: path.endswith(".zip"))  # stable: the rest keeps 
 
 import numpy  # noqa: E402, F401
 
-import ra.insert  # noqa: E402
-import ra.phases  # noqa: E402, F401
+import ra.reach  # noqa: E402, F401
 
 if __name__ == "__main__":
     from pyspark.daemon import manager

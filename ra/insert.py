@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ra import codec
+from ra.ahead import merge_earliest
 from ra.pieces import Piece, Report, reports, ship, streams
 from ra.placed import Placed, Runs
 from ra.runs import Keep, Run, compact, write_run
-from ra.words import drop, exchanged, merge_all, merge_earliest
+from ra.words import drop, exchanged, merge_all
 
 MANY = 32  # runs of one iteration before they are merged within it
 

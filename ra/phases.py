@@ -8,10 +8,10 @@ import numpy as np
 
 from balance.bucket_map import BucketMap
 from ra import codec
+from ra.ahead import run_ahead
 from ra.joins import Join
 from ra.pieces import Piece, Report, reports, ship, streams
 from ra.placed import Runs
-from ra.reach import run_ahead
 from ra.replica import Replica
 from ra.runs import Run, merged, write_run
 from ra.words import exchanged, merge_all, sort, sort_unique

@@ -1,4 +1,4 @@
-"""The local fixpoint of one group after the other, 64 groups at a time, and the same for a bounded number of steps.
+"""The local fixpoint of one group after the other, 64 groups at a time.
 
     path(x, z) :- edge(x, z).        path(x, z) :- path(x, y), edge(y, z).
 
@@ -17,7 +17,7 @@ LANES = 64  # groups in one word
 
 
 @njit(types.int64(i64, types.int64, i64, i64, u64, u64, u64, i64), **JIT)
-def _advance(todo, waiting, indptr, targets, seen, front, fresh, later):
+def advance(todo, waiting, indptr, targets, seen, front, fresh, later):
     """One step: follow the edges of todo[:waiting] for the groups in `front`, which is cleared. Returns how many z are in
     `later` now, with the groups that are new to z in fresh[z].
 
@@ -56,7 +56,7 @@ def reach(sources, indptr, targets, seen, front, fresh, todo, later, touched, le
         front[source] |= np.uint64(1) << np.uint64(g)
     step = 0
     while waiting and step < steps:
-        found = _advance(todo, waiting, indptr, targets, seen, front, fresh, later)
+        found = advance(todo, waiting, indptr, targets, seen, front, fresh, later)
         born = np.uint64(0)
         for i in range(found):
             z = later[i]
@@ -100,79 +100,3 @@ def harvest(seen, touched):
             at[g] += 1
             word &= word - np.uint64(1)
     return ends, zs
-
-
-@njit(types.Tuple((u64, i64, types.int64, types.boolean))(u64, i64, i64, types.int64, types.int64, types.int64), **JIT)
-def run_ahead(delta, indptr, targets, shift, steps, budget):
-    """Up to `steps` iterations of path(x, z) :- delta(x, y), edge(y, z) at one go.
-
-    `delta` are sorted words (x, y): the groups of 64 values of x are taken together, as in `reach`. Returns (words (z, x)
-    in no order, the step from 1 on that made each, the number of steps finished for all groups, whether nothing is left
-    to do). No word is made twice, none is in delta. Once the groups seen so far promise more than `budget` words in all,
-    fewer steps are taken, but always one: the work is bounded whatever the data.
-    """
-    bits = np.uint64(shift)
-    mask = (np.uint64(1) << bits) - np.uint64(1)
-    nodes = indptr.size - 1
-    seen, front, fresh = np.zeros(nodes, np.uint64), np.zeros(nodes, np.uint64), np.zeros(nodes, np.uint64)
-    todo, later, touched = np.empty(nodes, np.int64), np.empty(nodes, np.int64), np.empty(nodes, np.int64)
-    lanes, made = np.empty(LANES, np.uint64), np.zeros(steps + 1, np.int64)
-    words, born_in = np.empty(1 << 12, np.uint64), np.empty(1 << 12, np.int64)
-    size = taken = deepest = 0
-    finished = True
-    while taken < delta.size:
-        known = waiting = 0
-        lane = -1
-        while taken < delta.size:
-            x, y = delta[taken] >> bits, np.int64(delta[taken] & mask)
-            if lane < 0 or lanes[lane] != x:
-                if lane == LANES - 1:
-                    break
-                lane += 1
-                lanes[lane] = x
-            if front[y] == 0:
-                todo[waiting] = touched[known] = y
-                waiting += 1
-                known += 1
-            front[y] |= np.uint64(1) << np.uint64(lane)
-            seen[y] = front[y]
-            taken += 1
-        step = 0
-        while waiting and step < steps:
-            step += 1
-            found = _advance(todo, waiting, indptr, targets, seen, front, fresh, later)
-            before = size
-            for i in range(found):
-                z = later[i]
-                if seen[z] == 0:
-                    touched[known] = z
-                    known += 1
-                new = fresh[z]
-                seen[z] |= new
-                front[z] = new
-                fresh[z] = 0
-                if size + LANES > words.size:
-                    words = np.concatenate((words, np.empty_like(words)))
-                    born_in = np.concatenate((born_in, np.empty_like(born_in)))
-                while new:
-                    words[size] = np.uint64(z) << bits | lanes[lowest_bit(new)]
-                    born_in[size] = step
-                    size += 1
-                    new &= new - np.uint64(1)
-            made[step] += size - before
-            todo, later, waiting = later, todo, found
-            if waiting:
-                deepest = max(deepest, step)
-        finished &= waiting == 0
-        for i in range(waiting):
-            front[todo[i]] = 0
-        for i in range(known):
-            seen[touched[i]] = 0
-        while steps > 1 and made[1 : steps + 1].sum() * (delta.size / taken) > budget:
-            steps -= 1
-    kept = 0
-    for i in range(size):
-        if born_in[i] <= steps:
-            words[kept], born_in[kept] = words[i], born_in[i]
-            kept += 1
-    return words[:kept].copy(), born_in[:kept].copy(), steps, finished and deepest < steps

@@ -15,7 +15,7 @@ from ra import codec
 from ra.pieces import Piece, Report, ship
 from ra.placed import Placed, Runs
 from ra.runs import write_run
-from ra.words import merge_all, split_by_bucket
+from ra.words import merge_all
 
 
 @dataclass
@@ -73,7 +73,7 @@ class IntraBucket:
         report = Report("intra-bucket", partition)
         words = merge_all([run.open() for run in self.runs[partition]])
         for target, wanted in self.routes.elsewhere(partition).items():
-            chosen, _ = split_by_bucket(words, self.shift, wanted)
+            chosen, _ = codec.split_by_bucket(words, self.shift, wanted)
             if chosen.size:
                 piece = Piece(self.index, (partition, 0), 0, chosen.size, codec.encode(chosen))
                 report.sent, report.bytes = report.sent + piece.count, report.bytes + len(piece.data)
@@ -102,7 +102,7 @@ class Depart:
         for part in ("full", "delta"):
             report.facts[part] = kept = []
             for number, run in enumerate(getattr(self.placed, part)[partition]):
-                words, others = split_by_bucket(run.open(), self.placed.shift, self.changed)
+                words, others = codec.split_by_bucket(run.open(), self.placed.shift, self.changed)
                 slot = codec.slots(words, self.placed.shift, first)
                 stays = home[slot] == partition
                 report.facts["sizes"] += np.bincount(slot[stays], minlength=home.size)

@@ -8,15 +8,12 @@ cached on disk, so that only the first process ever compiles it.
 import numpy as np
 from numba import njit, types
 
-from balance.hashing import mix
-
 u8 = types.Array(types.uint8, 1, "C")
 i64 = types.Array(types.int64, 1, "C")
 u64 = types.Array(types.uint64, 1, "C")
 
 JIT = {"cache": True, "nogil": True}
 RADIX_BITS = 11
-_mix = njit(inline="always")(mix)
 
 
 @njit(u64(u64), **JIT)
@@ -133,46 +130,6 @@ def _drop(words, known):
         size += 1
         i += 1
     return size
-
-
-@njit(types.UniTuple(u64, 2)(u64, types.int64, types.boolean[::1]), **JIT)
-def split_by_bucket(words, shift, wanted):
-    """Sorted words of the wanted buckets, and the others; wanted[b] for bucket b of the key, word >> shift."""
-    inside, outside = np.empty_like(words), np.empty_like(words)
-    bits, buckets = np.uint64(shift), np.uint64(wanted.size)
-    taken = left = 0
-    last, take = np.uint64(0), False
-    for i in range(words.size):
-        key = words[i] >> bits
-        if i == 0 or key != last:
-            last, take = key, wanted[np.int64(_mix(key) % buckets)]
-        if take:
-            inside[taken] = words[i]
-            taken += 1
-        else:
-            outside[left] = words[i]
-            left += 1
-    return inside[:taken].copy(), outside[:left].copy()
-
-
-@njit(types.Tuple((u64, i64))(u64, i64, u64, i64), **JIT)
-def merge_earliest(left, left_steps, right, right_steps):
-    """The union of two sorted arrays whose words carry a step; a word of both keeps the earlier one."""
-    out = np.empty(left.size + right.size, np.uint64)
-    steps = np.empty(out.size, np.int64)
-    i = j = size = 0
-    while i < left.size or j < right.size:
-        from_left = j == right.size or (i < left.size and left[i] <= right[j])
-        from_right = i == left.size or (j < right.size and right[j] <= left[i])
-        out[size] = left[i] if from_left else right[j]
-        if from_left and from_right:
-            steps[size] = min(left_steps[i], right_steps[j])
-        else:
-            steps[size] = left_steps[i] if from_left else right_steps[j]
-        i += from_left
-        j += from_right
-        size += 1
-    return out[:size].copy(), steps[:size].copy()
 
 
 def drop(words: np.ndarray, known: np.ndarray) -> np.ndarray:

@@ -1,8 +1,8 @@
 """The command line: `semi-naive tc EDGES`, `semi-naive plot run.json`."""
 
-import contextlib
 import sys
 import threading
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -49,7 +49,7 @@ def tc(edges, output, plan, options, max_iterations, trace, plot, header, string
     _check_writable(output, trace, plot)
     if output:
         output_format(output)
-    warm = threading.Thread(target=_load_kernels, daemon=True)
+    warm = threading.Thread(target=_load_kernels, args=[plan], daemon=True)
     warm.start()  # beside the reading and the start of the JVM, which take longer
     with _Progress(quiet) as progress:
         source = edges if is_large(edges) else as_edges(edges, **reading)
@@ -101,9 +101,9 @@ def _check_writable(*paths) -> None:
             raise ValueError(f"{path}: there is no directory {str(folder)!r}")
 
 
-def _load_kernels() -> None:
-    with contextlib.suppress(ImportError):
-        import semi_naive.evaluation  # noqa: F401
+def _load_kernels(plan: str) -> None:
+    """Load what the plan will need; compiled once, and kept on disk."""
+    import_module("semi_naive.balanced" if plan == "balanced" else "semi_naive.evaluation")
 
 
 class _Progress:

@@ -19,8 +19,6 @@ from ra.replica import Replica
 from ra.runs import Keep, Remove, Store
 from ra.words import merge_all
 from semi_naive import decomposed
-from semi_naive.balanced import Balanced
-from semi_naive.checkpoint import Checkpoints
 from semi_naive.config import Config
 from semi_naive.decomposed import Groups
 from semi_naive.result import Closure, Reader, Stored
@@ -115,8 +113,10 @@ class Evaluation:
         self._keep_only(state.path)
         return Stored(state.path.known(), state.path.shift, key_first=self.config.rule == "edge-path"), state.path.total
 
-    def _fixpoint(self, edges, graph, checkpoints: Checkpoints | None):
+    def _fixpoint(self, edges, graph, checkpoints):
         """From the last checkpoint if there is one, otherwise from the edges, to the end."""
+        from semi_naive.balanced import Balanced  # only here: its kernels take 5 s to compile, the first time ever
+
         balanced = Balanced(self.fabric, self.store, edges, self._once(graph), graph.domain, self.config, self.trace)
         manifest = checkpoints and checkpoints.manifest()
         state = None
@@ -155,9 +155,11 @@ class Evaluation:
         else:
             self.fabric.job(keep)
 
-    def _checkpoints(self, graph) -> Checkpoints | None:
+    def _checkpoints(self, graph):
         if not self.config.checkpoint_dir:
             return None
+        from semi_naive.checkpoint import Checkpoints
+
         digest = hashlib.sha256(f"{self.config.rule} {self.config.max_iterations}".encode())
         digest.update(graph.values.tobytes())
         parts = [fingerprint(graph.words)] if isinstance(graph, Dense) else graph.rdd.map(fingerprint).collect()

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from balance.bucket_map import BucketMap
 from balance.hashing import bucket_of, subbucket_of
 from ra import codec, words
+from ra.ahead import merge_earliest, run_ahead
 from ra.graph import adjacency, intern, relabel
 from ra.joins import Join
-from ra.reach import run_ahead
 
 settings.register_profile("kernels", deadline=None)
 settings.load_profile("kernels")
@@ -44,7 +44,7 @@ def test_subtract_gallops(few, many):
 @given(anywords, anywords)
 def test_merge_earliest(left, right):
     steps = [np.full(len(set(side)), step, np.int64) for side, step in ((left, 2), (right, 1))]
-    merged, made = words.merge_earliest(array(left), steps[0], array(right), steps[1])
+    merged, made = merge_earliest(array(left), steps[0], array(right), steps[1])
     assert dict(zip(merged.tolist(), made.tolist(), strict=True)) == dict.fromkeys(left, 2) | dict.fromkeys(right, 1)
 
 
@@ -73,7 +73,7 @@ def test_slots_are_the_bucket_maps(pairs, buckets, partitions):
 def test_split_by_bucket(pairs, buckets):
     given = array([x << 7 | y for x, y in pairs])
     wanted = np.arange(buckets) % 2 == 0
-    inside, outside = words.split_by_bucket(given, 7, wanted)
+    inside, outside = codec.split_by_bucket(given, 7, wanted)
     chosen = wanted[bucket_of(given >> np.uint64(7), np.uint64(buckets)).astype(int)]
     assert inside.tolist() == given[chosen].tolist() and outside.tolist() == given[~chosen].tolist()
 
