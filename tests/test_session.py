@@ -1,0 +1,53 @@
+"""What `ra.session` relies on beyond Spark's documentation, pinned."""
+
+import gc
+import os
+
+import psutil
+import pytest
+
+from ra import session
+from ra.exchange import Fabric
+
+
+@pytest.fixture
+def where():
+    """A task that says which process it ran in. Made here: workers cannot import a test's module."""
+
+    def task(partition, records):
+        return [(os.getpid(), os.getppid(), gc.get_freeze_count())]
+
+    return task
+
+
+@pytest.fixture
+def fabric(spark):
+    fabric = Fabric(spark.sparkContext, 2)
+    yield fabric
+    fabric.close()
+
+
+def test_workers_are_forked_from_our_daemon(fabric, where):
+    for _, parent, _ in fabric.job(where):
+        assert "ra.daemon" in psutil.Process(parent).cmdline()
+
+
+def test_workers_are_used_again_and_keep_the_collector_off_the_kernels(fabric, where):
+    first, second = ({pid: frozen for pid, _, frozen in fabric.job(where)} for _ in range(2))
+    assert set(first) & set(second)
+    assert min(second.values()) > 10_000
+
+
+def test_stages_run_where_the_anchors_are(fabric, where):
+    """A union under one partitioner is no shuffle: it has the anchors' partitions, not twice as many."""
+    chained = fabric._chain((where, where), None)
+    assert chained.getNumPartitions() == 2
+
+
+def test_what_runs_is_used(spark):
+    assert session.context() is spark.sparkContext is session.context_of(None) is session.context_of(spark)
+    assert session.start() is not None and session.context_of(spark.sparkContext) is spark.sparkContext
+
+
+def test_java_is_found():
+    assert session.check_java() >= session.JAVA
