@@ -1,4 +1,4 @@
-"""Kernels on sorted arrays of packed tuples ("words"): sort, merge, subtract, search. Pure, compiled, no Spark.
+"""Kernels on sorted arrays of packed tuples ("words"): sort, merge, drop, search. Pure, compiled, no Spark.
 
 A word is an unsigned 64-bit integer with the key columns in the high bits, so the order of words is the order of
 tuples. "Sorted" below means ascending and without duplicates. Every kernel has one signature and its machine code is
@@ -150,11 +150,6 @@ def drop(words: np.ndarray, known: np.ndarray) -> np.ndarray:
     end = low + _drop(words[low:high], known[seek(known, 0, words[low]) :])
     words[end : end + words.size - high] = words[high:]
     return words[: end + words.size - high]
-
-
-def subtract(words: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The sorted words that are not among the sorted `known`, as an array of their own."""
-    return drop(words.copy(), known)
 
 
 def sort_unique(words: np.ndarray) -> np.ndarray:

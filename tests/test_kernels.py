@@ -31,14 +31,14 @@ def test_sort(values):
 
 
 @given(anywords, anywords)
-def test_merge_and_subtract(left, right):
+def test_merge_and_drop(left, right):
     assert words.merge(array(left), array(right)).tolist() == sorted({*left, *right})
-    assert words.subtract(array(left), array(right)).tolist() == sorted({*left} - {*right})
+    assert words.drop(array(left), array(right)).tolist() == sorted({*left} - {*right})
 
 
 @given(st.lists(st.integers(0, 3000), max_size=5), st.integers(100, 3000))
-def test_subtract_gallops(few, many):
-    assert words.subtract(array(few), np.arange(many, dtype=np.uint64)).tolist() == sorted(v for v in {*few} if v >= many)
+def test_drop_gallops(few, many):
+    assert words.drop(array(few), np.arange(many, dtype=np.uint64)).tolist() == sorted(v for v in {*few} if v >= many)
 
 
 @given(anywords, anywords)
