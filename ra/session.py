@@ -64,7 +64,7 @@ def context(master: str | None = None, cores: int | None = None):
     from pyspark import SparkConf, SparkContext
 
     if master is None and (running := SparkContext._active_spark_context) is not None:
-        return running
+        return context_of(running)
     check_java()
     # Workers would otherwise be started by whatever `python3` is on the path, which need not have this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -106,5 +106,14 @@ def cpus() -> int:
 
 
 def context_of(spark):
-    """The SparkContext of what a user gave: a session, a context, or None for the one that runs or a new one."""
-    return getattr(spark, "sparkContext", spark) if spark is not None else context()
+    """The SparkContext of what a user gave: a session, a context, or None for the one that runs or a new one.
+
+    A local context whose workers would be whatever `python3` is on the path, as nobody has said otherwise, gets this
+    interpreter instead: that one need not have this package.
+    """
+    if spark is None:
+        return context()
+    found = getattr(spark, "sparkContext", spark)
+    if found.pythonExec == "python3" and found.master.startswith("local"):
+        found.pythonExec = sys.executable
+    return found

@@ -31,10 +31,11 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
     reading = {name: options.pop(name) for name in READING if name in options}
     config = (config or Config()).with_options(options)
     choose(plan, config)  # what cannot be is said before anything is read
+    if is_spark_frame(edges):
+        spark = edges.sparkSession
     source = read(edges, spark, reading)
     plan, reason = choose(plan, config, source.rows if hasattr(source, "rows") else len(source))
-    sc = session.context_of(spark if not is_spark_frame(edges) else edges.sparkSession)
-    return Evaluation(sc, config, progress, plan, reason).run(source)
+    return Evaluation(session.context_of(spark), config, progress, plan, reason).run(source)
 
 
 def choose(plan: str, config: Config, edges: int = 0) -> tuple[str, str]:
@@ -62,8 +63,6 @@ def choose(plan: str, config: Config, edges: int = 0) -> tuple[str, str]:
 
 def read(edges, spark, reading: dict):
     """The edges as `graphs.Edges` in this process, or as `EdgeBlocks` in Spark where they are large or already there."""
-    if is_spark_frame(edges):
-        return spark_edges(edges, **reading)
-    if isinstance(edges, (str, os.PathLike)) and is_large(edges):
+    if is_spark_frame(edges) or (isinstance(edges, (str, os.PathLike)) and is_large(edges)):
         return spark_edges(edges, session.context_of(spark), **reading)
     return as_edges(edges, **reading)

@@ -124,10 +124,14 @@ class _WriteText:
             yield piece
 
 
+_pinned: set["Closure"] = set()  # those a DataFrame may still read
+
+
 class Closure:
     """The transitive closure of a graph: its pairs (x, y), y reachable from x over at least one edge.
 
-    Reading is lazy and repeatable; `close`, or leaving a `with` block, or the end of the program removes the runs.
+    Reading is lazy and repeatable; `close`, or leaving a `with` block, or the end of the program removes the runs, and so
+    does forgetting the object unless `to_df` was called.
     `trace` is the record of the evaluation (see `balance.trace`).
     """
 
@@ -160,7 +164,17 @@ class Closure:
         return self.trace["result"]["iterations"]
 
     def to_df(self):
-        """A Spark DataFrame with columns x and y; nothing runs until Spark needs it. No shuffle."""
+        """A Spark DataFrame with columns x and y; nothing runs until Spark needs it. No shuffle.
+
+        It, and what is derived from it, reads the runs whenever Spark comes to it: from here on they stay until `close`
+        or the end of the program, even if this object is forgotten.
+        """
+        frame = self._frame()
+        if self._reader is not None:
+            _pinned.add(self)
+        return frame
+
+    def _frame(self):
         from pyspark.sql import SparkSession
 
         session = SparkSession.builder.getOrCreate()
@@ -177,7 +191,7 @@ class Closure:
 
             kind = pa.string() if self._names else pa.int64()
             return pa.schema([("x", kind), ("y", kind)]).empty_table()
-        return self.to_df().toArrow()
+        return self._frame().toArrow()
 
     def to_pandas(self):
         """A pandas DataFrame, collected to this process."""
@@ -219,6 +233,7 @@ class Closure:
 
     def close(self) -> None:
         """Remove the runs from every host's disk."""
+        _pinned.discard(self)
         self._finalizer()
 
     def __enter__(self):
@@ -239,11 +254,11 @@ def _beside(path: Path) -> Path:
 
 def _write_parquet(closure: Closure, path: str) -> None:
     if "://" in path:
-        return closure.to_df().write.mode("overwrite").parquet(path)
+        return closure._frame().write.mode("overwrite").parquet(path)
     target = Path(path).absolute()
     partial = _beside(target)
     try:
-        closure.to_df().write.parquet(partial.as_uri())
+        closure._frame().write.parquet(partial.as_uri())
         with contextlib.suppress(FileNotFoundError):
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)

@@ -2,6 +2,9 @@
 
 import gc
 import os
+import subprocess
+import sys
+import textwrap
 
 import psutil
 import pytest
@@ -51,3 +54,24 @@ def test_what_runs_is_used(spark):
 
 def test_java_is_found():
     assert session.check_java() >= session.JAVA
+
+
+def test_a_session_of_the_users_own_runs_our_interpreter(tmp_path):
+    """Made without a word about Python, with Spark's own daemon and no retries: works, also when workers are killed."""
+    program = """
+        import psutil, graphs
+        from pyspark.sql import SparkSession
+        from semi_naive import transitive_closure
+        spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+        def kill(iteration, delta, tuples):
+            for process in psutil.Process().children(recursive=True) if iteration == 3 else ():
+                if process.name().startswith("python") and process.parent().name().startswith("python"):
+                    process.kill()
+        frame = spark.createDataFrame([(1, 2), (2, 3)], "a int, b int")
+        print(sorted(map(tuple, transitive_closure(frame).to_df().collect())))
+        print(transitive_closure(graphs.grid(9), spark, "balanced", run_ahead=0, progress=kill).count())
+    """
+    env = {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK")}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert done.stdout == f"[(1, 2), (1, 3), (2, 3)]\n{45 * 45 - 81}\n", done.stderr[-2000:]
