@@ -45,16 +45,21 @@ def merge_all(blocks: list[np.ndarray], lanes: int) -> np.ndarray:
     return sort_unique(np.concatenate([np.empty((lanes, 0), np.uint64), *blocks], axis=1))
 
 
+@njit(**JIT)  # of tuples as words or as columns: compiled for either by whoever calls it
+def _order(left, i, right, j):
+    """-1, 0 or 1: how tuple i of one block stands to tuple j of the other."""
+    for row in range(left.shape[0]):
+        if left[row, i] != right[row, j]:
+            return -1 if left[row, i] < right[row, j] else 1
+    return 0
+
+
 @njit(types.boolean[::1](u64_rows, u64_rows), **JIT)
 def _among(left, right):
     found = np.zeros(left.shape[1], np.bool_)
     i = j = 0
     while i < left.shape[1] and j < right.shape[1]:
-        order = 0
-        for row in range(left.shape[0]):
-            if left[row, i] != right[row, j]:
-                order = -1 if left[row, i] < right[row, j] else 1
-                break
+        order = _order(left, i, right, j)
         found[i] = order == 0
         i += order <= 0
         j += order >= 0
@@ -87,11 +92,7 @@ def _match(left, right):
     bounds = np.empty((4, most), np.int64)
     groups = i = j = 0
     while i < left.shape[1] and j < right.shape[1]:
-        order = 0
-        for row in range(left.shape[0]):
-            if left[row, i] != right[row, j]:
-                order = -1 if left[row, i] < right[row, j] else 1
-                break
+        order = _order(left, i, right, j)
         if order == 0:
             i_end, j_end = _group_end(left, i), _group_end(right, j)
             bounds[0, groups], bounds[1, groups], bounds[2, groups], bounds[3, groups] = i, i_end, j, j_end
