@@ -36,9 +36,10 @@ def test_workers_are_forked_from_our_daemon(fabric, where):
 
 
 def test_workers_are_used_again_and_keep_the_collector_off_the_kernels(fabric, where):
-    first, second = ({pid: frozen for pid, _, frozen in fabric.job(where)} for _ in range(2))
-    assert set(first) & set(second)
-    assert min(second.values()) > 10_000
+    """Whichever worker is idle gets a task, so of any two jobs the workers may differ: of twenty they repeat."""
+    seen = [(pid, frozen) for _ in range(20) for pid, _, frozen in fabric.job(where)]
+    assert len({pid for pid, _ in seen}) < len(seen) / 2
+    assert min(frozen for _, frozen in seen) > 10_000
 
 
 def test_stages_run_where_the_anchors_are(fabric, where):
