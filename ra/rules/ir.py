@@ -1,0 +1,264 @@
+"""Rules as they are evaluated: typed, with one head, without disjunction, every aggregate and generator on its own.
+
+What `semi_naive.language.lower` makes of a program, what the planner rearranges, and what both the evaluator and the
+tests' oracle read. A variable is its name: two variables of a rule with the same name are the same, also inside of an
+aggregate, whose own variables have names that occur nowhere else in the rule.
+
+Values are 64-bit: number int64, unsigned uint64, float float64, a symbol or record the id that `ra.rules.values` gave it.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a value's 64 bits mean."""
+
+    NUMBER = "number"
+    UNSIGNED = "unsigned"
+    FLOAT = "float"
+    SYMBOL = "symbol"
+    RECORD = "record"
+
+
+@dataclass(frozen=True)
+class Type:
+    """A declared type: its kind, and of a record the (name, type name) of its fields."""
+
+    name: str
+    kind: Kind
+    fields: tuple[tuple[str, str], ...] = ()
+
+
+# -- terms
+
+
+@dataclass(frozen=True)
+class Var:
+    name: str
+    kind: Kind
+
+    def __str__(self):
+        return self.name
+
+
+@dataclass(frozen=True)
+class Wild:
+    """`_` in an atom: any value, not bound."""
+
+    def __str__(self):
+        return "_"
+
+
+@dataclass(frozen=True)
+class Const:
+    """value: an int in range of the kind, a float, or a str; nil is Const(None, Kind.RECORD)."""
+
+    value: int | float | str | None
+    kind: Kind
+
+    def __str__(self):
+        if self.value is None:
+            return "nil"
+        return f'"{self.value}"' if self.kind == Kind.SYMBOL else str(self.value)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A functor that gives one value: + - * / % ^ neg band bor bxor bnot bshl bshr bshru land lor lxor lnot min max (all
+    arguments of the call's own kind; min and max of symbols by the order of their strings), cat (any number of symbols),
+    ord, strlen, substr (symbol, number, number), to_number to_string to_float to_unsigned (the argument's kind says from
+    what), and "as", which keeps the 64 bits and changes their kind."""
+
+    op: str
+    args: tuple
+    kind: Kind
+
+    def __str__(self):
+        if len(self.args) == 2 and not self.op.isalpha():
+            return f"({self.args[0]} {self.op} {self.args[1]})"
+        return f"{self.op}({', '.join(map(str, self.args))})"
+
+
+@dataclass(frozen=True)
+class Pack:
+    """[a, b, …]: a record. In a positive body atom or an equality with something bound it also takes one apart."""
+
+    args: tuple
+    type: str
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.RECORD
+
+    def __str__(self):
+        return f"[{', '.join(map(str, self.args))}]"
+
+
+@dataclass(frozen=True)
+class Autoinc:
+    """autoinc(): a number that is another one each time. Only in rules that are evaluated once."""
+
+    kind: Kind = Kind.NUMBER
+
+    def __str__(self):
+        return "autoinc()"
+
+
+Term = Var | Wild | Const | Call | Pack | Autoinc
+
+
+# -- literals
+
+
+@dataclass(frozen=True)
+class Atom:
+    relation: str
+    args: tuple
+
+    def __str__(self):
+        return f"{self.relation}({', '.join(map(str, self.args))})"
+
+
+@dataclass(frozen=True)
+class Not:
+    atom: Atom
+
+    def __str__(self):
+        return f"!{self.atom}"
+
+
+@dataclass(frozen=True)
+class Compare:
+    """op: = != < <= > >=. "=" binds whichever side is a variable (or a record of variables) not bound otherwise."""
+
+    op: str
+    left: Term
+    right: Term
+    kind: Kind
+
+    def __str__(self):
+        return f"{self.left} {self.op} {self.right}"
+
+
+@dataclass(frozen=True)
+class Test:
+    """op: match or contains, of two symbols (pattern first), perhaps negated."""
+
+    op: str
+    args: tuple
+    negated: bool = False
+
+    def __str__(self):
+        return f"{'!' * self.negated}{self.op}({', '.join(map(str, self.args))})"
+
+
+@dataclass(frozen=True)
+class Truth:
+    """true or false."""
+
+    value: bool
+
+    def __str__(self):
+        return str(self.value).lower()
+
+
+@dataclass(frozen=True)
+class Range:
+    """result = range(start, stop[, step]); the stop is not reached. Without a step, 1 or -1, whichever leads there."""
+
+    result: Var
+    start: Term
+    stop: Term
+    step: Term | None = None
+
+    def __str__(self):
+        parts = [self.start, self.stop] + [self.step] * (self.step is not None)
+        return f"{self.result} = range({', '.join(map(str, parts))})"
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """result = op target : { body }, once for each binding of the variables it shares with the rest of the rule.
+
+    op: count sum min max mean; sum, min and max have the target's kind, mean is a float. Of an empty body count and sum
+    are 0, the others have no result. count has no target.
+    """
+
+    result: Var
+    op: str
+    target: Term | None
+    body: tuple
+
+    def __str__(self):
+        target = f" {self.target}" if self.target is not None else ""
+        return f"{self.result} = {self.op}{target} : {{ {', '.join(map(str, self.body))} }}"
+
+
+Literal = Atom | Not | Compare | Test | Truth | Range | Aggregate
+
+
+# -- rules, relations, programs
+
+
+@dataclass(frozen=True)
+class Rule:
+    """head :- body. A fact has an empty body. `plan`: {version: order of the positive atoms, from 0}, from .plan; `span`:
+    where it was written (a `semi_naive.language.errors.Span`), `text` how."""
+
+    head: Atom
+    body: tuple = ()
+    plan: dict | None = field(default=None, compare=False)
+    span: object = field(default=None, compare=False, repr=False)
+    text: str = field(default="", compare=False, repr=False)
+
+    def __str__(self):
+        return f"{self.head}{' :- ' * bool(self.body)}{', '.join(map(str, self.body))}."
+
+
+@dataclass(frozen=True)
+class Relation:
+    """name(attribute: type, …). `lattice`: how the last attribute is aggregated in recursion, for relations whose heads
+    say min(…) or max(…) there: the others are its key, and of each key there is one tuple. `eqrel`: the tuples are closed
+    under reflexivity, symmetry and transitivity."""
+
+    name: str
+    attributes: tuple[tuple[str, Type], ...]
+    qualifiers: frozenset[str] = frozenset()
+    lattice: str | None = None
+    span: object = field(default=None, compare=False, repr=False)
+
+    @property
+    def arity(self) -> int:
+        return len(self.attributes)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return tuple(type_.kind for _, type_ in self.attributes)
+
+    @property
+    def eqrel(self) -> bool:
+        return "eqrel" in self.qualifiers
+
+
+@dataclass(frozen=True)
+class Directive:
+    """kind: input, output, printsize or limitsize."""
+
+    kind: str
+    relation: str
+    parameters: dict = field(default_factory=dict)
+    span: object = field(default=None, compare=False, repr=False)
+
+
+@dataclass
+class Program:
+    """A checked program. `relations` in the order of their declarations."""
+
+    types: dict[str, Type]
+    relations: dict[str, Relation]
+    rules: list[Rule]
+    directives: list[Directive] = field(default_factory=list)
+    pragmas: dict[str, str] = field(default_factory=dict)
+    warnings: list = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)  # of the source files, for messages

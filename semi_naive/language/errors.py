@@ -1,0 +1,72 @@
+"""What is wrong with a program, all of it at once, each at its place in the source."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """Where something stands in a source file; lines and columns count from 1, the end is exclusive."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+NOWHERE = Span("<program>", 1, 1, 1, 1)
+
+
+@dataclass
+class Problem:
+    """One error or warning."""
+
+    message: str
+    span: Span
+    hint: str = ""
+    severity: str = "Error"
+    notes: list[tuple[str, Span]] = field(default_factory=list)  # other places that matter: "declared here"
+
+
+class ProgramError(ValueError):
+    """A program cannot be run. `problems` are sorted by place; the text is what the command line prints."""
+
+    def __init__(self, problems: list[Problem], sources: dict[str, str] | None = None):
+        self.problems = sorted(problems, key=lambda p: p.span)
+        self.sources = sources or {}
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        errors = sum(p.severity == "Error" for p in self.problems)
+        shown = "\n".join(rendered(p, self.sources) for p in self.problems)
+        return f"{shown}\n{errors} error{'s' * (errors != 1)} generated, evaluation aborted"
+
+
+def rendered(problem: Problem, sources: dict[str, str]) -> str:
+    """A problem as Soufflé shows one, with a column and a hint besides.
+
+    >>> span = Span("p.dl", 1, 9, 1, 13)
+    >>> print(rendered(Problem("Undefined relation B", span, "declare it: .decl B(x: number)"), {"p.dl": "A(x) :- B(x)."}))
+    Error: Undefined relation B in file p.dl at line 1, column 9
+    A(x) :- B(x).
+    --------^~~~-
+    hint: declare it: .decl B(x: number)
+    """
+    lines = [f"{problem.severity}: {problem.message} {_place(problem.span)}", *_excerpt(problem.span, sources)]
+    for message, span in problem.notes:
+        lines += [f"note: {message} {_place(span)}", *_excerpt(span, sources)]
+    return "\n".join(lines + [f"hint: {problem.hint}"] * bool(problem.hint))
+
+
+def _place(span: Span) -> str:
+    return f"in file {span.file} at line {span.line}, column {span.column}"
+
+
+def _excerpt(span: Span, sources: dict[str, str]) -> list[str]:
+    lines = sources.get(span.file, "").split("\n")
+    if not 1 <= span.line <= len(lines) or not lines[span.line - 1].strip():
+        return []
+    text = lines[span.line - 1].replace("\t", " ").rstrip("\r")
+    end = span.end_column if span.end_line == span.line else len(text) + 1
+    wide = max(1, min(end, len(text) + 1) - span.column)
+    return [text, "-" * (span.column - 1) + "^" + "~" * (wide - 1) + "-" * (len(text) - span.column - wide + 1)]

@@ -1,0 +1,206 @@
+"""The syntax tree: what a program's text says, before anything is resolved. Names are as written.
+
+The parser makes it, `components` flattens it (no `Component`, `Init` or `Override` is left, names are qualified with dots),
+and `lower` turns it into the rules of `ra.rules.ir`.
+"""
+
+from dataclasses import dataclass, field
+
+from semi_naive.language.errors import NOWHERE, Span
+
+
+@dataclass(frozen=True)
+class Node:
+    span: Span = field(default=NOWHERE, kw_only=True, compare=False, repr=False)
+
+
+# -- expressions
+
+
+@dataclass(frozen=True)
+class Variable(Node):
+    name: str
+
+
+@dataclass(frozen=True)
+class Underscore(Node):
+    pass
+
+
+@dataclass(frozen=True)
+class Number(Node):
+    """A numeric literal; `suffix` is "" (number, but may stand for unsigned or float), "u" or "f"."""
+
+    value: int | float
+    suffix: str = ""
+
+
+@dataclass(frozen=True)
+class String(Node):
+    """A string literal, escapes resolved."""
+
+    value: str
+
+
+@dataclass(frozen=True)
+class Nil(Node):
+    pass
+
+
+@dataclass(frozen=True)
+class Record(Node):
+    args: tuple
+
+
+@dataclass(frozen=True)
+class Functor(Node):
+    """An operator or an intrinsic functor, by its written name: + - * / % ^ band … cat ord range autoinc; unary minus is
+    "neg", unary bnot and lnot keep their names. `min` and `max` with one argument, in a head, aggregate in recursion."""
+
+    name: str
+    args: tuple
+
+
+@dataclass(frozen=True)
+class As(Node):
+    """as(expression, type)."""
+
+    value: Node
+    type: str
+
+
+@dataclass(frozen=True)
+class Aggregate(Node):
+    """op target : { body }; the target of count is None."""
+
+    op: str
+    target: Node | None
+    body: Node
+
+
+# -- bodies
+
+
+@dataclass(frozen=True)
+class Atom(Node):
+    relation: str  # qualified names with dots
+    args: tuple
+
+
+@dataclass(frozen=True)
+class Constraint(Node):
+    """op: = != < <= > >= match contains (two arguments), or true, false (none)."""
+
+    op: str
+    args: tuple = ()
+
+
+@dataclass(frozen=True)
+class Not(Node):
+    """Negation of anything: an atom, a constraint, a parenthesised body."""
+
+    body: Node
+
+
+@dataclass(frozen=True)
+class And(Node):
+    items: tuple
+
+
+@dataclass(frozen=True)
+class Or(Node):
+    items: tuple
+
+
+# -- statements
+
+
+@dataclass(frozen=True)
+class Clause(Node):
+    """head, head :- body. A fact has no body. `plan`: {version number: order of the atoms, from 1}."""
+
+    heads: tuple
+    body: Node | None = None
+    plan: dict | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class SubtypeDecl(Node):
+    """.type name <: base, and the old .number_type and .symbol_type."""
+
+    name: str
+    base: str
+
+
+@dataclass(frozen=True)
+class UnionDecl(Node):
+    """.type name = member | member; with one member, an alias."""
+
+    name: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RecordDecl(Node):
+    """.type name = [field: type, …]."""
+
+    name: str
+    fields: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class RelationDecl(Node):
+    """.decl name(attribute: type, …) qualifiers; one for each of several names."""
+
+    name: str
+    attributes: tuple[tuple[str, str], ...]
+    qualifiers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Directive(Node):
+    """.input .output .printsize .limitsize of one relation, with its parameters."""
+
+    kind: str
+    relation: str
+    parameters: dict = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class Pragma(Node):
+    key: str
+    value: str = ""
+
+
+@dataclass(frozen=True)
+class Component(Node):
+    """.comp name<parameters> : base<arguments>, … { statements }."""
+
+    name: str
+    parameters: tuple[str, ...]
+    bases: tuple[tuple[str, tuple[str, ...]], ...]
+    statements: tuple
+
+
+@dataclass(frozen=True)
+class Init(Node):
+    """.init name = component<arguments>."""
+
+    name: str
+    component: str
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Override(Node):
+    """.override relation, in a component."""
+
+    relation: str
+
+
+@dataclass
+class Source:
+    """A whole program. `texts`: of each file, by name, for error messages."""
+
+    statements: list
+    texts: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""From checked rules to what is run: strata, simplification, indexes, join orders, plans."""
