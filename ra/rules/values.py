@@ -1,0 +1,191 @@
+"""What the 64 bits of symbols and records stand for.
+
+A *column* is an int64 numpy array: numbers as they are, unsigned and float values as their 64 bits, symbols and records as
+ids, equal where the content is equal. The life of an id:
+
+1. In the driver it is dense, in order of first appearance: symbols in the process-wide table, records per arity from 1
+   (0 is nil).
+2. The first `share` freezes this: from then on, in the driver as in the workers, content that is not in the snapshot gets
+   its hash for an id, always negative. Nobody has to be asked, and equal content still means an equal id everywhere.
+3. A worker opens the snapshot from files, and hands over what it `made`; the driver learns it, and the next snapshot
+   brings it to all workers.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ra.rules.lexicon import Lexicon, Rows, Segment, Strings
+from ra.symbols import SYMBOLS, SymbolTable
+
+FIRST_RECORD = 1  # nil is 0
+
+
+class _Content:
+    """The look-ups that driver and workers have in common. `_symbols`: a Lexicon; `_records`: one for each arity."""
+
+    _symbols: Lexicon | None
+    _records: dict[int, Lexicon]
+
+    def intern(self, strings) -> np.ndarray:
+        """The ids of a list, an object array or a pyarrow array of strings."""
+        import pyarrow as pa
+
+        array = strings if isinstance(strings, pa.Array | pa.ChunkedArray) else pa.array(strings, pa.string())
+        array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+        array = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+        if not len(array):
+            return np.empty(0, np.int64)
+        return self._encode(array.cast(pa.string()))
+
+    def _encode(self, array) -> np.ndarray:
+        return self._symbols.encode(array)
+
+    def arrow(self, ids: np.ndarray):
+        """The symbols of ids, a pyarrow string array. KeyError of an unknown id."""
+        import pyarrow as pa
+
+        return self._symbols.decode(ids) if len(ids) else pa.array([], pa.string())
+
+    def strings(self, ids: np.ndarray) -> list[str]:
+        """The symbols of ids."""
+        return self.arrow(ids).to_pylist()
+
+    def pack(self, columns: np.ndarray) -> np.ndarray:
+        """The ids of records, given the columns (k, n) of their fields. Some 300 ns a record."""
+        if not columns.shape[1]:
+            return np.empty(0, np.int64)
+        return self._lexicon(len(columns)).encode(np.ascontiguousarray(columns))
+
+    def fields(self, ids: np.ndarray, arity: int) -> np.ndarray:
+        """The fields (arity, n) of records; nil has none. KeyError of an unknown id."""
+        if not len(ids):
+            return np.empty((arity, 0), np.int64)
+        return np.ascontiguousarray(self._lexicon(arity).decode(ids))
+
+    def _lexicon(self, arity: int) -> Lexicon:
+        if arity not in self._records:
+            self._records[arity] = Lexicon(Rows, FIRST_RECORD, frozen=self._symbols is not None)
+        return self._records[arity]
+
+
+class Values(_Content):
+    """The driver's symbols and records, for the length of a run.
+
+    >>> values = Values()
+    >>> lists = values.pack(np.array([[4, 4, 5], [0, 0, 1]]))
+    >>> lists.tolist(), values.fields(lists[2:], 2).tolist()
+    ([1, 1, 2], [[5], [1]])
+    >>> values.strings(values.intern(["b", "a", "b"]))
+    ['b', 'a', 'b']
+    """
+
+    def __init__(self, symbols: SymbolTable = SYMBOLS):
+        self._table = symbols
+        self._symbols, self._records = None, {}
+        self._counter = 0
+        self._shared: tuple | None = None  # of the last share: directory, sizes, the snapshot
+
+    def _encode(self, array) -> np.ndarray:
+        return self._table.intern(array) if self._symbols is None else super()._encode(array)
+
+    def arrow(self, ids: np.ndarray):
+        if self._symbols is not None:
+            return super().arrow(ids)
+        try:
+            return self._table.strings(ids)
+        except IndexError as error:
+            raise KeyError(f"not the ids of symbols: {error}") from error
+
+    def autoinc(self, size: int) -> np.ndarray:
+        """That many numbers that were not given out before, from 0."""
+        self._counter += size
+        return np.arange(self._counter - size, self._counter)
+
+    def share(self, directory: str) -> "SharedValues":
+        """A snapshot in files of that directory, for workers. Writes only what is not yet there; without anything new it
+        costs nothing. From the first call on new content gets hashed ids, in the driver too."""
+        self._freeze()
+        sizes = len(self._symbols), {arity: len(lexicon) for arity, lexicon in self._records.items()}
+        if self._shared is None or self._shared[:2] != (directory, sizes):
+            records = {arity: Snapshot.of(lexicon, directory) for arity, lexicon in self._records.items()}
+            self._shared = directory, sizes, SharedValues(Snapshot.of(self._symbols, directory), records)
+        return self._shared[2]
+
+    def learn(self, made: "Made") -> None:
+        """Take in what a worker made; also more than once. RuntimeError when two contents have one hash."""
+        self._freeze()
+        if made.symbols is not None:
+            self._symbols.encode(made.symbols)
+        for arity, rows in made.records.items():
+            self._lexicon(arity).encode(rows)
+
+    def _freeze(self) -> None:
+        if self._symbols is not None:
+            return
+        strings = self._table.array()
+        self._symbols = Lexicon(Strings, 0)
+        if len(strings):
+            self._symbols.segments.append(Segment.of(strings, Strings.hashes(strings)))
+            self._symbols.dense = len(strings)
+        for lexicon in [self._symbols, *self._records.values()]:
+            lexicon.frozen = True
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Where the segments of a lexicon lie, and how many of its ids are dense."""
+
+    base: int
+    dense: int = 0
+    paths: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, lexicon: Lexicon, directory: str) -> "Snapshot":
+        return cls(lexicon.base, lexicon.dense, tuple(s.save(lexicon.form, directory) for s in lexicon.segments))
+
+    def open(self, form) -> Lexicon:
+        return Lexicon(form, self.base, [Segment.load(form, path) for path in self.paths], self.dense, frozen=True)
+
+
+@dataclass
+class Made:
+    """Content that a worker made, for the driver to learn: strings, and by arity the fields of records."""
+
+    symbols: object = None
+    records: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def __bool__(self):
+        return self.symbols is not None or bool(self.records)
+
+
+class SharedValues(_Content):
+    """A worker's symbols and records: a snapshot of the driver's, mapped into memory when first needed, and what is made
+    here. Pickled, it is the paths alone."""
+
+    def __init__(self, symbols: Snapshot, records: dict[int, Snapshot]):
+        self._snapshots = symbols, records
+        self._opened: dict[object, Lexicon] = {}
+
+    def __reduce__(self):
+        return SharedValues, self._snapshots
+
+    @property
+    def _symbols(self) -> Lexicon:
+        if Strings not in self._opened:
+            self._opened[Strings] = self._snapshots[0].open(Strings)
+        return self._opened[Strings]
+
+    def _lexicon(self, arity: int) -> Lexicon:
+        if arity not in self._opened:
+            self._opened[arity] = self._snapshots[1].get(arity, Snapshot(FIRST_RECORD)).open(Rows)
+        return self._opened[arity]
+
+    def autoinc(self, size: int) -> np.ndarray:
+        raise RuntimeError("autoinc() counts in the driver alone; a worker cannot give out numbers that nobody else has")
+
+    def made(self) -> Made:
+        """What was made here that the snapshot lacks, for `Values.learn`."""
+        added = {key: lexicon.added() for key, lexicon in self._opened.items()}
+        symbols = added.pop(Strings, None)
+        return Made(symbols, {arity: rows for arity, rows in added.items() if rows is not None})
