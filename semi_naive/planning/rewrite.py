@@ -1,0 +1,181 @@
+"""What every pass over rules needs: look at the terms and literals of a rule, replace some, keep names apart.
+
+Nothing here knows what a pass is for. A node is anything of `ra.rules.ir` that rules are made of: a term, a literal, a rule.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, replace
+from functools import cache
+
+from ra.rules import ir
+
+NODES = (
+    ir.Var, ir.Wild, ir.Const, ir.Call, ir.Pack, ir.Autoinc,
+    ir.Atom, ir.Not, ir.Compare, ir.Test, ir.Truth, ir.Range, ir.Aggregate, ir.Rule,
+)  # fmt: skip
+LEAVES = (ir.Var, ir.Wild, ir.Const, ir.Autoinc, ir.Truth)
+FLIPPED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", "<=": ">", ">": "<="}
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+def children(node) -> Iterator:
+    """The nodes directly inside a node, in the order they are written."""
+    if isinstance(node, LEAVES):
+        return
+    for name in _names(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, NODES):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (part for part in value if isinstance(part, NODES))
+
+
+def walk(node) -> Iterator:
+    """A node and all nodes inside, outermost first. Of a tuple or list of nodes: of each."""
+    if not isinstance(node, NODES):
+        for part in node:
+            yield from walk(part)
+        return
+    yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+def map_children(node, change: Callable):
+    """The node with `change` applied to each node directly inside."""
+    if isinstance(node, LEAVES):
+        return node
+    changed = {}
+    for name in _names(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, NODES):
+            changed[name] = change(value)
+        elif isinstance(value, tuple):
+            changed[name] = tuple(change(part) if isinstance(part, NODES) else part for part in value)
+    if all(changed[name] is getattr(node, name) for name in changed):
+        return node
+    return replace(node, **changed)
+
+
+def transform(node, change: Callable):
+    """`change` applied to every node, innermost first."""
+    return change(map_children(node, lambda child: transform(child, change)))
+
+
+def variables_of(node) -> dict[str, ir.Var]:
+    """The variables of a term, a literal, a rule or several of them, aggregates' inner ones too: by name, as they appear.
+
+    >>> x, y = ir.Var("x", ir.Kind.NUMBER), ir.Var("y", ir.Kind.NUMBER)
+    >>> list(variables_of([ir.Atom("e", (y, ir.Wild())), ir.Compare("=", x, y, ir.Kind.NUMBER)]))
+    ['y', 'x']
+    """
+    found = {}
+    for part in walk(node):
+        if isinstance(part, ir.Var):
+            found.setdefault(part.name, part)
+    return found
+
+
+def substitute(node, terms: dict[str, ir.Term]):
+    """The node with the variables named in `terms` replaced, all at once.
+
+    The result of a range or of an aggregate must be a variable: never give another term for one.
+
+    >>> x, y = ir.Var("x", ir.Kind.NUMBER), ir.Var("y", ir.Kind.NUMBER)
+    >>> print(substitute(ir.Atom("e", (x, y)), {"x": y, "y": ir.Const(3, ir.Kind.NUMBER)}))
+    e(y, 3)
+    """
+    if not terms:
+        return node
+    if isinstance(node, ir.Var):
+        return terms.get(node.name, node)
+    return map_children(node, lambda child: substitute(child, terms))
+
+
+def fresh(name: str, taken: set[str]) -> str:
+    """A name like `name` that is not in `taken`, and now is. No user can write it.
+
+    >>> taken = {"x", "x.1"}
+    >>> fresh("x", taken), fresh("x.1", taken)
+    ('x.2', 'x.3')
+    """
+    stem, number = name.partition(".")[0], 1
+    while (made := f"{stem}.{number}") in taken:
+        number += 1
+    taken.add(made)
+    return made
+
+
+def rename_apart(rule: ir.Rule, taken: set[str]) -> ir.Rule:
+    """The rule with every variable under a new name, none of which was in `taken`, and all of which are then.
+
+    >>> x = ir.Var("x", ir.Kind.NUMBER)
+    >>> print(rename_apart(ir.Rule(ir.Atom("a", (x,)), (ir.Atom("b", (x,)),)), {"x"}))
+    a(x.1) :- b(x.1).
+    """
+    return substitute(rule, {name: replace(var, name=fresh(name, taken)) for name, var in variables_of(rule).items()})
+
+
+def canonical(node) -> str:
+    """The same text for nodes that differ in the names of their variables only, a different one for all others.
+
+    >>> x, y = ir.Var("x", ir.Kind.NUMBER), ir.Var("y", ir.Kind.NUMBER)
+    >>> canonical(ir.Atom("e", (x, y))) == canonical(ir.Atom("e", (y, x))) != canonical(ir.Atom("e", (x, x)))
+    True
+    """
+    return repr(substitute(node, {n: replace(v, name=str(i)) for i, (n, v) in enumerate(variables_of(node).items())}))
+
+
+def positive_atoms(body: Iterable) -> list[ir.Atom]:
+    """The atoms of a body that are neither negated nor aggregated."""
+    return [literal for literal in body if isinstance(literal, ir.Atom)]
+
+
+def results_of(body: Iterable) -> set[str]:
+    """The variables that ranges and aggregates of a body give their value to: these must stay variables."""
+    return {part.result.name for part in walk(body) if isinstance(part, (ir.Range, ir.Aggregate))}
+
+
+def has_autoinc(node) -> bool:
+    return any(isinstance(part, ir.Autoinc) for part in walk(node))
+
+
+def with_body(rule: ir.Rule, body: Iterable) -> ir.Rule:
+    """The rule with another body. A .plan numbers the atoms, so it goes when their number changes."""
+    body = tuple(body)
+    same = len(positive_atoms(body)) == len(positive_atoms(rule.body))
+    return replace(rule, body=body, plan=rule.plan if same else None)
+
+
+def rules_by_head(program: ir.Program) -> dict[str, list[ir.Rule]]:
+    """The rules of each relation, an empty list for those without."""
+    found = {name: [] for name in program.relations}
+    for rule in program.rules:
+        found[rule.head.relation].append(rule)
+    return found
+
+
+def dependencies(program: ir.Program) -> dict[str, set[str]]:
+    """The relations each relation's rules read: positively, negated or aggregated."""
+    found = {name: set() for name in program.relations}
+    for rule in program.rules:
+        found[rule.head.relation] |= {part.relation for part in walk(rule.body) if isinstance(part, ir.Atom)}
+    return found
+
+
+def reachable(starts: Iterable[str], edges: dict[str, set[str]]) -> set[str]:
+    """What can be reached, the starts included.
+
+    >>> sorted(reachable("a", {"a": {"b"}, "b": {"c"}, "c": set(), "d": {"a"}}))
+    ['a', 'b', 'c']
+    """
+    found, waiting = set(), list(starts)
+    while waiting:
+        if (name := waiting.pop()) not in found:
+            found.add(name)
+            waiting.extend(edges.get(name, ()))
+    return found
