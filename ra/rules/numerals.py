@@ -1,0 +1,53 @@
+"""Strings as numbers, as stoll, stoull and stod of C++ read them: blanks before are skipped, and whatever follows the
+number is not looked at."""
+
+import re
+
+from ra.rules.ir import Kind
+
+_BLANKS = r"[ \t\n\v\f\r]*"
+_INTEGER = re.compile(_BLANKS + r"([+-]?[0-9]+)")
+_DECIMAL = re.compile(_BLANKS + r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)", re.IGNORECASE)
+_HEXADECIMAL = re.compile(_BLANKS + r"([+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?)", re.IGNORECASE)
+_NAMED = re.compile(_BLANKS + r"([+-]?(?:inf(?:inity)?|nan))", re.IGNORECASE)
+
+
+def _integer(string: str) -> int:
+    found = _INTEGER.match(string)
+    if not found:
+        raise ValueError("this is not a number; decimal digits were expected")
+    return int(found[1])
+
+
+def to_number(string: str) -> int:
+    """
+    >>> to_number(" -12 apples"), to_number("0x10")
+    (-12, 0)
+    """
+    value = _integer(string)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError("does not fit into a 64-bit number")
+    return value
+
+
+def to_unsigned(string: str) -> int:
+    value = _integer(string)
+    if not 0 <= value < 2**64 or string.startswith("-"):
+        raise ValueError("does not fit into a 64-bit unsigned")
+    return value
+
+
+def to_float(string: str) -> float:
+    """
+    >>> to_float("1.5e3kg"), to_float("0x1p4"), to_float("-inf")
+    (1500.0, 16.0, -inf)
+    """
+    if found := _HEXADECIMAL.match(string):
+        return float.fromhex(found[1])
+    found = _DECIMAL.match(string) or _NAMED.match(string)
+    if not found:
+        raise ValueError("this is not a number; something like 1.5 or 2e-3 was expected")
+    return float(found[1])
+
+
+PARSERS = {Kind.NUMBER: to_number, Kind.UNSIGNED: to_unsigned, Kind.FLOAT: to_float}

@@ -1,0 +1,309 @@
+"""Functors, constraints, ranges and aggregates over columns, on values worked out by hand."""
+
+import numpy as np
+import pytest
+
+from ra.rules import ir
+from ra.rules.aggregates import reduce_groups
+from ra.rules.functors import EvaluationError, evaluate, holds
+from ra.rules.ir import Autoinc, Call, Compare, Const, Kind, Pack, Truth, Var, Wild
+from ra.rules.patterns import BadPattern, compiled
+from ra.rules.ranges import expand_ranges
+from ra.rules.values import Values
+from ra.symbols import SymbolTable
+
+NUMBER, UNSIGNED, FLOAT, SYMBOL = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL
+LEAST, MOST = -(2**63), 2**63 - 1
+
+
+@pytest.fixture
+def values():
+    return Values(SymbolTable())
+
+
+def column(data, kind, values):
+    if kind == SYMBOL:
+        return values.intern(list(data))
+    return np.array(data, {UNSIGNED: np.uint64, FLOAT: np.float64}.get(kind, np.int64)).view(np.int64)
+
+
+def python(ids, kind, values):
+    if kind == SYMBOL:
+        return values.strings(ids)
+    return ids.view({UNSIGNED: np.uint64, FLOAT: np.float64}.get(kind, np.int64)).tolist()
+
+
+def call(op, kind, values, *args, kinds=None):
+    """op of columns given as lists of Python values, as a list."""
+    kinds = kinds or [kind] * len(args)
+    names = [Var(f"v{i}", k) for i, k in enumerate(kinds)]
+    columns = {v.name: column(data, v.kind, values) for v, data in zip(names, args, strict=True)}
+    return python(evaluate(Call(op, tuple(names), kind), columns, len(args[0]), values), kind, values)
+
+
+@pytest.mark.parametrize(
+    "op, kind, args, expected",
+    [
+        ("+", NUMBER, ([MOST, 1], [1, 2]), [LEAST, 3]),
+        ("-", NUMBER, ([LEAST], [1]), [MOST]),
+        ("-", UNSIGNED, ([0], [1]), [2**64 - 1]),
+        ("*", NUMBER, ([2**62, 3], [4, -3]), [0, -9]),
+        ("/", NUMBER, ([7, -7, 7, -7, LEAST, LEAST], [2, 2, -2, -2, 1, 2]), [3, -3, -3, 3, LEAST, -(2**62)]),
+        ("%", NUMBER, ([7, -7, 7, -7, LEAST], [3, 3, -3, -3, -1]), [1, -1, 1, -1, 0]),
+        ("/", UNSIGNED, ([2**64 - 1], [2]), [2**63 - 1]),
+        ("%", UNSIGNED, ([2**64 - 1], [10]), [5]),
+        ("/", FLOAT, ([1.0, 1.0, -1.0], [4.0, 0.0, 0.0]), [0.25, float("inf"), float("-inf")]),
+        ("^", NUMBER, ([2, -2, 5, 2, 1, -1, 3], [10, 3, 0, -1, -5, -1, 1]), [1024, -8, 1, 0, 1, -1, 3]),
+        ("^", NUMBER, ([3], [39]), [int(3.0**39)]),
+        ("^", UNSIGNED, ([2, 10], [63, 2]), [2**63, 100]),
+        ("^", FLOAT, ([2.0, 4.0], [-1.0, 0.5]), [0.5, 2.0]),
+        ("neg", NUMBER, ([5, LEAST],), [-5, LEAST]),
+        ("neg", FLOAT, ([1.5],), [-1.5]),
+        ("band", NUMBER, ([6], [3]), [2]),
+        ("bor", NUMBER, ([6], [3]), [7]),
+        ("bxor", NUMBER, ([6], [3]), [5]),
+        ("bnot", NUMBER, ([0],), [-1]),
+        ("bnot", UNSIGNED, ([0],), [2**64 - 1]),
+        ("bshl", NUMBER, ([1, 1, 1], [3, 63, 64]), [8, LEAST, 1]),
+        ("bshr", NUMBER, ([-8, 8], [1, 65]), [-4, 4]),
+        ("bshr", UNSIGNED, ([2**63], [63]), [1]),
+        ("bshru", NUMBER, ([-1], [60]), [15]),
+        ("land", NUMBER, ([2, 2, 0], [4, 0, 0]), [1, 0, 0]),
+        ("lor", NUMBER, ([2, 2, 0], [4, 0, 0]), [1, 1, 0]),
+        ("lxor", NUMBER, ([2, 2, 0], [4, 0, 0]), [0, 1, 0]),
+        ("lnot", NUMBER, ([0, 7],), [1, 0]),
+        ("lnot", UNSIGNED, ([0, 7],), [1, 0]),
+        ("min", NUMBER, ([1, 5], [-2, 9], [3, 4]), [-2, 4]),
+        ("max", UNSIGNED, ([1], [2**63]), [2**63]),
+        ("max", FLOAT, ([-1.0], [-0.5]), [-0.5]),
+        ("min", SYMBOL, (["pear", "b"], ["apple", "é"]), ["apple", "b"]),
+        ("max", SYMBOL, (["a", "b"], ["ab", "é"], ["aa", "z"]), ["ab", "é"]),
+        ("cat", SYMBOL, (["a", ""], ["b", "x"], ["c", "é"]), ["abc", "xé"]),
+    ],
+)
+def test_operators(op, kind, args, expected, values):
+    assert call(op, kind, values, *args) == expected
+
+
+@pytest.mark.parametrize(
+    "op, source, target, data, expected",
+    [
+        ("to_number", FLOAT, NUMBER, [2.9, -2.9], [2, -2]),
+        ("to_number", UNSIGNED, NUMBER, [2**64 - 1], [-1]),
+        ("to_unsigned", NUMBER, UNSIGNED, [-1], [2**64 - 1]),
+        ("to_unsigned", FLOAT, UNSIGNED, [1e19, -1.0, 3.7], [10**19, 2**64 - 1, 3]),
+        ("to_float", NUMBER, FLOAT, [-3], [-3.0]),
+        ("to_float", UNSIGNED, FLOAT, [2**63], [2.0**63]),
+        ("to_string", NUMBER, SYMBOL, [-5, 0], ["-5", "0"]),
+        ("to_string", UNSIGNED, SYMBOL, [2**64 - 1], [str(2**64 - 1)]),
+        ("to_string", FLOAT, SYMBOL, [0.1, 1e10, -2.5e-7], ["0.100000", "10000000000.000000", "-0.000000"]),
+        ("to_string", SYMBOL, SYMBOL, ["x"], ["x"]),
+        ("to_number", SYMBOL, NUMBER, ["12", " -7", "+3", "4x"], [12, -7, 3, 4]),
+        ("to_unsigned", SYMBOL, UNSIGNED, [str(2**64 - 1)], [2**64 - 1]),
+        ("to_float", SYMBOL, FLOAT, ["1.5", "-2e3", ".5"], [1.5, -2000.0, 0.5]),
+        ("strlen", SYMBOL, NUMBER, ["", "abc", "é"], [0, 3, 2]),
+        ("as", NUMBER, UNSIGNED, [-1], [2**64 - 1]),
+    ],
+)
+def test_conversions(op, source, target, data, expected, values):
+    assert call(op, target, values, data, kinds=[source]) == expected
+
+
+def test_substr_counts_bytes_and_warns_out_of_range(values, capsys):
+    starts, lengths = [0, 1, 3, 1, 4, -1], [2, 99, 5, -1, 1, 1]
+    result = call("substr", SYMBOL, values, ["abc"] * 6, starts, lengths, kinds=[SYMBOL, NUMBER, NUMBER])
+    assert result == ["ab", "bc", "", "bc", "", ""]
+    assert capsys.readouterr().err.count('substr("abc"') == 2
+
+
+@pytest.mark.parametrize(
+    "op, kind, args, kinds, message",
+    [
+        ("/", NUMBER, ([4, 7], [2, 0]), None, r"7 / 0: division by zero"),
+        ("%", UNSIGNED, ([7], [0]), None, r"7 % 0: division by zero"),
+        ("/", NUMBER, ([LEAST], [-1]), None, "does not fit into 64 bits"),
+        ("^", NUMBER, ([10], [30]), None, r"10 \^ 30: does not fit into a 64-bit number"),
+        ("^", NUMBER, ([0], [-1]), None, "does not fit"),
+        ("to_number", NUMBER, (["1", "zwei"],), [SYMBOL], r'to_number\("zwei"\): this is not a number'),
+        ("to_number", NUMBER, ([str(2**63)],), [SYMBOL], "does not fit into a 64-bit number"),
+        ("to_unsigned", UNSIGNED, (["-1"],), [SYMBOL], "does not fit into a 64-bit unsigned"),
+        ("to_float", FLOAT, (["x"],), [SYMBOL], "this is not a number"),
+        ("to_number", NUMBER, ([float("nan")],), [FLOAT], r"to_number\(nan\): does not fit"),
+        ("to_unsigned", UNSIGNED, ([2.0**64],), [FLOAT], "does not fit into a 64-bit unsigned"),
+    ],
+)
+def test_what_has_no_value_is_named(op, kind, args, kinds, message, values):
+    with pytest.raises(EvaluationError, match=message):
+        call(op, kind, values, *args, kinds=kinds)
+
+
+def test_nothing_is_worked_out_of_no_rows(values):
+    zero = Const(0, NUMBER)
+    assert evaluate(Call("/", (zero, zero), NUMBER), {}, 0, values).tolist() == []
+    text = Const("x", SYMBOL)
+    terms = [
+        Call("to_number", (text,), NUMBER),
+        Call("cat", (text, text), SYMBOL),
+        Call("substr", (text, zero, zero), SYMBOL),
+        Call("to_string", (zero,), SYMBOL),
+        Call("strlen", (text,), NUMBER),
+        Call("min", (text, text), SYMBOL),
+        Pack((zero, text), "Pair"),
+        Autoinc(),
+    ]
+    for term in terms:
+        assert evaluate(term, {}, 0, values).shape == (0,), term
+    for literal in [
+        Compare("<", text, text, SYMBOL),
+        ir.Test("match", (text, text)),
+        ir.Test("contains", (text, text)),
+        Truth(True),
+    ]:
+        assert holds(literal, {}, 0, values).shape == (0,), literal
+
+
+def test_terms_nest_and_constants_repeat(values):
+    x = Var("x", NUMBER)
+    term = Call("cat", (Call("to_string", (Call("*", (x, Const(2, NUMBER)), NUMBER),), SYMBOL), Const("!", SYMBOL)), SYMBOL)
+    assert values.strings(evaluate(term, {"x": np.array([1, 2, 1])}, 3, values)) == ["2!", "4!", "2!"]
+    for term in [Const(2**64 - 1, UNSIGNED), Const(0.5, FLOAT), Const(-3, NUMBER)]:
+        assert python(evaluate(term, {}, 2, values), term.kind, values) == [term.value] * 2
+    assert evaluate(Const(None, Kind.RECORD), {}, 1, values).tolist() == [0]
+
+
+def test_records_and_autoinc(values):
+    x = Var("x", NUMBER)
+    pairs = evaluate(Pack((x, Const(9, NUMBER)), "Pair"), {"x": np.array([1, 2, 1])}, 3, values)
+    assert pairs.tolist() == [1, 2, 1]
+    assert values.fields(pairs, 2).tolist() == [[1, 2, 1], [9, 9, 9]]
+    assert evaluate(Pack((), "Unit"), {}, 3, values).tolist() == [1, 1, 1]
+    assert evaluate(Autoinc(), {}, 3, values).tolist() == [0, 1, 2]
+    assert evaluate(Autoinc(), {}, 1, values).tolist() == [3]
+
+
+def test_a_wildcard_has_no_value(values):
+    with pytest.raises(TypeError, match="may only stand in an atom"):
+        evaluate(Wild(), {}, 1, values)
+
+
+@pytest.mark.parametrize(
+    "op, kind, left, right, expected",
+    [
+        ("<", NUMBER, [-1, 2], [1, 2], [True, False]),
+        ("<", UNSIGNED, [2**64 - 1], [1], [False]),
+        (">=", FLOAT, [-0.5, 1.0], [-1.5, 2.0], [True, False]),
+        ("=", FLOAT, [0.0, float("nan")], [-0.0, float("nan")], [True, False]),
+        ("!=", SYMBOL, ["a", "b"], ["a", "a"], [False, True]),
+        ("<", SYMBOL, ["b", "a", "Z", "z"], ["a", "ab", "a", "é"], [False, True, True, True]),
+        ("<=", SYMBOL, ["b", "b"], ["b", "a"], [True, False]),
+        (">", SYMBOL, ["😀"], ["\uffff"], [True]),
+    ],
+)
+def test_comparisons_by_kind(op, kind, left, right, expected, values):
+    columns = {"l": column(left, kind, values), "r": column(right, kind, values)}
+    literal = Compare(op, Var("l", kind), Var("r", kind), kind)
+    assert holds(literal, columns, len(left), values).tolist() == expected
+
+
+def satisfied(op, pattern, strings, values, negated=False):
+    columns = {"s": values.intern(strings)}
+    literal = ir.Test(op, (Const(pattern, SYMBOL), Var("s", SYMBOL)), negated)
+    return holds(literal, columns, len(strings), values).tolist()
+
+
+def test_match_is_of_the_whole_string(values):
+    assert satisfied("match", "a.*", ["abc", "ba", "a"], values) == [True, False, True]
+    assert satisfied("match", "a.*", ["abc", "ba"], values, negated=True) == [False, True]
+
+
+def test_of_a_bad_pattern_nothing_holds_and_a_warning_says_so(values, capsys):
+    assert satisfied("match", "(", ["(", "a"], values) == [False, False]
+    assert satisfied("match", "(", ["("], values, negated=True) == [False]
+    assert capsys.readouterr().err.count("wrong pattern") == 2
+
+
+def test_contains(values):
+    assert satisfied("contains", "b", ["abc", "", "b"], values) == [True, False, True]
+    assert satisfied("contains", "", ["x"], values) == [True]
+    assert satisfied("contains", "b", ["abc", "x"], values, negated=True) == [False, True]
+
+
+@pytest.mark.parametrize(
+    "pattern, matching, other",
+    [
+        ("[[:digit:]]{2,3}", "123", "1"),
+        ("[^[:space:]]+", "ab", "a b"),
+        ("[[]x[^]", "[xa", "[x"),
+        (r"\d+\.\d*", "12.", "12"),
+        ("a|bc", "bc", "ac"),
+        ("(?:ab)+?", "abab", "aba"),
+        (r"(a+)b\1", "aabaa", "aaba"),
+        ("(?=a)[a-c]b", "ab", "bb"),
+        ("^ab$", "ab", "ab\n"),
+        ("x.y", "x-y", "x\ny"),
+        ("]}", "]}", "]"),
+        (r"\x41\/", "A/", "A"),
+        ("a[-x]b", "a-b", "ayb"),
+        ("..", "é", "e"),
+        ("[a&&b~~|]", "&", "c"),
+    ],
+)
+def test_patterns_as_ecmascript_writes_them(pattern, matching, other):
+    assert compiled(pattern).fullmatch(matching.encode())
+    assert not compiled(pattern).fullmatch(other.encode())
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "*a", "a\\", "(?<n>a)", "[[:what:]]", "[z-a]", "{2}", "a)"])
+def test_what_is_no_pattern(pattern):
+    with pytest.raises(BadPattern):
+        compiled(pattern)
+
+
+def test_ranges():
+    def expanded(kind, *columns):
+        return [part.tolist() for part in expand_ranges(kind, *(np.array(c) for c in columns))]
+
+    assert expanded(NUMBER, [0, 3, 2, 9], [5, 0, 2, 0], [2, -2, 1, 1]) == [[0, 0, 0, 1, 1], [0, 2, 4, 3, 1]]
+    assert expanded(NUMBER, [5, 5], [7, 5], [0, 0]) == [[0], [5]]
+    assert expanded(NUMBER, [MOST - 1, LEAST], [MOST, MOST], [5, MOST]) == [[0, 1, 1, 1], [MOST - 1, LEAST, -1, MOST - 1]]
+    assert expanded(UNSIGNED, [3, 1], [1, 3]) == [[1, 1], [1, 2]]
+    halves = expand_ranges(FLOAT, *(np.array([x]).view(np.int64) for x in (0.0, 2.0, 0.75)))
+    assert halves[1].view(np.float64).tolist() == [0.0, 0.75, 1.5]
+
+
+GROUP = np.array([1, 0, 1, 3])
+
+
+@pytest.mark.parametrize(
+    "op, kind, data, expected, present",
+    [
+        ("count", NUMBER, None, [1, 2, 0, 1], [True] * 4),
+        ("sum", NUMBER, [MOST, 5, 1, -2], [5, LEAST, 0, -2], [True] * 4),
+        ("sum", UNSIGNED, [2**64 - 1, 5, 1, 7], [5, 0, 0, 7], [True] * 4),
+        ("sum", FLOAT, [0.5, 1.0, 0.25, 2.0], [1.0, 0.75, 0.0, 2.0], [True] * 4),
+        ("min", NUMBER, [3, 5, -1, 2], [5, -1, 0, 2], [True, True, False, True]),
+        ("max", UNSIGNED, [2**63, 5, 1, 7], [5, 2**63, 0, 7], [True, True, False, True]),
+        ("max", FLOAT, [-1.0, -5.0, -2.0, float("nan")], [-5.0, -1.0, 0.0, None], [True, True, False, True]),
+    ],
+)
+def test_aggregates(op, kind, data, expected, present, values):
+    column_ = None if data is None else column(data, kind, values)
+    results, there = reduce_groups(op, kind, GROUP, column_, 4)
+    assert there.tolist() == present
+    found = python(results, kind, values)
+    assert [f for f, e in zip(found, expected, strict=True) if e is not None] == [e for e in expected if e is not None]
+
+
+@pytest.mark.parametrize("kind, data", [(NUMBER, [3, 5, 6, 2]), (UNSIGNED, [3, 5, 6, 2]), (FLOAT, [3.0, 5.0, 6.0, 2.0])])
+def test_the_mean_is_a_float(kind, data, values):
+    results, present = reduce_groups("mean", kind, GROUP, column(data, kind, values), 4)
+    assert results.view(np.float64)[present].tolist() == [5.0, 4.5, 2.0]
+    assert present.tolist() == [True, True, False, True]
+
+
+def test_aggregates_of_no_rows_and_of_symbols():
+    none = np.empty(0, np.int64)
+    assert [part.tolist() for part in reduce_groups("sum", NUMBER, none, none, 2)] == [[0, 0], [True, True]]
+    assert [part.tolist() for part in reduce_groups("min", NUMBER, none, none, 2)] == [[0, 0], [False, False]]
+    with pytest.raises(ValueError, match="the min of symbols"):
+        reduce_groups("min", SYMBOL, GROUP, GROUP, 4)
