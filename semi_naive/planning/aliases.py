@@ -1,0 +1,71 @@
+"""One name for one value: `x = y` and `x = 3` are substituted, and the equality goes.
+
+Not every equality is one of two names. Of floats 0.0 = -0.0 holds and yet joins tell them apart, so a float is substituted only
+where the equality is what gives it its value. And what a range or an aggregate gives its value to has to stay a variable.
+"""
+
+from dataclasses import replace
+
+from ra.rules import ir
+from semi_naive.planning import rewrite
+
+
+def resolve(rule: ir.Rule) -> ir.Rule:
+    """The rule without equalities of a variable and another or a constant, in aggregates' bodies too.
+
+    >>> kind = ir.Kind.NUMBER
+    >>> x, y, z = (ir.Var(name, kind) for name in "xyz")
+    >>> def equal(left, right): return ir.Compare("=", left, right, kind)
+    >>> body = ir.Atom("b", (x, y)), equal(z, x), equal(y, ir.Const(3, kind))
+    >>> print(resolve(ir.Rule(ir.Atom("a", (z, y)), body)))
+    a(x, 3) :- b(x, 3).
+    """
+    head, body = _resolved(rule.head, rule.body, set())
+    if any(isinstance(literal, ir.Aggregate) for literal in body):
+        body = _within(head, body, set())
+    return rule if (head, body) == (rule.head, rule.body) else replace(rule, head=head, body=body)
+
+
+def _resolved(shown, body: tuple, fixed: set[str]):
+    """`shown` and a body after all substitutions; variables in `fixed` belong to what is around them."""
+    while (found := _first(body, fixed)) is not None:
+        index, terms = found
+        shown = None if shown is None else rewrite.substitute(shown, terms)
+        body = tuple(rewrite.substitute(literal, terms) for i, literal in enumerate(body) if i != index)
+    return shown, body
+
+
+def _within(shown, body: tuple, around: set[str]) -> tuple:
+    """The body with its aggregates resolved. `shown` and `around`: what their variables may be shared with."""
+    changed = list(body)
+    for index, literal in enumerate(body):
+        if isinstance(literal, ir.Aggregate):
+            others = [other for i, other in enumerate(body) if i != index] + [shown] * (shown is not None)
+            fixed = around | {literal.result.name, *rewrite.variables_of(others)}
+            target, inner = _resolved(literal.target, literal.body, fixed)
+            inner = _within(target, inner, fixed) or (ir.Truth(True),)
+            changed[index] = replace(literal, target=target, body=inner)
+    return tuple(changed)
+
+
+def _first(body: tuple, fixed: set[str]):
+    """(position, {name: term}) of the first equality that can go."""
+    kept = fixed | rewrite.results_of(body)
+    for index, literal in enumerate(body):
+        if isinstance(literal, ir.Compare) and literal.op == "=":
+            for var, term in ((literal.left, literal.right), (literal.right, literal.left)):
+                if _is_alias(var, term, literal.kind, kept) and (literal.kind != ir.Kind.FLOAT or _given(var, index, body)):
+                    return index, {var.name: term}
+    return None
+
+
+def _is_alias(var, term, kind: ir.Kind, kept: set[str]) -> bool:
+    plain = isinstance(var, ir.Var) and isinstance(term, (ir.Var, ir.Const)) and var != term
+    return plain and var.kind == term.kind == kind and var.name not in kept
+
+
+def _given(var: ir.Var, index: int, body: tuple) -> bool:
+    """Nothing but the equality at `index` binds the variable."""
+    others = [literal for i, literal in enumerate(body) if i != index and isinstance(literal, (ir.Atom, ir.Compare))]
+    binding = [literal for literal in others if isinstance(literal, ir.Atom) or literal.op == "="]
+    return var.name not in rewrite.variables_of(binding)

@@ -1,0 +1,202 @@
+"""Relations qualified `inline` are replaced by the bodies of their rules, wherever they are read.
+
+With two rules for small, `!small(x)` says that neither body holds, and each of the ways in which that can be is a rule:
+
+    small(x) :- x < 3, even(x).        odd(x) :- n(x), !small(x).      odd(x) :- n(x), x >= 3, x != 1.
+    small(1).                    and                              is   odd(x) :- n(x), !even(x), x != 1.
+
+A relation stays as it is where replacing it would change what is computed: below an aggregate that would count the variables
+of its bodies too, negated with variables that its head has not, recursive, or with something of its own about it
+(a lattice, an equivalence, a limit, autoinc).
+"""
+
+from dataclasses import replace
+from itertools import product
+
+from ra.rules import ir
+from semi_naive.planning import rewrite
+from semi_naive.planning.simplify import settled
+
+MOST_COPIES = 1000  # of one rule; the alternatives of several negated relations multiply
+
+
+def inline(program: ir.Program) -> ir.Program:
+    """The program without the relations qualified `inline`, as far as that can be.
+
+    >>> kind = ir.Kind.NUMBER
+    >>> x, y, z = (ir.Var(name, kind) for name in "xyz")
+    >>> column = ("x", ir.Type("number", kind))
+    >>> two = ir.Relation("two", (column, column), frozenset({"inline"}))
+    >>> one, path = (ir.Relation(name, (column, column)) for name in ("one", "path"))
+    >>> rules = [
+    ...     ir.Rule(ir.Atom("two", (x, y)), (ir.Atom("one", (x, z)), ir.Atom("one", (z, y)))),
+    ...     ir.Rule(ir.Atom("path", (x, z)), (ir.Atom("two", (x, ir.Const(5, kind))), ir.Atom("one", (x, z)))),
+    ... ]
+    >>> after = inline(ir.Program({}, {"one": one, "two": two, "path": path}, rules))
+    >>> print(*after.rules)
+    path(x, z) :- one(x, z.1), one(z.1, 5), one(x, z).
+    """
+    while names := _inlined(program):
+        definitions = {name: rules for name, rules in rewrite.rules_by_head(program).items() if name in names}
+        rules = [rule for rule in program.rules if rule.head.relation not in names]
+        made = [copy for rule in rules for copy in expanded(rule, definitions)]
+        relations = {name: relation for name, relation in program.relations.items() if name not in names}
+        program = replace(program, relations=relations, rules=made)
+    return program
+
+
+def _inlined(program: ir.Program) -> set[str]:
+    """The relations to replace in this round: those whose own rules read none that is still to be replaced."""
+    marked = {name for name, relation in program.relations.items() if "inline" in relation.qualifiers}
+    special = {directive.relation for directive in program.directives}
+    special |= {rule.head.relation for rule in program.rules if rewrite.has_autoinc(rule)}
+    special |= {name for name in marked if program.relations[name].lattice or program.relations[name].eqrel}
+    reads = rewrite.dependencies(program)
+    special |= {name for name in marked if any(name in rewrite.reachable([read], reads) for read in reads[name])}
+    allowed = marked - special
+    ready = {name for name in allowed if not reads[name] & allowed}
+    return ready - _needed_whole(program, ready)
+
+
+def _needed_whole(program: ir.Program, ready: set[str]) -> set[str]:
+    """Those of `ready` that some rule reads where no body can take their place."""
+    definitions = {name: rules for name, rules in rewrite.rules_by_head(program).items() if name in ready}
+    whole = set()
+    for rule in program.rules:
+        for node in rewrite.walk(rule.body):
+            if isinstance(node, ir.Not) and node.atom.relation in ready and _alternatives(node, definitions, set()) is None:
+                whole.add(node.atom.relation)
+            elif isinstance(node, ir.Aggregate):
+                whole |= _aggregated_whole(node, definitions)
+        if rule.head.relation not in ready and _copies(rule, definitions) > MOST_COPIES:
+            whole |= _read(rule) & ready
+    return whole
+
+
+def _aggregated_whole(aggregate: ir.Aggregate, definitions: dict) -> set[str]:
+    """An aggregate's body can have one alternative, and each `_` and each variable of it counts."""
+    whole = set()
+    for literal in aggregate.body:
+        if isinstance(literal, ir.Atom) and literal.relation in definitions:
+            whole |= set() if _one_without_more(definitions[literal.relation]) else {literal.relation}
+        elif isinstance(literal, ir.Not) and literal.atom.relation in definitions:
+            found = _alternatives(literal, definitions, set()) or [(), ()]
+            whole |= set() if len(found) == 1 and not rewrite.positive_atoms(found[0]) else {literal.atom.relation}
+    return whole
+
+
+def _one_without_more(rules: list[ir.Rule]) -> bool:
+    """One rule, with no variable that its head has not: it has a tuple for each binding, neither more nor fewer."""
+    return len(rules) == 1 and not rewrite.variables_of(rules[0].body).keys() - rewrite.variables_of(rules[0].head).keys()
+
+
+def _read(rule: ir.Rule) -> set[str]:
+    return {part.relation for part in rewrite.walk(rule.body) if isinstance(part, ir.Atom)}
+
+
+def _copies(rule: ir.Rule, definitions: dict) -> int:
+    count = 1
+    for literal in rule.body:
+        count *= max(1, len(_alternatives(literal, definitions, set()) or ()))
+    return count
+
+
+def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]]) -> list[ir.Rule]:
+    """The rule once for each way to replace the atoms of `definitions` in its body."""
+    if not _read(rule) & definitions.keys():
+        return [rule]
+    taken = set(rewrite.variables_of(rule))
+    choices = [_alternatives(literal, definitions, taken) for literal in rule.body]
+    made = (settled(rewrite.with_body(rule, sum(chosen, ()))) for chosen in product(*choices))
+    return [replace(copy, plan=None) for copy in made if copy is not None]
+
+
+def _alternatives(literal: ir.Literal, definitions: dict, taken: set[str]) -> list[tuple] | None:
+    """The bodies of which one has to hold for the literal to hold; None if no such bodies say it."""
+    if isinstance(literal, ir.Aggregate):
+        choices = [_alternatives(inner, definitions, taken) for inner in literal.body]
+        return [(replace(literal, body=sum(chosen, ())),) for chosen in product(*choices)]
+    if isinstance(literal, ir.Atom) and literal.relation in definitions:
+        return [_positive(literal, rewrite.rename_apart(rule, taken)) for rule in definitions[literal.relation]]
+    if isinstance(literal, ir.Not) and literal.atom.relation in definitions:
+        return _negative(literal.atom, definitions[literal.atom.relation], taken)
+    return [(literal,)]
+
+
+def _positive(atom: ir.Atom, rule: ir.Rule) -> tuple:
+    """The rule's body for the atom."""
+    terms, equal = _matched(rule, atom, rewrite.results_of(rule.body), (ir.Var, ir.Const))
+    return tuple(rewrite.substitute(literal, terms) for literal in (*equal, *rule.body))
+
+
+def _matched(rule: ir.Rule, atom: ir.Atom, stay: set[str], plain: tuple) -> tuple[dict, list]:
+    """What the head's variables become for the head to be the atom, and what has to hold besides.
+
+    stay: variables that must remain; plain: the sorts of terms that may take a variable's place.
+    """
+    terms, equal = {}, []
+    for mine, given, kind in zip(rule.head.args, atom.args, _kinds(rule.head, atom), strict=True):
+        if isinstance(mine, ir.Var) and mine.name not in terms.keys() | stay and isinstance(given, plain):
+            terms[mine.name] = given
+        else:
+            equal += unify(mine, given, kind)
+    return terms, equal
+
+
+def _kinds(*atoms: ir.Atom) -> list:
+    """The kinds of the arguments, by whichever of the atoms has something with a kind there."""
+    return [next((arg.kind for arg in args if not isinstance(arg, ir.Wild)), None) for args in zip(*(a.args for a in atoms))]
+
+
+def unify(left: ir.Term, right: ir.Term, kind: ir.Kind) -> list[ir.Literal]:
+    """What has to hold for two terms to be equal: of two records, that their fields are.
+
+    >>> x, y = ir.Var("x", ir.Kind.NUMBER), ir.Var("y", ir.Kind.NUMBER)
+    >>> print(*unify(ir.Pack((x, ir.Wild()), "P"), ir.Pack((y, x), "P"), ir.Kind.RECORD))
+    x = y
+    """
+    if isinstance(left, ir.Wild) or isinstance(right, ir.Wild) or left == right:
+        return []
+    if isinstance(left, ir.Pack) and isinstance(right, ir.Pack):
+        pairs = zip(left.args, right.args, strict=True)
+        return [part for mine, given in pairs for part in unify(mine, given, getattr(mine, "kind", None))]
+    return [ir.Compare("=", left, right, kind)]
+
+
+def _negative(atom: ir.Atom, rules: list[ir.Rule], taken: set[str]) -> list[tuple] | None:
+    """One negated literal of each rule, in every combination."""
+    choices = [_negations(atom, rewrite.rename_apart(rule, taken)) for rule in rules]
+    return None if None in choices else [tuple(chosen) for chosen in product(*choices)]
+
+
+def _negations(atom: ir.Atom, rule: ir.Rule) -> list[ir.Literal] | None:
+    """The negations of the literals of a rule for the atom; None if one has none, or variables that the atom has not."""
+    inside = [part for arg in atom.args for part in rewrite.children(arg)]
+    if rewrite.results_of(rule.body) or any(isinstance(part, ir.Wild) for part in rewrite.walk(inside)):
+        return None
+    terms, equal = _matched(rule, atom, set(), (ir.Var, ir.Const, ir.Call, ir.Pack))
+    body = [rewrite.substitute(literal, terms) for literal in (*equal, *rule.body)]
+    if rewrite.variables_of(body).keys() - rewrite.variables_of(atom).keys():
+        return None
+    return [negated(literal) for literal in body]
+
+
+def negated(literal: ir.Literal) -> ir.Literal:
+    """The literal that holds when this one does not.
+
+    >>> x = ir.Var("x", ir.Kind.NUMBER)
+    >>> print(negated(ir.Compare("<", x, x, ir.Kind.NUMBER)), negated(ir.Not(ir.Atom("a", (x,)))))
+    x >= x a(x)
+    """
+    match literal:
+        case ir.Atom():
+            return ir.Not(literal)
+        case ir.Not(atom):
+            return atom
+        case ir.Compare(op):
+            return replace(literal, op=rewrite.FLIPPED[op])
+        case ir.Test():
+            return replace(literal, negated=not literal.negated)
+        case ir.Truth(value):
+            return ir.Truth(not value)
+    raise TypeError(f"{literal} has no negation")

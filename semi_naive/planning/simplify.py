@@ -1,0 +1,135 @@
+"""The same program with less in it: constants computed, names merged, and all that cannot matter left out."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ra.rules import ir
+from semi_naive.planning import rewrite
+from semi_naive.planning.aliases import resolve
+from semi_naive.planning.folding import fold
+
+EMPTY_IS_ZERO = ("count", "sum")
+
+
+def simplify(program: ir.Program, keep: set[str] | None = None, given: Iterable[str] = ()) -> ir.Program:
+    """The program without what cannot change a result.
+
+    keep: the relations wanted besides those with an .output, .printsize or .limitsize; None: all of them.
+    given: the relations that may get tuples from elsewhere, besides those with an .input.
+
+    >>> kind = ir.Kind.NUMBER
+    >>> x, y = ir.Var("x", kind), ir.Var("y", kind)
+    >>> number = ir.Type("number", kind)
+    >>> relations = {name: ir.Relation(name, (("x", number),)) for name in "abc"}
+    >>> a, b, c = (lambda term, name=name: ir.Atom(name, (term,)) for name in "abc")
+    >>> rules = [
+    ...     ir.Rule(a(y), (b(x), ir.Compare("=", x, y, kind), ir.Not(c(x)))),
+    ...     ir.Rule(a(x), (c(x),)),
+    ...     ir.Rule(a(x), (a(x), b(x))),
+    ... ]
+    >>> before = ir.Program({"number": number}, relations, rules)
+    >>> after = simplify(before, keep={"a"}, given={"b"})
+    >>> print(*after.rules, list(after.relations))
+    a(y) :- b(y). ['a', 'b']
+    """
+    given = set(given) | {directive.relation for directive in program.directives if directive.kind == "input"}
+    while True:
+        rules = [rule for rule in map(settled, without_empty(program, given)) if rule is not None]
+        smaller = replace(program, rules=without_repetition(rules))
+        if smaller.rules == program.rules:
+            return smaller if keep is None else without_unused(smaller, keep)
+        program = smaller
+
+
+def settled(rule: ir.Rule) -> ir.Rule | None:
+    """The rule with constants folded, names merged and what is true left out; None if it can have no tuples."""
+    if not rule.body and all(isinstance(arg, ir.Const) for arg in rule.head.args):
+        return rule
+    while True:
+        body = _settled(fold(literal) for literal in rule.body)
+        if body is None:
+            return None
+        smaller = resolve(rewrite.with_body(replace(rule, head=fold(rule.head)), body))
+        if smaller == rule:
+            return rule
+        rule = smaller
+
+
+def _settled(body: Iterable) -> tuple | None:
+    """A body without truths, and with no literal twice; None if it is false."""
+    found = {}
+    for literal in body:
+        literal = _aggregate(literal) if isinstance(literal, ir.Aggregate) else literal
+        if literal == ir.Truth(False):
+            return None
+        if literal != ir.Truth(True):
+            found.setdefault(repr(literal), literal)  # not by ==, for which 0.0 is -0.0
+    return tuple(found.values())
+
+
+def _aggregate(literal: ir.Aggregate) -> ir.Literal:
+    """The aggregate with its body settled; of a body that is false, what it is of nothing.
+
+    Literals that are twice stay: each `_` of a count is a variable of its own.
+    """
+    body = [_aggregate(inner) if isinstance(inner, ir.Aggregate) else inner for inner in literal.body]
+    if ir.Truth(False) not in body:
+        left = tuple(inner for inner in body if inner != ir.Truth(True))
+        return replace(literal, body=left or (ir.Truth(True),))
+    if literal.op not in EMPTY_IS_ZERO:
+        return ir.Truth(False)
+    zero = 0.0 if literal.result.kind == ir.Kind.FLOAT else 0
+    return ir.Compare("=", literal.result, ir.Const(zero, literal.result.kind), literal.result.kind)
+
+
+def without_repetition(rules: list[ir.Rule]) -> list[ir.Rule]:
+    """The rules without those that say what an earlier one says, or only that a tuple is there if it is there.
+
+    >>> x, y = ir.Var("x", ir.Kind.NUMBER), ir.Var("y", ir.Kind.NUMBER)
+    >>> rules = [ir.Rule(ir.Atom("a", (v,)), (ir.Atom("b", (v,)),)) for v in (x, y)]
+    >>> print(*without_repetition(rules))
+    a(x) :- b(x).
+    """
+    kept, seen = [], set()
+    for rule in rules:
+        if not rule.body:
+            kept.append(rule)
+        elif rule.head not in rule.body:
+            same = rewrite.canonical(rule)
+            if same not in seen or rewrite.has_autoinc(rule):
+                kept.append(rule)
+            seen.add(same)
+    return kept
+
+
+def without_empty(program: ir.Program, given: set[str]) -> list[ir.Rule]:
+    """The rules, with false for each atom of a relation that can have no tuples."""
+    filled, growing = set(given), True
+    while growing:
+        found = {rule.head.relation for rule in program.rules if _can_fire(rule, filled)} - filled
+        filled, growing = filled | found, bool(found)
+
+    def change(node):
+        if isinstance(node, ir.Not) and node.atom == ir.Truth(False):
+            return ir.Truth(True)
+        return node if not isinstance(node, ir.Atom) or node.relation in filled else ir.Truth(False)
+
+    if filled >= set(program.relations):
+        return program.rules
+    return [replace(rule, body=tuple(rewrite.transform(literal, change) for literal in rule.body)) for rule in program.rules]
+
+
+def _can_fire(rule: ir.Rule, filled: set[str]) -> bool:
+    return all(atom.relation in filled for atom in rewrite.positive_atoms(rule.body))
+
+
+def without_unused(program: ir.Program, keep: set[str]) -> ir.Program:
+    """The program without relations on which nothing wanted depends."""
+    wanted = keep | {directive.relation for directive in program.directives if directive.kind != "input"}
+    used = rewrite.reachable(wanted, rewrite.dependencies(program))
+    return replace(
+        program,
+        relations={name: relation for name, relation in program.relations.items() if name in used},
+        rules=[rule for rule in program.rules if rule.head.relation in used],
+        directives=[directive for directive in program.directives if directive.relation in used],
+    )
