@@ -142,6 +142,7 @@ class Segment:
     def save(self, form, directory: str) -> str:
         """Write the files, unless they are there; their common path."""
         if self.path is None or os.path.dirname(self.path) != directory:
+            os.makedirs(directory, exist_ok=True)
             path = os.path.join(directory, f"{form.noun}s-{uuid.uuid4().hex}")
             form.save(self.content, path)
             np.save(path + ".hashes.npy", self.hashes)
