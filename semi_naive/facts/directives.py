@@ -1,0 +1,120 @@
+"""What an .input or .output says: the parameters, with Soufflé's defaults, and the file they mean."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graphs.errors import BadInput
+
+STDOUT = "-"  # as an output folder
+EXTENSIONS = {"file": ".facts", "jsonfile": ".json", "sqlite": ".sqlite", "parquet": ".parquet"}
+READABLE = ("file", "stdin", "jsonfile", "json", "sqlite", "parquet")
+WRITABLE = ("file", "stdout", "stdoutprintsize", "jsonfile", "json", "sqlite", "parquet")
+
+
+def _complain(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to read and write, whatever the program says. `missing_ok`: a missing fact file is an empty relation, and
+    `warn` is told; `out`: where standard output goes (None: sys.stdout at that time)."""
+
+    missing_ok: bool = False
+    warn: Callable[[str], None] = _complain
+    out: object = None
+
+    def printed(self, text: bytes) -> None:
+        """Text on standard output, in one piece."""
+        stream = self.out or sys.stdout
+        binary = getattr(stream, "buffer", None)
+        stream.flush()
+        binary.write(text) if binary else stream.write(text.decode("utf-8", "replace"))
+        stream.flush()
+
+
+DEFAULT = Options()
+
+
+@dataclass(frozen=True)
+class Format:
+    """The parameters of a directive, checked. `columns`: of each field of a file, the attribute it becomes."""
+
+    io: str
+    name: str
+    delimiter: str = "\t"
+    headers: bool = False
+    rfc4180: bool = False
+    compress: bool = False
+    objects: bool = False
+    columns: dict | None = None
+    header: str = ""
+
+
+def format_of(directive, relation, to_stdout: bool = False) -> Format:
+    """The `Format` of a directive on `relation`; BadInput for a parameter that cannot be."""
+    given = directive.parameters
+    reading = directive.kind == "input"
+    io = "stdoutprintsize" if directive.kind == "printsize" else str(given.get("IO", "file"))
+    io = {"textfile": "file"}.get(io, io)
+    io = "stdout" if to_stdout and directive.kind == "output" else io
+    known = READABLE if reading else WRITABLE
+    if io not in known:
+        message = f'.{directive.kind} {relation.name}: there is no IO="{io}"'
+        raise BadInput(message, *place(directive), hint=f"known are {', '.join(known)}")
+    rfc4180 = _is_true(given, "rfc4180")
+    delimiter = given.get("delimiter", "," if rfc4180 else "\t")
+    if not delimiter or (rfc4180 and '"' in delimiter):
+        hint = "a delimiter has at least one character, and no quote where rfc4180 is true"
+        raise BadInput(f".{directive.kind} {relation.name}: the delimiter is {delimiter!r}", *place(directive), hint=hint)
+    names = given.get("delimiter", "\t").join(name for name, _ in relation.attributes)
+    return Format(
+        io=io,
+        name=given.get("name", relation.name),
+        delimiter=delimiter,
+        headers=_is_true(given, "headers") or to_stdout,
+        rfc4180=rfc4180,
+        compress=given.get("compress", "false") != "false",
+        objects=given.get("format") == "object",
+        columns=_columns(directive, relation) if reading else None,
+        header=given.get("attributeNames", names),
+    )
+
+
+def path_of(directive, form: Format, folder: str) -> str:
+    """The file a directive means: absolute as it is, else in `folder`, else in the directive's own folder."""
+    given = directive.parameters
+    reading = directive.kind == "input"
+    extension = EXTENSIONS[form.io]
+    if form.io == "file" and not reading:
+        extension = ".csv.gz" if form.compress else ".csv"
+    name = given.get("filename", given.get("dbname", form.name + extension))
+    if name.startswith(("/", "file:", ":memory:")) or "://" in name:
+        return name
+    return os.path.join(given.get("fact-dir" if reading else "output-dir", folder), name)
+
+
+def place(directive) -> tuple:
+    """(file, line, column) of a directive in its program, as far as known."""
+    span = directive.span
+    return (span.file, span.line, span.column) if span else (None, None, None)
+
+
+def _is_true(given: dict, name: str) -> bool:
+    return str(given.get(name, "false")).lower() == "true"
+
+
+def _columns(directive, relation) -> dict | None:
+    text = directive.parameters.get("columns", "")
+    if not text:
+        return None
+    try:
+        columns = {int(number): attribute for attribute, number in enumerate(text.split(":"))}
+    except ValueError:
+        columns = {}
+    if len(columns) != relation.arity or min(columns, default=0) < 0:
+        hint = f'name {relation.arity} different columns of the file, from 0: columns="0:2"'
+        raise BadInput(f"Invalid column set was given: <{text}>", *place(directive), hint=hint)
+    return columns

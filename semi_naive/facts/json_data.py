@@ -1,0 +1,54 @@
+"""Reading JSON: one array, of it each tuple a list, or an object by the attributes' names."""
+
+import json
+
+import numpy as np
+
+from graphs.errors import BadInput
+from semi_naive.facts.bits import EXPECTED, Mismatch
+from semi_naive.facts.fields import bits_of_values
+
+
+def read_json(data: bytes, relation, types: dict, values, path: str) -> np.ndarray:
+    """The columns of a JSON text. BadInput says which element (from 0) and attribute does not fit; null is nil."""
+    rows = _rows(data, path)
+    if not relation.arity:
+        return np.zeros((0, min(1, len(rows))), np.int64)
+    lists = [_row(row, number, relation, path) for number, row in enumerate(rows)]
+    columns = np.empty((relation.arity, len(lists)), np.int64)
+    for at, attribute in enumerate(relation.attributes):
+        columns[at] = _column([row[at] for row in lists], attribute, types, values, path)
+    return columns
+
+
+def _rows(data: bytes, path: str) -> list:
+    hint = 'expected one array of tuples: [[1, "a"], [2, "b"]]'
+    try:
+        rows = json.loads(data)
+    except json.JSONDecodeError as error:
+        raise BadInput(f"cannot be read as JSON: {error.msg}", path, error.lineno, error.colno, hint) from None
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"cannot be read as JSON: {error}", path, hint=hint) from None
+    if not isinstance(rows, list):
+        raise BadInput(f"the JSON is a {type(rows).__name__}, not an array", path, hint=hint)
+    return rows
+
+
+def _row(row, number: int, relation, path: str) -> list:
+    """The values of a tuple, in the order of the attributes."""
+    names = [name for name, _ in relation.attributes]
+    if isinstance(row, dict) and set(row) == set(names):
+        return [row[name] for name in names]
+    if isinstance(row, list) and len(row) == len(names):
+        return row
+    message = f"element {number} is {json.dumps(row):.60}: {relation.name} has the attributes {', '.join(names)}"
+    raise BadInput(message, path, hint="each tuple is a list in their order, or an object by their names")
+
+
+def _column(column: list, attribute: tuple, types: dict, values, path: str) -> np.ndarray:
+    name, type_ = attribute
+
+    def fault(row: int, wrong: Mismatch) -> BadInput:
+        return BadInput(f"element {row}, attribute {name}: {wrong}", path, hint=f"expected {EXPECTED[type_.kind]}")
+
+    return bits_of_values(column, type_, types, values, fault)

@@ -1,0 +1,94 @@
+"""The rows of a result in order, so that a program's output is the same each time.
+
+Soufflé orders symbols by when they were first seen; here they go by their text, and so do records; numbers by size.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ra.rules.ir import Kind
+from semi_naive.facts.bits import SIGN
+from semi_naive.facts.records import NIL, Unpacked
+
+FLIP = np.int64(-SIGN)
+
+
+@dataclass
+class Ordered:
+    """One column of the sorted rows. `keys` are in the order of the values: the numbers themselves (unsigned: with the
+    top bit flipped), else positions in `distinct`, the different values in order."""
+
+    kind: Kind
+    keys: np.ndarray
+    distinct: list | None = None  # strings, floats, or texts of records
+
+    def numbers(self) -> np.ndarray:
+        """Of numbers and unsigned: the values."""
+        return (self.keys ^ FLIP).view(np.uint64) if self.kind == Kind.UNSIGNED else self.keys
+
+
+def ordered(columns: np.ndarray, relation, types: dict, values, style) -> list[Ordered]:
+    """The rows sorted by their attributes, first to last; `style` says how records are printed."""
+    made = [keyed(column, type_, types, values, style) for column, (_, type_) in zip(columns, relation.attributes, strict=True)]
+    keys = sorted_rows([column.keys for column in made])
+    return [Ordered(column.kind, key, column.distinct) for column, key in zip(made, keys, strict=True)]
+
+
+def keyed(column: np.ndarray, type_, types: dict, values, style) -> Ordered:
+    """A column with its keys, rows as they are."""
+    kind = type_.kind
+    if kind == Kind.NUMBER:
+        return Ordered(kind, column)
+    if kind == Kind.UNSIGNED:
+        return Ordered(kind, column ^ FLIP)
+    found, at = distinct(column)
+    if kind == Kind.FLOAT:
+        texts = found.view(np.float64).tolist()
+        order = np.lexsort((found, found.view(np.float64)))
+    else:
+        texts = values.strings(found) if kind == Kind.SYMBOL else record_texts(found, type_, types, values, style)
+        order = np.array(sorted(range(len(texts)), key=texts.__getitem__), np.int64)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return Ordered(kind, rank[at], [texts[i] for i in order.tolist()])
+
+
+def record_texts(ids: np.ndarray, type_, types: dict, values, style) -> list[str]:
+    """Each record as text; see `Unpacked.text`."""
+    unpacked = Unpacked(ids[ids != NIL], type_, types, values)
+    return [unpacked.text(i, type_, style) for i in ids.tolist()]
+
+
+def distinct(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different values of a column, and where among them each row's is. Arrow hashes 20 times as fast as numpy."""
+    import pyarrow as pa
+
+    encoded = pa.array(np.ascontiguousarray(column)).dictionary_encode()
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
+
+
+def sorted_rows(keys: list) -> list:
+    """The rows of several columns in order, column by column; packed into one word each where they fit.
+
+    >>> [column.tolist() for column in sorted_rows([np.array([2, 1, 2]), np.array([-5, 7, -6])])]
+    [[1, 2, 2], [7, -6, -5]]
+    """
+    if not keys or not keys[0].size:
+        return keys
+    if len(keys) == 1:
+        return [np.sort(keys[0])]
+    lowest = [int(column.min()) for column in keys]
+    widths = [(int(column.max()) - low).bit_length() for column, low in zip(keys, lowest, strict=True)]
+    if sum(widths) > 63:
+        order = np.lexsort(keys[::-1])
+        return [column[order] for column in keys]
+    words = np.zeros(keys[0].size, np.int64)
+    for column, low, width in zip(keys, lowest, widths, strict=True):
+        words = words << width | (column - low)
+    words.sort()
+    unpacked = []
+    for low, width in zip(lowest[::-1], widths[::-1], strict=True):
+        unpacked.append((words & ((1 << width) - 1)) + low)
+        words >>= width
+    return unpacked[::-1]

@@ -1,0 +1,124 @@
+"""SQLite databases as Soufflé lays them out: a table `_relation` of numbers, one `__SymbolTable` for all symbols, and a view
+`relation` that puts the strings in their places, which is also what is read."""
+
+import contextlib
+import sqlite3
+from math import isnan
+
+import numpy as np
+
+from graphs.errors import BadInput
+from ra.rules.ir import Kind
+from semi_naive.facts.bits import EXPECTED, MASK, Mismatch, of_text, to_value
+from semi_naive.facts.fields import bits_of_values
+from semi_naive.facts.files import check_folder
+from semi_naive.facts.order import ordered
+from semi_naive.facts.record_text import Readable
+
+SYMBOLS = "__SymbolTable"
+WIDE = 200  # bytes of a row, at 9 for a value and one more, from which a table has row ids: SQLite's advice
+TEXTUAL = (Kind.SYMBOL, Kind.RECORD)
+
+
+def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
+    """The columns of the table or view with the relation's name. Missing and empty symbols are "n/a", as in Soufflé."""
+    with _opened(path) as database:
+        found = database.execute("SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?", [form.name])
+        if not found.fetchone():
+            hint = "name= in the .input says otherwise"
+            raise BadInput(f"Required table or view does not exist for relation {relation.name}: {form.name}", path, hint=hint)
+        rows = database.execute(f"SELECT * FROM {_name(form.name)}").fetchall()
+    if not relation.arity:
+        return np.zeros((0, min(1, len(rows))), np.int64)
+    if rows and len(rows[0]) < relation.arity:
+        raise BadInput(f"{form.name} has {len(rows[0])} columns, {relation.name} has {relation.arity}", path)
+    columns = np.empty((relation.arity, len(rows)), np.int64)
+    for at, attribute in enumerate(relation.attributes):
+        columns[at] = _column([row[at] for row in rows], attribute, types, values, path)
+    return columns
+
+
+def _column(column: list, attribute: tuple, types: dict, values, path: str) -> np.ndarray:
+    name, type_ = attribute
+
+    def fault(row: int, wrong: Mismatch) -> BadInput:
+        return BadInput(f"row {row}, column {name}: {wrong}", path, hint=f"expected {EXPECTED[type_.kind]}")
+
+    convert = _text if type_.kind in TEXTUAL else lambda value: _number(value, type_.kind)
+    return bits_of_values(column, type_, types, values, fault, convert)
+
+
+def _text(value) -> str:
+    return "n/a" if value is None or value == "" else value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _number(value, kind: Kind):
+    """A number, also as text. SQLite has no unsigned: one from 2^63 on is there as the negative number of its bits."""
+    if isinstance(value, str):
+        return to_value(of_text(value, kind), kind)
+    return value & MASK if kind == Kind.UNSIGNED and isinstance(value, int) else value
+
+
+def write_sqlite(path: str, columns: np.ndarray, relation, types: dict, values, form) -> None:
+    """Replace the relation's table in the database at `path`, in one transaction; other tables stay."""
+    rows = ordered(columns, relation, types, values, Readable()) if relation.arity else []
+    if not path.startswith(("file:", ":memory:")):
+        check_folder(path)
+    with _opened(path) as database:
+        database.execute("BEGIN")
+        _create(database, relation, form.name)
+        numbers = [_stored(database, column) for column in rows]
+        if rows:
+            marks = ", ".join("?" * relation.arity)
+            database.executemany(f"INSERT INTO {_name('_' + form.name)} VALUES ({marks})", zip(*numbers, strict=True))
+        database.execute("COMMIT")
+
+
+def _stored(database, column) -> list:
+    """A column as its table has it: symbols, and records as text, by their number in the symbol table."""
+    if column.kind == Kind.FLOAT:
+        floats = ["nan" if isnan(value) else value for value in column.distinct]  # SQLite would store NULL
+        return [floats[key] for key in column.keys.tolist()]
+    if column.kind not in TEXTUAL:
+        return column.numbers().view(np.int64).tolist()
+    rows = [(text,) for text in column.distinct]
+    database.executemany(f"INSERT OR IGNORE INTO {SYMBOLS} VALUES (NULL, ?)", rows)
+    find = f"SELECT id FROM {SYMBOLS} WHERE symbol = ?"
+    ids = [database.execute(find, row).fetchone()[0] for row in rows]
+    return [ids[key] for key in column.keys.tolist()]
+
+
+def _create(database, relation, name: str) -> None:
+    table, arity = _name("_" + name), max(1, relation.arity)  # SQLite has no tables without columns
+    fields = ", ".join(f"'{number}' INTEGER" for number in range(arity))
+    narrow = arity * 9 + 1 < WIDE
+    key = f", PRIMARY KEY ({', '.join(_name(str(number)) for number in range(arity))})" if narrow else ""
+    database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({fields}{key}){' WITHOUT ROWID' * narrow}")
+    database.execute(f"DELETE FROM {table}")
+    database.execute(f"CREATE TABLE IF NOT EXISTS {_name(SYMBOLS)} (id INTEGER PRIMARY KEY, symbol TEXT UNIQUE)")
+    shown, sources, links = [], [table], []
+    for number, (attribute, type_) in enumerate(relation.attributes):
+        column = f"{table}.{_name(str(number))}"
+        if type_.kind in TEXTUAL:
+            symbols = _name(f"_symtab_{number}")
+            sources.append(f"{_name(SYMBOLS)} AS {symbols}")
+            links.append(f"{column} = {symbols}.id")
+            column = f"{symbols}.symbol"
+        shown.append(f"{column} AS {_name(attribute)}")
+    where = f" WHERE {' AND '.join(links)}" if links else ""
+    query = f"SELECT {', '.join(shown) or '*'} FROM {', '.join(sources)}{where}"
+    database.execute(f"CREATE VIEW IF NOT EXISTS {_name(name)} AS {query}")
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+@contextlib.contextmanager
+def _opened(path: str):
+    """A connection in which nothing happens until it is committed. Its errors are `BadInput`."""
+    try:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None, uri=path.startswith("file:"))) as database:
+            yield database
+    except sqlite3.Error as error:
+        raise BadInput(f"SQLite: {error}", path, hint="is it an SQLite database, and not in use by another program?") from None
