@@ -134,27 +134,31 @@ class SubtypeDecl(Node):
 
 @dataclass(frozen=True)
 class UnionDecl(Node):
-    """.type name = member | member; with one member, an alias."""
+    """.type name = member | member; with one member, an alias. `spans`: of each member."""
 
     name: str
     members: tuple[str, ...]
+    spans: tuple = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class RecordDecl(Node):
-    """.type name = [field: type, …]."""
+    """.type name = [field: type, …]. `spans`: of each field's type."""
 
     name: str
     fields: tuple[tuple[str, str], ...]
+    spans: tuple = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class RelationDecl(Node):
-    """.decl name(attribute: type, …) qualifiers; one for each of several names."""
+    """.decl name(attribute: type, …) qualifiers; one for each of several names. Old qualifiers such as `output` are
+    directives of their own by now. `span` is the name's, `spans` are those of the attributes' types."""
 
     name: str
     attributes: tuple[tuple[str, str], ...]
     qualifiers: frozenset[str] = frozenset()
+    spans: tuple = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,198 @@
+"""From the parser's reductions to the syntax tree: one method for each rule of the grammar, called innermost first.
+
+What the grammar accepts and the engine does not do, or what is wrong in a way no grammar can say, is noted as a problem
+at its place; the tree then has something harmless instead, so that the rest is looked at all the same.
+"""
+
+from dataclasses import replace
+
+from lark import Token
+
+from semi_naive.language import syntax
+from semi_naive.language.build_terms import Terms
+from semi_naive.language.errors import Span
+from semi_naive.language.reduce import node, saying, worded
+from semi_naive.language.syntax import Node
+
+REPRESENTATIONS = ("btree", "brie", "eqrel", "btree_delete")
+IO_QUALIFIERS = ("input", "output", "printsize")  # directives written as qualifiers, as one did before there were directives
+
+
+class Build(Terms):
+    """Statements; bodies and expressions are `Terms`."""
+
+    def start(self, children):
+        return _flat(children)
+
+    # -- types
+
+    @node
+    def subtype(self, span, name, base):
+        return syntax.SubtypeDecl(str(name), str(base), span=span)
+
+    @worded
+    def old_type(self, span, keyword, name):
+        return syntax.SubtypeDecl(str(name), "number" if keyword.type == "NUMBER_TYPE" else "symbol", span=span)
+
+    @node
+    def union(self, span, name, *members):
+        spans = tuple(map(self._span, members))
+        return syntax.UnionDecl(str(name), tuple(map(str, members)), spans=spans, span=span)
+
+    @node
+    def record_type(self, span, name, fields=()):
+        return syntax.RecordDecl(str(name), _pairs(fields), spans=self._type_spans(fields), span=span)
+
+    @node
+    def sum_type(self, span, *_):
+        self.unsupported("algebraic data types", span)
+
+    def branch(self, _):
+        return None
+
+    def field(self, children):
+        return tuple(saying(children))
+
+    @node
+    def lattice_field(self, span, name, type_):
+        self.unsupported("lattices", span)
+        return (name, type_)
+
+    @node
+    def lattice(self, span, *_):
+        self.unsupported("lattices", span)
+
+    def bound(self, _):
+        return None
+
+    # -- relations and what is done with them
+
+    @worded
+    def relation_decl(self, _span, _keyword, names, *rest):
+        fields = next((child for child in rest if isinstance(child, list)), ())
+        words = [child for child in rest if isinstance(child, Token) and child.type == "WORD"]
+        qualifiers, spans = self._qualifiers(words), self._type_spans(fields)
+        made = []
+        for name in names:
+            place = self._span(name)
+            kept = frozenset(qualifiers.difference(IO_QUALIFIERS))
+            made.append(syntax.RelationDecl(str(name), _pairs(fields), kept, spans=spans, span=place))
+            made += [syntax.Directive(kind, str(name), span=place) for kind in IO_QUALIFIERS if kind in qualifiers]
+        return made
+
+    def _qualifiers(self, words) -> set[str]:
+        seen: set[str] = set()
+        for word in words:
+            rivals = REPRESENTATIONS if word in REPRESENTATIONS else (str(word),)
+            if seen.intersection(rivals):
+                self.problem(f"{'/'.join(rivals)} qualifier already set", self._span(word), f"leave out this {word}")
+            seen.add(str(word))
+        return seen
+
+    def _type_spans(self, fields) -> tuple[Span, ...]:
+        return tuple(self._span(type_) for _, type_ in fields)
+
+    @node
+    def delta_decl(self, span, *_):
+        self.unsupported("debug_delta", span)
+
+    @node
+    def choice(self, span, *_):
+        self.unsupported("choice-domain", span)
+
+    def dependency(self, _):
+        return None
+
+    @node
+    def functor_decl(self, span, *_):
+        self.unsupported("user-defined functors", span)
+
+    def parameter(self, _):
+        return None
+
+    @worded
+    def directive(self, _span, keyword, *rest):
+        settings = next((child for child in rest if isinstance(child, dict)), {})
+        names = [child for child in rest if isinstance(child, Token) and child.type == "QNAME"]
+        return [syntax.Directive(keyword[1:], str(name), dict(settings), span=self._span(name)) for name in names]
+
+    def settings(self, children):
+        return dict(saying(children))
+
+    def setting(self, children):
+        key, _, value = children
+        return (str(key), self._unescaped(value) if value.type == "STRING" else str(value))
+
+    @node
+    def pragma(self, span, key, value=None):
+        return syntax.Pragma(self._unescaped(key), "" if value is None else self._unescaped(value), span=span)
+
+    # -- components
+
+    @node
+    def component(self, span, head, *statements):
+        type_, *bases = head
+        written = tuple((base.component, base.arguments) for base in bases)
+        return syntax.Component(type_.component, type_.arguments, written, tuple(_flat(statements)), span=span)
+
+    def component_head(self, children):
+        return saying(children)
+
+    @node
+    def component_type(self, span, name, arguments=()):
+        return syntax.Init("", str(name), tuple(map(str, arguments)), span=span)
+
+    @node
+    def init(self, span, name, type_):
+        return replace(type_, name=str(name), span=span)
+
+    @node
+    def override(self, span, name):
+        return syntax.Override(str(name), span=span)
+
+    # -- clauses
+
+    @node
+    def fact(self, span, atom):
+        self._check_lonely([atom])
+        return syntax.Clause((atom,), span=span)
+
+    @worded
+    def rule(self, span, heads, _if, body, dot, plan=None):
+        self._check_lonely(heads)
+        return syntax.Clause(tuple(heads), body, plan, span=self.between([heads, dot]) if plan is not None else span)
+
+    @node
+    def subsumption(self, span, *_):
+        self.unsupported("subsumption", span)
+
+    def _check_lonely(self, heads):
+        """min(e) and max(e) with one argument aggregate a whole relation, which only an argument of a head can do."""
+        allowed = {id(arg) for head in heads for arg in head.args}
+        for functor in self._now.lonely:
+            if id(functor) not in allowed:
+                hint = f"an aggregate has a body, {functor.name} e : {{ … }}, and the functor has two arguments or more"
+                self.problem(f"{functor.name} with one argument outside of a head", functor.span, hint)
+        self._now.lonely.clear()
+
+    def plan(self, children):
+        return dict(saying(children))
+
+    def order(self, children):
+        version, *atoms = map(int, saying(children))
+        return (version, tuple(atoms))
+
+
+def _flat(statements) -> list:
+    """Statements in one list: a rule of the grammar may have made none, one or several."""
+    out = []
+    for statement in statements:
+        if isinstance(statement, list):
+            out += statement
+        elif isinstance(statement, Node):
+            out.append(statement)
+    return out
+
+
+def _pairs(fields) -> tuple[tuple[str, str], ...]:
+    return tuple((str(name), str(type_)) for name, type_ in fields)

@@ -1,0 +1,163 @@
+"""Bodies and expressions: from the parser's reductions to the syntax tree."""
+
+from semi_naive.language import syntax
+from semi_naive.language.errors import Span
+from semi_naive.language.reduce import Reduce, node, worded
+from semi_naive.language.syntax import Functor, Node, Number
+
+
+class Terms(Reduce):
+    """One method for each rule of the grammar below a clause."""
+
+    @node
+    def either(self, span, *items):
+        return syntax.Or(items, span=span)
+
+    @node
+    def both(self, span, *items):
+        return syntax.And(items, span=span)
+
+    def group(self, children):
+        return children[1]
+
+    paren = group
+
+    @node
+    def negation(self, span, body):
+        return syntax.Not(body, span=span)
+
+    @node
+    def atom(self, span, name, args=()):
+        return syntax.Atom(str(name), tuple(args), span=span)
+
+    @worded
+    def comparison(self, span, left, op, right):
+        return syntax.Constraint(str(op), (left, right), span=span)
+
+    @worded
+    def test(self, span, op, _open, left, _comma, right, _close):
+        return syntax.Constraint(str(op), (left, right), span=span)
+
+    @worded
+    def truth(self, span, word):
+        return syntax.Constraint(str(word), span=span)
+
+    # -- expressions
+
+    @worded
+    def binary(self, span, left, op, right):
+        return Functor(str(op), (left, right), span=span)
+
+    @worded
+    def prefix(self, span, op, value):
+        if op != "-":
+            return Functor(str(op), (value,), span=span)
+        if isinstance(value, Number) and value.value >= 0:
+            return Number(-value.value, value.suffix, span=span)
+        return Functor("neg", (value,), span=span)
+
+    @node
+    def string(self, span, text):
+        return syntax.String(self._unescaped(text), span=span)
+
+    @node
+    def file_name(self, span):
+        return syntax.String(span.file, span=span)
+
+    @node
+    def line_number(self, span):
+        return Number(span.line, span=span)
+
+    @node
+    def number(self, span, text):
+        return Number(_integer(text), span=span)
+
+    @node
+    def unsigned(self, span, text):
+        return Number(_integer(text[:-1]), "u", span=span)
+
+    @node
+    def float(self, span, text):
+        return Number(float(text), "f", span=span)
+
+    @node
+    def address(self, span, text):
+        """An IPv4 address is the signed 32-bit number with its bytes."""
+        parts = [int(part) for part in text.split(".")]
+        if max(parts) > 255:
+            self.problem("IP out of range", span, "each of the four numbers of an address is at most 255")
+            return Number(0, span=span)
+        return Number(int.from_bytes(parts, "big", signed=True), span=span)
+
+    @node
+    def underscore(self, span):
+        return syntax.Underscore(span=span)
+
+    @node
+    def variable(self, span, name):
+        return syntax.Variable(str(name), span=span)
+
+    @node
+    def nil(self, span):
+        return syntax.Nil(span=span)
+
+    @node
+    def counter(self, span):
+        return Functor("autoinc", (), span=span)
+
+    @node
+    def record(self, span, args=()):
+        return syntax.Record(tuple(args), span=span)
+
+    @node
+    def cast(self, span, value, type_):
+        return syntax.As(value, str(type_), span=span)
+
+    @node
+    def functor(self, span, name, args=()):
+        return Functor(str(name), tuple(args), span=span)
+
+    @node
+    def aggregate_functor(self, span, name, *args):
+        if name not in ("min", "max"):
+            hint = f"an aggregate has a body: {_form(name)}"
+            self.problem(f"{name} is an aggregate and not a functor", span, hint)
+        made = Functor(str(name), args, span=span)
+        if len(args) == 1:
+            self._now.lonely.append(made)
+        return made
+
+    @node
+    def aggregate(self, span, op, *rest):
+        *target, body = rest
+        if (op == "count") == bool(target):
+            self.problem("incorrect expression arity for given aggregate mode", span, f"it is written {_form(op)}")
+        return syntax.Aggregate(str(op), target[0] if target else None, body, span=span)
+
+    @node
+    def branch_init(self, span, *_):
+        return self._harmless("algebraic data types", span)
+
+    @node
+    def user_functor(self, span, *_):
+        return self._harmless("user-defined functors", span)
+
+    @node
+    def user_aggregate(self, span, *_):
+        return self._harmless("user-defined aggregates", span)
+
+    @node
+    def iteration(self, span):
+        return self._harmless("recursive_iteration_cnt", span)
+
+    def _harmless(self, feature: str, span: Span) -> Node:
+        self.unsupported(feature, span)
+        return syntax.Underscore(span=span)
+
+
+def _form(op: str) -> str:
+    return "count : { … }" if op == "count" else f"{op} e : {{ … }}"
+
+
+def _integer(text: str) -> int:
+    return int(text, {"0x": 16, "0b": 2}.get(text[:2], 10))

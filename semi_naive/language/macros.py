@@ -1,0 +1,117 @@
+"""The C preprocessor's directives, through pcpp, with the place of every token kept."""
+
+import os
+
+import pcpp
+
+from semi_naive.language.errors import Problem, Span
+from semi_naive.language.origins import Text, read_text
+
+DEPTH = 60  # nested includes, of which each takes several frames of Python's stack; only a cycle has that many
+
+
+def expanded(text: str, file: str, include_dirs, defines, result) -> Text:
+    """The text with macros expanded and directives carried out; files and problems go to `result`."""
+    macros = Macros(file, include_dirs, defines, result)
+    macros.parse(text, file)
+    try:
+        while (token := macros.token()) is not None:
+            macros.lay_out(token)
+    except (IndexError, AttributeError):  # how pcpp takes a directive without the name it needs
+        macros.on_error(macros.lastdirective.source, macros.lastdirective.lineno, f"malformed #{macros.lastdirective.value}")
+    return macros.out
+
+
+class Macros(pcpp.Preprocessor):
+    """pcpp, which reports problems as ours and says where its tokens come from.
+
+    pcpp's tokens know their file and line. The column is found again in that line: tokens keep their order, and what a
+    macro gave stands where the macro's name does.
+    """
+
+    def __init__(self, file: str, include_dirs, defines, result):
+        super().__init__()
+        self.expand_filemacro = self.expand_linemacro = False  # the grammar knows __FILE__ and __LINE__
+        self.rewrite_paths = []
+        self.out, self.result = Text(), result
+        self.absolute = os.path.isabs(file)
+        self.names = {os.path.abspath(file): file}  # what messages call a file
+        self.markers: dict[str, list[tuple[int, int, str]]] = {}  # of each file, its #line directives
+        self.lines: dict[str, list[str]] = {}  # of each file
+        self.at = ("", 0, 0)  # the file, line and column that the last token was found at
+        for directory in include_dirs:
+            self.add_path(directory)
+        for name, value in dict(defines).items():
+            self.define(f"{name} {value}")
+
+    def lay_out(self, token):
+        """Append a token to the text."""
+        value = str(token.value)
+        if value.isspace():
+            return self.out.extend(value)
+        source, line = token.source, token.lineno
+        start = self.at[2] if self.at[:2] == (source, line) else 0
+        text = self._line(source, line)
+        names = getattr(token, "expanded_from", ())
+        column = text.find(names[-1] if names else value, start)
+        column = start if column < 0 else column
+        self.at = (source, line, column if names else column + len(value))
+        file, line = self._reported(source, line)
+        self.out.append(value, file, line, column + 1)
+
+    def _line(self, source: str, line: int) -> str:
+        if source not in self.lines:
+            self.lines[source] = self.result.texts.get(self.names.get(source, source), "").split("\n")
+        lines = self.lines[source]
+        return lines[line - 1] if line <= len(lines) else ""
+
+    def _reported(self, source: str, line: int) -> tuple[str, int]:
+        """The file and line as a #line directive before it would have them."""
+        file = self.names.get(source, source)
+        for after, first, name in reversed(self.markers.get(source, ())):
+            if after < line:
+                return name or file, first + line - after - 1
+        return file, line
+
+    # -- what pcpp asks
+
+    def on_error(self, file, line, msg):
+        text = self._line(file, line)
+        blanks = len(text) - len(text.lstrip())
+        name, line = self._reported(file, line)
+        span = Span(name, line, blanks + 1, line, max(len(text), blanks + 1) + 1)
+        self.result.problems.append(Problem(msg.strip(), span, "preprocessing follows the C preprocessor"))
+
+    def on_file_open(self, is_system_include, includepath):
+        if self.include_depth > DEPTH:
+            self.on_error(self.lastdirective.source, self.lastdirective.lineno, f"{includepath} includes itself")
+            raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
+        text = read_text(includepath)
+        name = self.names.setdefault(includepath, includepath if self.absolute else os.path.relpath(includepath))
+        self.result.texts[name] = text
+        return _Read(text)
+
+    def on_include_not_found(self, is_malformed, is_system_include, curdir, includepath):
+        message = f"malformed #include {includepath}" if is_malformed else f'cannot find include file "{includepath}"'
+        self.on_error(self.lastdirective.source, self.lastdirective.lineno, message)
+        raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
+
+    def on_directive_unknown(self, directive, toks, ifpassthru, precedingtoks):
+        words = [token.value for token in toks if not token.value.isspace()]
+        if directive.value == "line" or directive.value.isdigit():
+            number, *name = words if directive.value == "line" else [directive.value, *words]
+            if number.isdigit():
+                marker = (directive.lineno, int(number), name[0].strip('"') if name else "")
+                self.markers.setdefault(directive.source, []).append(marker)
+        elif directive.value == "error":
+            self.on_error(directive.source, directive.lineno, "#error " + "".join(token.value for token in toks))
+        elif directive.value.isidentifier() and directive.value not in ("warning", "pragma", "ident"):
+            self.on_error(directive.source, directive.lineno, f"unknown directive #{directive.value}")
+        return True
+
+
+class _Read:
+    """A file that has been read, as pcpp wants to read it."""
+
+    def __init__(self, text: str):
+        self.read, self.close = lambda: text, lambda: None

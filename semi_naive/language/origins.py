@@ -1,0 +1,84 @@
+"""Where a text that was put together from several files, or by macros, was written."""
+
+from bisect import bisect_right
+
+from semi_naive.language.errors import Span
+
+
+def read_text(path) -> str:
+    """A source file; bytes that are no UTF-8 survive, so that they can be written again."""
+    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+        return file.read()
+
+
+class Text:
+    """A program's text in one string, made of pieces; `span` says where a token in it was written.
+
+    >>> text = Text()
+    >>> text.append("A(1).", "a.dl", 1, 1)
+    >>> text.append("B(2).", "b.dl", 7, 3)
+    >>> text.whole(), text.place(6)
+    ('A(1).B(2).', ('b.dl', 7, 4))
+    """
+
+    def __init__(self):
+        self._parts: list[str] = []
+        self._length = 0
+        self._starts: list[int] = []  # where in the whole text a piece begins …
+        self._places: list[tuple[str, int, int]] = []  # … and the file, line and column of that
+        self._next = ("", 0, 0)  # the place after the last piece
+
+    def append(self, part: str, file: str, line: int, column: int):
+        """Add what stands in the file at that place, up to where its lines are again as they are in the file."""
+        if self._next != (file, line, column):
+            self._starts.append(self._length)
+            self._places.append((file, line, column))
+            self._next = (file, line, column)
+        self.extend(part)
+
+    def extend(self, part: str):
+        """Add what follows the last piece (or blanks, whose place is of no interest)."""
+        self._parts.append(part)
+        self._length += len(part)
+        file, line, column = self._next
+        newlines = part.count("\n")
+        self._next = (file, line + newlines, len(part) - part.rfind("\n") if newlines else column + len(part))
+
+    def copy(self, other: "Text", start: int, end: int):
+        """Add a part of another text, with its places."""
+        whole, cuts = other.whole(), other._starts
+        inner = cuts[bisect_right(cuts, start) : bisect_right(cuts, end - 1)]
+        for left, right in zip([start, *inner], [*inner, end], strict=True):
+            if left < right:
+                self.append(whole[left:right], *other.place(left))
+
+    def whole(self) -> str:
+        if len(self._parts) > 1:
+            self._parts = ["".join(self._parts)]
+        return self._parts[0] if self._parts else ""
+
+    def place(self, position: int) -> tuple[str, int, int]:
+        """The file, line and column of a position."""
+        index = bisect_right(self._starts, position) - 1
+        start, (file, line, column) = self._starts[index], self._places[index]
+        whole = self.whole()
+        newlines = whole.count("\n", start, position)
+        if newlines:
+            return file, line + newlines, position - whole.rfind("\n", start, position)
+        return file, line, column + position - start
+
+    def between(self, start: int, end: int) -> Span:
+        """The span of a part; an empty one at the end of the text has its place still."""
+        file, line, column = self.place(start)
+        if end <= start:
+            return Span(file, line, column, line, column)
+        last_file, end_line, end_column = self.place(end - 1)
+        if last_file != file:
+            return Span(file, line, column, line, column + 1)
+        return Span(file, line, column, end_line, end_column + 1)
+
+    def span(self, token) -> Span:
+        """The span of one of the lexer's tokens, which know their line already."""
+        if len(self._starts) == 1 and self._places[0][1:] == (1, 1):
+            return Span(self._places[0][0], token.line, token.column, token.end_line, token.end_column)
+        return self.between(token.start_pos, token.end_pos)

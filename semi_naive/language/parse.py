@@ -1,0 +1,148 @@
+"""Text → syntax tree. The grammar is in grammar.lark, what becomes of its rules in `build`."""
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+from lark import Lark, Token, UnexpectedToken
+
+from semi_naive.language.build import Build
+from semi_naive.language.errors import Problem, ProgramError
+from semi_naive.language.origins import Text, read_text
+from semi_naive.language.preprocess import preprocess
+from semi_naive.language.syntax import Source
+from semi_naive.language.syntax_errors import STATEMENTS, syntax_problem
+
+NOTHING = MappingProxyType({})
+MANY = 20  # syntax errors are enough
+
+
+def parse_file(path, include_dirs: Sequence = (), defines: Mapping = NOTHING) -> Source:
+    """The syntax tree of a file. See `parse`."""
+    return parse(read_text(path), os.fspath(path), include_dirs, defines)
+
+
+def parse(text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING) -> Source:
+    """The syntax tree of a program. `file` is what messages call it, and where its own includes are looked for before
+    `include_dirs`; `defines` are macros for the preprocessor. All that is wrong is one `ProgramError`.
+
+    >>> [clause] = parse("path(x, z) :- path(x, y), edge(y, z).").statements
+    >>> clause.heads[0].relation, len(clause.body.items)
+    ('path', 2)
+    """
+    program = preprocess(text, file, include_dirs, defines)
+    statements, problems = _parsed(program.text)
+    if program.problems or problems:
+        raise ProgramError(program.problems + problems, program.texts)
+    return Source(statements, program.texts)
+
+
+class _Every:
+    """Has the lexer make tokens also of what no rule of the grammar takes (lark asks for such an object)."""
+
+    always_accept = ("UNCLOSED_STRING", "UNCLOSED_COMMENT", "UNEXPECTED")
+
+    def process(self, stream):
+        return stream
+
+
+@cache
+def _parser() -> tuple[Lark, Build]:
+    """The parser and what it builds with: 150 ms to make, so once per process."""
+    grammar, build = files("semi_naive.language").joinpath("grammar.lark").read_text("utf-8"), Build()
+    lark = Lark(
+        grammar,
+        parser="lalr",
+        lexer="basic",
+        keep_all_tokens=True,
+        maybe_placeholders=False,
+        transformer=build,
+        postlex=_Every(),
+    )
+    return lark, build
+
+
+def _parsed(text: Text) -> tuple[list, list[Problem]]:
+    """The statements, and what is wrong with them. After an error the parse goes on with the next statement."""
+    lark, build = _parser()
+    problems = build.begin(text)
+    if not text.whole().strip():
+        return [], problems
+    run = lark.parse_interactive(text.whole())
+    state = run.parser_state
+    tokens = _without_annotations(run.lexer_thread.lex(state))
+    tokens.append(_end(text.whole()))
+    at, statements = 0, []
+    while at < len(tokens):
+        before = state.state_stack.copy(), state.value_stack.copy()
+        try:
+            statements = state.feed_token(tokens[at], is_end=at == len(tokens) - 1)
+            at += 1
+        except UnexpectedToken:
+            state.state_stack, state.value_stack = before  # some rules were reduced before the token turned out to be wrong
+            name = lambda terminal: _shown(lark, terminal)  # noqa: E731
+            problems.append(syntax_problem(tokens, at, run.accepts(), state.value_stack, name, text.span))
+            build.forget()
+            at = _recovered(run, tokens, at) if len(problems) < MANY else len(tokens)
+    return statements or [], problems
+
+
+def _without_annotations(tokens) -> list[Token]:
+    """Leave out @[…] and @![…], which may stand nearly anywhere, hold any tokens and mean nothing to us."""
+    out: list[Token] = []
+    depth = 0
+    for token in tokens:
+        if depth:
+            depth += (token.type == "LSQB") - (token.type == "RSQB")
+        elif token.type == "LSQB" and _annotates(out):
+            while out.pop().type != "AT":
+                pass
+            depth = 1
+        else:
+            out.append(token)
+    return out
+
+
+def _annotates(tokens: list[Token]) -> bool:
+    last = tokens[-2:]
+    return bool(last) and (last[-1].type == "AT" or [token.type for token in last] == ["AT", "BANG"])
+
+
+def _end(text: str) -> Token:
+    """The token that ends the parse, after the last character."""
+    line, column = text.count("\n") + 1, len(text) - text.rfind("\n")
+    return Token("$END", "", len(text), line, column, line, column, len(text))
+
+
+def _shown(lark: Lark, terminal: str) -> str:
+    """A terminal as it is written."""
+    pattern = lark.get_terminal(terminal).pattern
+    return pattern.value.removesuffix(r"(?=\s)").replace("\\", "")
+
+
+def _recovered(run, tokens: list[Token], at: int) -> int:
+    """Give up the unfinished statement: back to where another can begin, then on to a token that may begin one."""
+    braces = 0
+    while "DECL" not in (accepted := run.accepts()):
+        run.parser_state.state_stack.pop()
+        given_up = run.parser_state.value_stack.pop()
+        braces += isinstance(given_up, Token) and given_up.type == "LBRACE"
+    for index in range(at, len(tokens) - 1):
+        kind = tokens[index].type
+        braces += kind == "LBRACE"
+        if kind in STATEMENTS and kind in accepted:
+            return index
+        if kind == "RBRACE":
+            if not braces and kind in accepted:
+                return index
+            braces = max(0, braces - 1)
+        elif kind == "DOT" and not _qualifies(tokens, index):
+            return index + 1
+    return max(at + 1, len(tokens) - 1)
+
+
+def _qualifies(tokens: list[Token], dot: int) -> bool:
+    """Whether a dot stands inside of a qualified name and ends nothing."""
+    return tokens[dot + 1].type == "IDENT" and tokens[dot + 1].start_pos == tokens[dot].end_pos

@@ -1,0 +1,99 @@
+"""What happens to a program's text before it is parsed: `#define` and its kin, `#include`, `.include` and `.once`.
+
+The directives of C are left to pcpp. It gets to see only texts that have such a directive (or macros from the command
+line), because it is slow and takes its tokens for C's. What comes out is a `Text`, which knows where each part was written.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from semi_naive.language.errors import Problem, Span
+from semi_naive.language.origins import Text, read_text
+
+_DIRECTIVE = re.compile(r"^[ \t]*#", re.MULTILINE)
+_INCLUDE = re.compile(
+    r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/'  # what only looks like a directive stands in strings and comments
+    r'|(?P<include>\.include(?![\w?])(?:[ \t]*"(?P<path>(?:\\.|[^"\\\n])*)")?)|(?P<once>\.once(?![\w?]))',
+    re.DOTALL,
+)
+
+
+@dataclass
+class Preprocessed:
+    """text: the whole program; texts: every file as it is, for messages; problems: found on the way."""
+
+    text: Text
+    texts: dict[str, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def preprocess(text: str, file: str, include_dirs: Sequence = (), defines: Mapping = {}) -> Preprocessed:
+    """Put a program together. `defines` are macros with their values, as by `#define`."""
+    result = Preprocessed(Text())
+    _Files(result, [os.fspath(directory) for directory in include_dirs], defines).add(text, file)
+    return result
+
+
+class _Files:
+    """The files of one program on their way into its text."""
+
+    def __init__(self, result: Preprocessed, include_dirs: list[str], defines: Mapping):
+        self.result, self.include_dirs, self.defines = result, include_dirs, defines
+        self.open: list[str] = []  # the files that are being included, the innermost last
+        self.once: set[str] = set()  # those that said .once
+
+    def add(self, text: str, file: str):
+        """Append a file, with what it includes."""
+        self.result.texts[file] = text
+        written = self.expanded(text, file)
+        if ".include" not in text and ".once" not in text:
+            return self.result.text.copy(written, 0, len(written.whole()))
+        self.open.append(os.path.abspath(file))
+        self.add_with_includes(written)
+        self.open.pop()
+
+    def expanded(self, text: str, file: str) -> Text:
+        if self.defines or _DIRECTIVE.search(text):
+            from semi_naive.language.macros import expanded  # pcpp takes 50 ms to import
+
+            return expanded(text, file, self.include_dirs, self.defines, self.result)
+        written = Text()
+        written.append(text, file, 1, 1)
+        return written
+
+    def add_with_includes(self, written: Text):
+        out, whole, done = self.result.text, written.whole(), 0
+        for match in _INCLUDE.finditer(whole):
+            if match["include"]:
+                out.copy(written, done, match.start())
+                out.extend("\n")
+                self.include(match["path"], written.between(match.start(), match.end()))
+                out.extend("\n")
+                done = match.end()
+            elif match["once"]:
+                out.copy(written, done, match.start())
+                done = match.end()
+                if self.open[-1] in self.once:
+                    return
+                self.once.add(self.open[-1])
+        out.copy(written, done, len(whole))
+
+    def include(self, path: str | None, span: Span):
+        if path is None:
+            return self.problem(".include needs the name of a file", span, 'write .include "file.dl"')
+        path = re.sub(r"\\(.)", r"\1", path)
+        places = [os.path.dirname(span.file), *self.include_dirs]
+        found = next((name for place in places if os.path.isfile(name := os.path.join(place, path))), None)
+        if found is None:
+            looked = ", ".join(place or "." for place in places)
+            return self.problem(f'cannot find include file "{path}"', span, f"looked in {looked}; -I adds another directory")
+        absolute = os.path.abspath(found)
+        if absolute in self.open and absolute not in self.once:
+            return self.problem(f"{path} includes itself", span, "write .once at the top of a file that may be included again")
+        if absolute not in self.open:
+            self.add(read_text(found), found)
+
+    def problem(self, message: str, span: Span, hint: str):
+        self.result.problems.append(Problem(message, span, hint))

@@ -1,0 +1,122 @@
+"""What every rule of the grammar needs to become a part of the syntax tree: its span, its words, where problems go."""
+
+import threading
+from functools import wraps
+
+from lark import Token
+
+from semi_naive.language.errors import Problem, Span
+from semi_naive.language.syntax import Node
+
+ESCAPES = {'"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+UNSUPPORTED = {
+    "algebraic data types": "use a record whose first field says which branch it is",
+    "lattices": "min(e) or max(e) as the last argument of a head aggregates in recursion",
+    "subsumption": "min(e) or max(e) as the last argument of a head keeps the best tuple of each key",
+    "choice-domain": "without it the relation holds every choice",
+    "user-defined functors": "the intrinsic ones are cat, ord, range, strlen, substr, to_number and the like, min and max",
+    "user-defined aggregates": "the aggregates are count, sum, min, max and mean",
+    "debug_delta": "the sizes of the deltas are in the trace: semi-naive run PROGRAM.dl --trace run.json",
+    "recursive_iteration_cnt": "count in the rule itself, with d + 1 in its head",
+}
+_SAYING = frozenset("IDENT QNAME WORD STRING NUMBER UNSIGNED FLOAT IP".split())
+
+
+def _edge(children, backwards: bool):
+    """The first (or last) token or node of children, which may hold lists of them."""
+    for child in reversed(children) if backwards else children:
+        if isinstance(child, (Token, Node)):
+            return child
+        if isinstance(child, (list, tuple)) and (inner := _edge(child, backwards)) is not None:
+            return inner
+    return None
+
+
+def saying(children):
+    """Without the punctuation and the words that only mark their rule."""
+    return [child for child in children if not isinstance(child, Token) or child.type in _SAYING]
+
+
+def node(method):
+    """A rule that becomes a node: the method gets the span of it all, then the children that say something."""
+
+    @wraps(method)
+    def reduced(self, children):
+        return method(self, self.between(children), *saying(children))
+
+    return reduced
+
+
+def worded(method):
+    """A rule whose words and operators matter: the method gets the span, then every child."""
+
+    @wraps(method)
+    def reduced(self, children):
+        return method(self, self.between(children), *children)
+
+    return reduced
+
+
+class Reduce:
+    """Stateless but for `begin`, whose place and problems are those of one parse in one thread."""
+
+    def __init__(self):
+        self._now = threading.local()
+
+    def begin(self, origin) -> list[Problem]:
+        """Get ready for a parse; `origin.span(token)` says where a token was written. Returns the list problems go to."""
+        self._now.origin, self._now.problems, self._now.lonely = origin, [], []
+        return self._now.problems
+
+    def forget(self):
+        """What has been reduced of the present statement was in vain: the parser gives it up."""
+        self._now.lonely.clear()
+
+    def between(self, children) -> Span:
+        first, last = _edge(children, False), _edge(children, True)
+        start = self._span(first)
+        if first is last:
+            return start
+        end = self._span(last)
+        return Span(start.file, start.line, start.column, end.end_line, end.end_column) if end.file == start.file else start
+
+    def _span(self, place) -> Span:
+        return place.span if isinstance(place, Node) else self._now.origin.span(place)
+
+    def problem(self, message: str, span: Span, hint: str = ""):
+        self._now.problems.append(Problem(message, span, hint))
+
+    def unsupported(self, feature: str, span: Span):
+        verb = "are" if feature.endswith("s") else "is"
+        self.problem(f"{feature} {verb} not supported yet", span, UNSUPPORTED[feature])
+
+    # -- lists and names
+
+    def names(self, children):
+        return saying(children)
+
+    args = fields = heads = names
+
+    def qname(self, children):
+        first, last = children[0], children[-1]
+        if first is last:
+            return Token.new_borrow_pos("QNAME", str(first), first)
+        text = "".join(children)
+        return Token("QNAME", text, first.start_pos, first.line, first.column, last.end_line, last.end_column, last.end_pos)
+
+    def word(self, children):
+        return Token.new_borrow_pos("WORD", str(children[0]), children[0])
+
+    qualifier = intrinsic = aggregate_op = word
+
+    def _unescaped(self, text) -> str:
+        """The string that a quoted one stands for."""
+        inside, out, at = text[1:-1], [], 0
+        while (slash := inside.find("\\", at)) >= 0:
+            code = inside[slash + 1]
+            if code not in ESCAPES:
+                hint = "a backslash itself is written \\\\"
+                self.problem(f"Unknown escape sequence \\{code}", self._span(text), hint)
+            out += [inside[at:slash], ESCAPES.get(code, code)]
+            at = slash + 2
+        return "".join(out) + inside[at:]

@@ -1,0 +1,147 @@
+"""What to say where the parser stops: what was found, what was expected, and which slip it probably is."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+
+from lark import Token
+
+from semi_naive.language.errors import Problem, Span
+
+KINDS = {
+    "IDENT": "identifier",
+    "STRING": "string",
+    "NUMBER": "number",
+    "UNSIGNED": "number",
+    "FLOAT": "number",
+    "IP": "address",
+}
+EXPRESSION = frozenset(
+    "NUMBER UNSIGNED FLOAT IP STRING NIL UNDERSCORE DOLLAR AUTOINC AS AT MINUS BNOT LNOT LSQB __FILE__ __LINE__ "
+    "RECURSIVE_ITERATION_CNT CAT ORD RANGE STRLEN SUBSTR TO_FLOAT TO_NUMBER TO_STRING TO_UNSIGNED COUNT SUM MIN MAX "
+    "MEAN".split()
+)
+OPERATORS = frozenset("LOR LXOR LAND BOR BXOR BAND BSHL BSHR BSHRU PLUS MINUS STAR SLASH PERCENT CIRCUMFLEX".split())
+COMPARISONS = frozenset("LESSTHAN MORETHAN LESSEQUAL MOREEQUAL EQUAL NOTEQUAL".split())
+LITERALS = frozenset("BANG MATCH CONTAINS TRUE FALSE".split())
+QUALIFIERS = frozenset(
+    "OVERRIDABLE INLINE NO_INLINE MAGIC NO_MAGIC BRIE BTREE BTREE_DELETE EQREL INPUT OUTPUT PRINTSIZE CHOICE_DOMAIN".split()
+)
+STATEMENTS = frozenset(
+    "TYPE NUMBER_TYPE SYMBOL_TYPE LATTICE DECL FUNCTOR INPUT_DECL OUTPUT_DECL PRINTSIZE_DECL LIMITSIZE_DECL PRAGMA COMP INIT "
+    "OVERRIDE".split()
+)
+DIRECTIVES = "type decl functor input output printsize limitsize pragma comp init override plan lattice include once".split()
+BRACKETS = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
+SLIPS = {  # two tokens side by side, or a character, that mean something elsewhere
+    "&": "`and` is written with a comma",
+    "'": "strings are written in double quotes",
+    "~": "`not` is written !, and the complement of a number's bits bnot",
+    "= =": "equality is written with one =",
+    "= >": "it is written >=",
+    "< -": "a rule is written head :- body.",
+    ": =": "a rule is written head :- body, and equality with one =",
+    "| |": "`or` is written with a semicolon",
+    "< >": "inequality is written !=",
+    "* *": "a power is written with ^",
+}
+
+
+def syntax_problem(
+    tokens: list[Token], at: int, expected: set[str], stack: list, name: Callable[[str], str], span: Callable[[Token], Span]
+) -> Problem:
+    """The problem that tokens[at] is, where a token among `expected` could have stood. `stack` is what the parser has read
+    of unfinished rules, `name` the text of a terminal, `span` the place of a token."""
+    token = tokens[at]
+    if token.type == "UNCLOSED_COMMENT":
+        return Problem("unterminated comment block, missing '*/'", _first_line(span(token)), "close it with */")
+    if token.type == "UNCLOSED_STRING":
+        return Problem("unclosed string", span(token), 'a string ends with a double quote; one inside of it is written \\"')
+    wanted = _listed(_wishes(expected, name))
+    message = f"syntax error, unexpected {_found(token)}" + (f", expecting {wanted}" if wanted else "")
+    problem = Problem(message, span(token), _hint(tokens, at, expected))
+    opened = _unclosed(token, stack, expected)
+    if opened is not None:
+        problem.hint = f"close the {opened} first"
+        problem.notes.append(("opened here", span(opened)))
+    return problem
+
+
+def _first_line(span: Span) -> Span:
+    return Span(span.file, span.line, span.column, span.line, span.column + 2)
+
+
+def _found(token: Token) -> str:
+    if token.type == "$END":
+        return "end of file"
+    text = str(token) if len(token) <= 40 else f"{token[:37]}…"
+    return f"{KINDS[token.type]} {text}" if token.type in KINDS else text
+
+
+def _wishes(expected: set[str], name: Callable[[str], str]) -> list[str]:
+    """In words, and the long lists in one word."""
+    rest, wishes = set(expected), []
+    if rest >= STATEMENTS - {"FUNCTOR", "PRAGMA"}:
+        wishes.append("a clause or a declaration")
+        rest -= STATEMENTS | {"IDENT", "$END", "PLAN"}
+    if rest >= EXPRESSION:
+        wishes.append("a literal" if rest >= LITERALS else "an expression")
+        rest -= EXPRESSION | LITERALS | {"IDENT", "LPAR"}
+    if rest >= COMPARISONS:
+        wishes.append("a comparison")
+        rest -= COMPARISONS
+    if rest >= OPERATORS:
+        wishes.append("an operator")
+        rest -= OPERATORS
+    if rest >= QUALIFIERS:
+        wishes.append("a qualifier")
+        rest -= QUALIFIERS
+    named = {KINDS.get(terminal) or _quoted(name(terminal)) for terminal in rest if terminal != "$END"}
+    return wishes + sorted(named) + ["end of file"] * ("$END" in rest)
+
+
+def _quoted(text: str) -> str:
+    return text if text.isalpha() else f"'{text}'"
+
+
+def _listed(wishes: list[str]) -> str:
+    *most, last = wishes or [""]
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _hint(tokens: list[Token], at: int, expected: set[str]) -> str:
+    token = tokens[at]
+    before = tokens[at - 1] if at else None
+    after = tokens[at + 1] if at + 1 < len(tokens) else None
+    slip = SLIPS.get(str(token)) or SLIPS.get(f"{before} {token}") or SLIPS.get(f"{token} {after}")
+    if slip:
+        return slip
+    for string in (token, before):
+        if string is not None and string.type == "STRING" and "\n" in string:
+            return f"the string that begins in line {string.line} ends in line {string.end_line}: is its quote missing?"
+    if token.type == "DOT" and after is not None and after.type == "IDENT" and after.start_pos == token.end_pos:
+        close = get_close_matches(after, DIRECTIVES, 1)
+        return f"is it .{close[0]} that is meant?" if close else f"the directives are {', '.join('.' + d for d in DIRECTIVES)}"
+    if "IDENT" in expected and not expected & LITERALS and str(token).isidentifier() and token.type != "IDENT":
+        return f"{token} is a word of the language: take another name"
+    if "DOT" in expected and before is not None and token.line > before.end_line or token.type == "$END" and "DOT" in expected:
+        return "rules and facts end with a dot: it is probably missing here, after what comes before"
+    if "IF" in expected:
+        return "a rule is written head :- body."
+    if expected == {"COLON"} and token.type in ("COMMA", "RPAR"):
+        return f"every attribute has a type: {before}: number"
+    return ""
+
+
+def _unclosed(token: Token, stack: list, expected: set[str]) -> Token | None:
+    """The bracket that should have been closed before this token."""
+    closing = {"DOT", "IF", "$END", *BRACKETS.values(), *STATEMENTS}
+    if token.type not in closing:
+        return None
+    closed = 0
+    for value in reversed([value for value in stack if isinstance(value, Token)]):
+        closed += value.type in BRACKETS.values()
+        if value.type in BRACKETS:
+            if not closed:
+                return value if BRACKETS[value.type] in expected else None
+            closed -= 1
+    return None
