@@ -145,7 +145,8 @@ def _matched(rule: ir.Rule, atom: ir.Atom, stay: set[str], plain: tuple) -> tupl
 
 def _kinds(*atoms: ir.Atom) -> list:
     """The kinds of the arguments, by whichever of the atoms has something with a kind there."""
-    return [next((arg.kind for arg in args if not isinstance(arg, ir.Wild)), None) for args in zip(*(a.args for a in atoms))]
+    places = zip(*(atom.args for atom in atoms), strict=True)
+    return [next((arg.kind for arg in args if not isinstance(arg, ir.Wild)), None) for args in places]
 
 
 def unify(left: ir.Term, right: ir.Term, kind: ir.Kind) -> list[ir.Literal]:
