@@ -1,4 +1,4 @@
-"""The command line: `semi-naive tc EDGES`, `semi-naive plot run.json`."""
+"""The command line: `semi-naive run PROGRAM.dl`, `semi-naive tc EDGES`, `semi-naive plot run.json`."""
 
 import sys
 import threading
@@ -15,7 +15,40 @@ BAD = 2  # exit status of bad input and bad usage
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="semi-naive")
 def cli():
-    """Transitive closures on Apache Spark, kept in balance."""
+    """Datalog and transitive closures on Apache Spark, kept in balance."""
+
+
+@cli.command()
+@click.argument("program")
+@click.option("-F", "--fact-dir", "facts", metavar="DIR", default=".", show_default=True, help="Where the .facts are.")
+@click.option("-D", "--output-dir", "output", metavar="DIR", default=".", show_default=True, help="For results; - for stdout.")
+@click.option("-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Where included files are, too.")
+@click.option("-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Of the preprocessor: -M 'A=1 B'.")
+@click.option("-j", "--jobs", metavar="N", help="Cores to use; auto for all.")
+@click.option("-w", "--no-warn", is_flag=True, help="No warnings, and missing fact files are empty.")
+@click.option("-p", "--profile", metavar="FILE", help="Write how long each rule took; see `semi-naive profile`.")
+@click.option("--show", metavar="WHAT", multiple=True, help="Print instead of running: initial-datalog, scc-graph, …")
+@click.option("--explain", is_flag=True, help="Print the plan instead of running it.")
+@click.option("--trace", metavar="FILE", help="Write the record of the run as JSON.")
+@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="A tunable: buckets=64, refine=off, …")
+@click.option("--master", metavar="URL", help="A Spark cluster instead of this process.")
+@click.option("-q", "--quiet", is_flag=True, help="No bar.")
+def run(program, **given):
+    """Run a Datalog PROGRAM (- for standard input): its .input from --fact-dir, its .output to --output-dir."""
+    from semi_naive.commands import run_program
+
+    _check_writable(given["trace"], given["profile"])
+    run_program(program, given | {"options": dict(_assignment(text) for text in given["options"])})
+
+
+@cli.command()
+@click.argument("profile", metavar="FILE")
+@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="How many rules and relations.")
+def profile(profile, top):
+    """Show what `semi-naive run -p FILE` recorded, the slowest rules first."""
+    from semi_naive.profiles import print_profile
+
+    print_profile(profile, top)
 
 
 @cli.command()
@@ -176,9 +209,11 @@ def _imbalance(iterations, events) -> str:
 
 
 def main(arguments=None) -> None:
-    """Run the command line; every expected error is one message on stderr and exit status 2."""
+    """Run the command line; every expected error is one message on stderr. Exit status 1: the program is wrong, or the
+    cluster failed; 2: bad input and usage."""
     from ra.exchange import DiskFull, JobFailed, RunsLost
     from ra.session import NoJava
+    from semi_naive.language.errors import ProgramError
 
     try:
         cli.main(arguments, prog_name="semi-naive", standalone_mode=False)
@@ -190,6 +225,9 @@ def main(arguments=None) -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("semi-naive: interrupted", err=True)
         sys.exit(130)
+    except ProgramError as wrong:
+        click.echo(wrong, err=True)
+        sys.exit(1)
     except (ValueError, NoJava, OSError) as wrong:
         click.echo(f"semi-naive: {wrong}", err=True)
         sys.exit(BAD)

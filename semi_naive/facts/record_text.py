@@ -30,7 +30,7 @@ class Readable(Tables):
     """As tables have them, but strings that would not be read back are quoted."""
 
     def scalar(self, value, kind: Kind) -> str:
-        if kind == Kind.SYMBOL and (set(value) & set(',]"') or value[:1] in SPACE):
+        if kind == Kind.SYMBOL and (set(value) & set(',]"') or value != value.lstrip()):
             return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
         return super().scalar(value, kind)
 

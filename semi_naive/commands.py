@@ -1,0 +1,194 @@
+"""What `semi-naive run` does; `__main__` has its options."""
+
+import json
+import os
+import sys
+
+import click
+
+from graphs.errors import BadInput
+from graphs.files import io_errors
+
+SHOW = {
+    "parse-errors": "errors of the syntax, and nothing else",
+    "initial-datalog": "the program as it was understood",
+    "transformed-datalog": "the program as it will be evaluated",
+    "precedence-graph": "which relations each relation reads",
+    "scc-graph": "the strata in their order",
+}
+ALIASES = {"initial-ast": "initial-datalog", "transformed-ast": "transformed-datalog",
+           "precedence-graph-text": "precedence-graph", "scc-graph-text": "scc-graph"}  # fmt: skip
+
+
+def run_program(program: str, given: dict) -> None:
+    """Read, check and run a program, and write what it outputs. `given`: the options of the command, by their names."""
+    from semi_naive import Config
+
+    facts, output = given["facts"], given["output"]
+    config = Config().with_options(given["options"])
+    check_folders(facts, output, given["include_dirs"])
+    reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
+    if given["show"]:
+        sys.exit(show_program(program, show_modes(given["show"]), reading))
+    checked = checked_program(program, reading)
+    if not given["no_warn"]:
+        complain(checked)
+    if given["explain"]:
+        click.echo(checked.explain(facts=facts))
+        return
+    with RunProgress(given["quiet"]) as progress:
+        spark = spark_of(given["master"], given["jobs"])
+        result = checked.run(facts=facts, spark=spark, config=config, progress=progress, lenient=given["no_warn"])
+    result.write(output)
+    if given["trace"]:
+        write_record(given["trace"], result.trace)
+    if given["profile"]:
+        write_record(given["profile"], result.trace["profile"])
+
+
+def checked_program(program: str, reading: dict):
+    """The program of a file, or of standard input."""
+    from semi_naive.program import Program
+
+    if program == "-":
+        return Program(sys.stdin.read(), **reading)
+    _check_readable(program)
+    return Program.from_file(program, **reading)
+
+
+def check_folders(facts: str, output: str, include_dirs) -> None:
+    """Say before the work what would fail after it. An output folder is made if only it is missing."""
+    if not os.path.isdir(facts):
+        raise BadInput(f"fact directory {facts} does not exist", hint="-F (--fact-dir) names the folder with the .facts")
+    for folder in include_dirs:
+        if not os.path.isdir(folder):
+            raise BadInput(f"include directory {folder} does not exist", hint="-I (--include-dir) names a folder")
+    if output != "-" and not os.path.isdir(output):
+        if not os.path.isdir(os.path.dirname(os.path.abspath(output))):
+            hint = "-D (--output-dir) names the folder for results, or - for standard output"
+            raise BadInput(f"output directory {output} does not exist", hint=hint)
+        with io_errors(output):
+            os.mkdir(output)
+
+
+def _check_readable(program: str) -> None:
+    with io_errors(program), open(program, "rb"):
+        pass
+
+
+def definitions(macros) -> dict[str, str]:
+    """The macros of -M, "A=1 B" and so on, by name; those without a value are 1, as for a C preprocessor.
+
+    >>> definitions(["A=1 B", "C=x=y"])
+    {'A': '1', 'B': '1', 'C': 'x=y'}
+    """
+    pairs = [word.partition("=") for text in macros for word in text.split()]
+    return {name: value if equals else "1" for name, equals, value in pairs}
+
+
+def complain(program) -> None:
+    """The program's warnings, on standard error."""
+    from semi_naive.language.errors import rendered
+
+    for problem in program.warnings:
+        click.echo(rendered(problem, program.texts), err=True)
+
+
+def spark_of(master: str | None, jobs: str | None):
+    """How to start Spark, once it is needed, where the command line says; None leaves it to the run."""
+    if jobs is not None and jobs != "auto" and (not jobs.isdecimal() or int(jobs) < 1):
+        raise BadInput(f"-j {jobs}: expected a number of cores from 1, or auto")
+    cores = int(jobs) if jobs and jobs != "auto" else None
+    if master is None and cores is None:
+        return None
+
+    def start():
+        from ra import session
+
+        return session.context(master, cores)
+
+    return start
+
+
+def show_modes(asked) -> list[str]:
+    """The things that --show names, once each; several may stand between commas."""
+    modes = [ALIASES.get(mode, mode) for text in asked for mode in text.split(",")]
+    for mode in modes:
+        if mode not in SHOW:
+            known = ", ".join(f"{name} ({what})" for name, what in SHOW.items())
+            raise BadInput(f"--show={mode}: there is nothing of this name", hint=f"known are {known}")
+    return list(dict.fromkeys(modes))
+
+
+def show_program(program: str, modes: list[str], reading: dict) -> int:
+    """Print what --show asks for; the exit status, which of parse-errors is their number."""
+    from semi_naive import show
+    from semi_naive.language import compile_text
+    from semi_naive.language.errors import ProgramError
+    from semi_naive.language.parse import parse
+
+    text, name = _source(program)
+    if "parse-errors" in modes:
+        try:
+            parse(text, name, **reading)
+        except ProgramError as wrong:
+            click.echo(str(wrong))
+            return min(len(wrong.problems), 125)
+        click.echo("0 errors generated")
+        return 0
+    checked = compile_text(text, file=name, **reading)
+    for mode in modes:
+        if mode == "transformed-datalog":
+            from semi_naive.planning.simplify import simplify
+
+            click.echo(show.datalog(simplify(checked)))
+        else:
+            made = {"initial-datalog": show.datalog, "precedence-graph": show.precedence_graph, "scc-graph": show.scc_graph}
+            click.echo(made[mode](checked))
+    return 0
+
+
+def _source(program: str) -> tuple[str, str]:
+    if program == "-":
+        return sys.stdin.read(), "<stdin>"
+    with io_errors(program), open(program, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read(), program
+
+
+def write_record(path: str, record: dict) -> None:
+    """A record as JSON, whole or not at all."""
+    from semi_naive.facts.files import written
+
+    with written(path) as file:
+        file.write(json.dumps(record, indent=1).encode())
+
+
+class RunProgress:
+    """A bar on standard error while the program runs: stratum, iteration, delta, tuples, time. Only on a terminal, so that
+    what a script sees has none of it; nor is `rich` loaded then."""
+
+    def __init__(self, quiet: bool):
+        self.bar = None
+        if quiet or not sys.stderr.isatty():
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[text]}"))
+        self.bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+
+    def __enter__(self):
+        if self.bar:
+            self.bar.start()
+            self.task = self.bar.add_task("program", total=None, text="reading")
+        return self
+
+    def __exit__(self, *error):
+        if self.bar:
+            self.bar.stop()
+
+    def __call__(self, stratum: str, number: int, of: int, iteration: int, delta: int, tuples: int) -> None:
+        if self.bar:
+            text = f"stratum {number} of {of} · iteration {iteration} · delta {delta:,} · {tuples:,} tuples"
+            name = stratum if len(stratum) <= 30 else stratum[:29] + "…"
+            self.bar.update(self.task, description=name, text=text, completed=number - 1, total=of)

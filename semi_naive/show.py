@@ -1,0 +1,66 @@
+"""A checked program as text, for `semi-naive run --show`: its rules, and what depends on what."""
+
+from collections import defaultdict
+
+from ra.rules import ir
+
+
+def datalog(program: ir.Program) -> str:
+    """The program as Datalog: types, declarations, directives, and the rules as they are evaluated.
+
+    Every rule has one head, no disjunction is left, and aggregates and ranges stand on their own.
+    """
+    lines = [_record(each) for each in program.types.values() if each.fields]
+    lines += [_declaration(relation) for relation in program.relations.values()]
+    lines += [_directive(directive) for directive in program.directives]
+    return "\n".join(lines + [str(rule) for rule in program.rules])
+
+
+def _record(type_: ir.Type) -> str:
+    return f".type {type_.name} = [{', '.join(f'{name}: {of}' for name, of in type_.fields)}]"
+
+
+def _declaration(relation: ir.Relation) -> str:
+    attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
+    qualifiers = "".join(f" {word}" for word in sorted(relation.qualifiers))
+    return f".decl {relation.name}({attributes}){qualifiers}"
+
+
+def _directive(directive: ir.Directive) -> str:
+    given = ", ".join(f'{name}="{value}"' for name, value in directive.parameters.items())
+    return f".{directive.kind} {directive.relation}" + (f"({given})" if given else "")
+
+
+def precedence_graph(program: ir.Program) -> str:
+    """Of each relation, the relations its rules read; `!` before those that must be complete first: negated ones, and
+    those in aggregates."""
+    reads = defaultdict(set)
+    for rule in program.rules:
+        for literal in rule.body:
+            reads[rule.head.relation] |= _reads(literal)
+    return "\n".join(f"{name}: {' '.join(sorted(reads[name]))}".rstrip() for name in program.relations)
+
+
+def _reads(literal) -> set[str]:
+    if isinstance(literal, ir.Atom):
+        return {literal.relation}
+    if isinstance(literal, ir.Not):
+        return {f"!{literal.atom.relation}"}
+    if isinstance(literal, ir.Aggregate):
+        return {f"!{name.removeprefix('!')}" for each in literal.body for name in _reads(each)}
+    return set()
+
+
+def scc_graph(program: ir.Program) -> str:
+    """The strata in the order they are evaluated, with the strata they read."""
+    from semi_naive.planning.strata import strata
+
+    found = strata(program)
+    number = {name: at for at, stratum in enumerate(found, 1) for name in stratum.relations}
+    lines = []
+    for at, stratum in enumerate(found, 1):
+        names = {name.removeprefix("!") for rule in stratum.rules for literal in rule.body for name in _reads(literal)}
+        before = sorted({number[name] for name in names} - {at})
+        after = f" after {', '.join(map(str, before))}" if before else ""
+        lines.append(f"{at}: {{{', '.join(stratum.relations)}}}{' recursive' * stratum.recursive}{after}")
+    return "\n".join(lines)
