@@ -24,7 +24,6 @@ def read_delimited(data: bytes, form, relation, types: dict, values, path: str) 
         line = 2
     if not relation.arity:
         return np.zeros((0, min(1, len(data))), np.int64)
-    data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
     try:
         return _by_arrow(data, form, relation, types, values)
     except ValueError:  # Arrow's errors and Mismatch are
@@ -48,6 +47,7 @@ def _by_arrow(data: bytes, form, relation, types: dict, values) -> np.ndarray:
 
     if not data:
         return np.empty((relation.arity, 0), np.int64)
+    data = data.replace(b"\r\n", b"\n") if b"\r" in data and b"\r\r" not in data else data
     _check_plain(data, form)
     fields = _fields(data, form, relation)
     wanted = {f"c{field}": relation.attributes[attribute][1] for field, attribute in fields.items()}
