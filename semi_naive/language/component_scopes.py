@@ -1,0 +1,77 @@
+"""Which component a name means at some place, and what its parameters stand for there."""
+
+from collections.abc import Iterable
+
+from semi_naive.language.syntax import Component
+
+Binding = dict[str, str]  # of each parameter, the name that was given for it
+
+
+def bound(binding: Binding, parameters: Iterable[str], arguments: Iterable[str]) -> Binding:
+    """What a component's parameters stand for when it is named with these arguments under a binding.
+
+    >>> bound({"N": "city"}, ("A", "B"), ("N", "number"))
+    {'A': 'city', 'B': 'number'}
+    """
+    return {parameter: binding.get(argument, argument) for parameter, argument in zip(parameters, arguments, strict=False)}
+
+
+def parts(component: Component, kind: type | tuple[type, ...]) -> list:
+    """Its statements of a kind, as written."""
+    return [statement for statement in component.statements if isinstance(statement, kind)]
+
+
+class Scopes:
+    """Names are looked up from the inside out: in a component, in what it inherits from, then in what is around it."""
+
+    def __init__(self, statements: Iterable):
+        self.outermost = [statement for statement in statements if isinstance(statement, Component)]
+        self._around: dict[int, Component | None] = {}  # by identity: two components may read the same
+        for component in self.outermost:
+            self._enter(component, None)
+
+    def _enter(self, component: Component, around: Component | None):
+        self._around[id(component)] = around
+        for inner in parts(component, Component):
+            self._enter(inner, component)
+
+    def around(self, component: Component) -> Component | None:
+        return self._around[id(component)]
+
+    def find(self, name: str, scope: Component | None, binding: Binding) -> Component | None:
+        """The component that a name means inside of `scope` (None: outside of all)."""
+        return self._find(binding.get(name, name), scope, binding, set())
+
+    def _find(self, name: str, scope: Component | None, binding: Binding, seen: set[int]) -> Component | None:
+        while scope is not None:
+            if id(scope) in seen:  # components that inherit from each other, an error by itself
+                return None
+            seen.add(id(scope))
+            found = _named(parts(scope, Component), name)
+            for base, _ in scope.bases if found is None else ():
+                inherited = self._find(binding.get(base, base), self.around(scope), binding, set(seen))
+                if inherited is not None and (found := self._inside(name, inherited, binding, seen)) is not None:
+                    break
+            if found is not None:
+                return found
+            scope = self.around(scope)
+        return _named(self.outermost, name)
+
+    def _inside(self, name: str, component: Component, binding: Binding, seen: set[int]) -> Component | None:
+        return None if id(component) in seen else self._find(name, component, binding, set(seen))
+
+    def ancestors(self, component: Component, scope: Component | None, binding: Binding) -> list[Component]:
+        """All that a component inherits from. It is among them itself if inheritance goes in a circle."""
+        found: list[Component] = []
+        queue = [component]
+        while queue:
+            for base, _ in queue.pop().bases:
+                inherited = self.find(base, scope, binding)
+                if inherited is not None and all(inherited is not other for other in found):
+                    found.append(inherited)
+                    queue.append(inherited)
+        return found
+
+
+def _named(components: list[Component], name: str) -> Component | None:
+    return next((component for component in components if component.name == name), None)

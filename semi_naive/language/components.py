@@ -1,0 +1,216 @@
+"""Components: every instance becomes relations, types, rules and directives with its name in front.
+
+    .comp Graph<N> { .decl edge(a: N, b: N)  edge(x, y) :- edge(y, x). }    →    .decl g.edge(a: city, b: city)
+    .init g = Graph<city>                                                        g.edge(x, y) :- g.edge(y, x).
+
+A name inside of a component means what the component itself has, else what the one around has, and so on outwards. That
+comes of itself: an instance puts its name before what it declares and leaves other names alone, and then the instance
+around does the same with all that came out.
+"""
+
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+
+from semi_naive.language.component_checks import TYPES, arity_problem, component_problems
+from semi_naive.language.component_scopes import Binding, Scopes, bound, parts
+from semi_naive.language.errors import Problem, ProgramError
+from semi_naive.language.syntax import (
+    As,
+    Atom,
+    Clause,
+    Component,
+    Directive,
+    Init,
+    Node,
+    Override,
+    Pragma,
+    RecordDecl,
+    RelationDecl,
+    Source,
+    SubtypeDecl,
+    UnionDecl,
+)
+
+Names = dict[str, str]
+
+
+def expand(source: Source) -> Source:
+    """The same program without components: each `.init` is replaced by what its instance has."""
+    if not any(isinstance(statement, (Component, Init, Override)) for statement in source.statements):
+        return source
+    scopes = Scopes(source.statements)
+    problems = component_problems(source.statements, scopes)
+    if problems:
+        raise ProgramError(problems, source.texts)
+    statements: list = []
+    for statement in source.statements:
+        if isinstance(statement, Init):
+            statements += _Instances(scopes, problems).instance(statement, None, {}).statements()
+        elif not isinstance(statement, Component):
+            statements.append(statement)
+    if problems:
+        once = {(problem.message, problem.span): problem for problem in problems}  # several instances have the same ones
+        raise ProgramError(list(once.values()), source.texts)
+    return Source(statements, source.texts)
+
+
+@dataclass
+class Content:
+    """What an instance has. An orphan is a clause for a relation that the instance has not, but perhaps one around it."""
+
+    types: list = field(default_factory=list)
+    relations: list[RelationDecl] = field(default_factory=list)
+    directives: list[Directive] = field(default_factory=list)
+    clauses: list[Clause] = field(default_factory=list)
+    orphans: list[Clause] = field(default_factory=list)
+    pragmas: list[Pragma] = field(default_factory=list)
+
+    def statements(self) -> list:
+        return [*self.pragmas, *self.types, *self.relations, *self.directives, *self.clauses, *self.orphans]
+
+
+class _Instances:
+    """Makes the instance of one `.init`, and those inside of it."""
+
+    def __init__(self, scopes: Scopes, problems: list[Problem]):
+        self.scopes, self.problems = scopes, problems
+        self.unfinished: list[tuple[int, Binding]] = []  # the components being instantiated, and with what
+
+    def instance(self, init: Init, scope: Component | None, binding: Binding) -> Content:
+        """The content of an instance, under its qualified names. `scope` is the component the `.init` stands in."""
+        content = Content()
+        component = self.scopes.find(init.component, scope, binding)
+        if component is None:
+            hint = f"{init.component} is {binding[init.component]} here" if init.component in binding else ""
+            self.problems.append(Problem(f"Component {init.component} not found", init.span, hint))
+            return content
+        if len(component.parameters) != len(init.arguments):  # of a component that is a parameter it shows only here
+            self.problems.append(arity_problem(component, init.component, init.arguments, init.span))
+            return content
+        inner = bound(binding, component.parameters, init.arguments)
+        if (id(component), inner) in self.unfinished:
+            message = f"Component instantiation limit reached: an instance of {component.name} has one inside, without end"
+            self.problems.append(Problem(message, init.span, "instances cannot be recursive; relations can"))
+            return content
+        self.unfinished.append((id(component), inner))
+        self.collect(component, inner, frozenset(), content)
+        self.unfinished.pop()
+        return _qualified(content, init.name)
+
+    def collect(self, component: Component, binding: Binding, overridden: frozenset[str], content: Content):
+        """Add what a component has, its own instances and what it inherits first. Clauses for `overridden` relations are
+        left out: a component that inherits from this one has its own."""
+        for init in parts(component, Init):
+            self.add(self.instance(init, component, binding), content)
+        inherited = overridden | {override.relation for override in parts(component, Override)}
+        for name, arguments in component.bases:
+            base = self.scopes.find(name, self.scopes.around(component), binding)
+            if base is None:
+                hint = f"{component.name} is to inherit from it"
+                self.problems.append(Problem(f"Component {name} not found", component.span, hint))
+                continue
+            self.collect(base, bound(binding, base.parameters, arguments), inherited, content)
+        self.add(_own(component, binding, overridden), content)
+
+    def add(self, more: Content, content: Content):
+        """Join two contents; clauses that were orphans may find their relation now."""
+        content.types += self.new(more.types, content.types, "type")
+        content.relations += self.new(more.relations, content.relations, "relation")
+        for directive in more.directives:
+            self.check_directive(directive, content.directives)
+            content.directives.append(directive)
+        content.pragmas += more.pragmas
+        content.clauses += more.clauses
+        orphans, content.orphans = content.orphans + more.orphans, []
+        declared = {relation.name for relation in content.relations}
+        for clause in orphans:
+            (content.clauses if clause.heads[0].relation in declared else content.orphans).append(clause)
+
+    def new(self, declarations: list, known: list, word: str) -> list:
+        before = {declaration.name: declaration for declaration in known}
+        for declaration in declarations:
+            if declaration.name in before:
+                notes = [("Previous definition", before[declaration.name].span)]
+                hint = "an instance has what its component inherits as well"
+                message = f"Redefinition of {word} {declaration.name}"
+                self.problems.append(Problem(message, declaration.span, hint, notes=notes))
+            before.setdefault(declaration.name, declaration)
+        return declarations
+
+    def check_directive(self, directive: Directive, known: list[Directive]):
+        before = next((other for other in known if other.relation == directive.relation), None)
+        if before is not None and before.kind == directive.kind != "output":
+            notes = [("Previous definition", before.span)]
+            message = f"Redefinition I/O operation {directive.relation}"
+            self.problems.append(Problem(message, directive.span, f"leave out one .{directive.kind}", notes=notes))
+
+
+def _own(component: Component, binding: Binding, overridden: frozenset[str]) -> Content:
+    """What a component itself declares and says. A clause with several heads is several: they may part ways."""
+    own = Content(
+        types=[_renamed(type_, {}, binding, binding) for type_ in parts(component, TYPES)],
+        relations=[_renamed(relation, {}, binding) for relation in parts(component, RelationDecl)],
+        directives=parts(component, Directive),
+        pragmas=parts(component, Pragma),
+    )
+    for clause in parts(component, Clause):
+        clause = _renamed(clause, {}, binding)
+        kept = [head for head in clause.heads if head.relation.split(".")[0] not in overridden]
+        own.orphans += [replace(clause, heads=(head,)) for head in kept]
+    return own
+
+
+def _qualified(content: Content, instance: str) -> Content:
+    """The content with the instance's name before all that it declares."""
+    types = {type_.name: f"{instance}.{type_.name}" for type_ in content.types}
+    relations = {relation.name: f"{instance}.{relation.name}" for relation in content.relations}
+    return Content(
+        [_renamed(type_, relations, types, types) for type_ in content.types],
+        [_renamed(relation, relations, types) for relation in content.relations],
+        [_renamed(directive, relations, types) for directive in content.directives],
+        [_renamed(clause, relations, types) for clause in content.clauses],
+        [_renamed(clause, relations, types) for clause in content.orphans],
+        content.pragmas,
+    )
+
+
+def _renamed(node: Node, relations: Names, types: Names, declared: Names | None = None) -> Node:
+    """A statement with other names for relations and types; `declared`: for the type that it declares itself."""
+    match node:
+        case SubtypeDecl():
+            return replace(node, name=_other(node.name, declared), base=_other(node.base, types))
+        case UnionDecl():
+            members = tuple(_other(member, types) for member in node.members)
+            return replace(node, name=_other(node.name, declared), members=members)
+        case RecordDecl():
+            return replace(node, name=_other(node.name, declared), fields=_typed(node.fields, types))
+        case RelationDecl():
+            return replace(node, name=_other(node.name, relations), attributes=_typed(node.attributes, types))
+        case Directive():
+            return replace(node, relation=_other(node.relation, relations))
+    return _rebuilt(node, relations, types)
+
+
+def _other(name: str, names: Names | None) -> str:
+    return names.get(name, name) if names else name
+
+
+def _typed(attributes: tuple, types: Names) -> tuple:
+    return tuple((name, types.get(type_, type_)) for name, type_ in attributes)
+
+
+def _rebuilt(node, relations: Names, types: Names):
+    """A clause, or a part of one, with other names in all its atoms and casts."""
+    if isinstance(node, tuple):
+        return tuple(_rebuilt(item, relations, types) for item in node)
+    if not isinstance(node, Node) or not is_dataclass(node):
+        return node
+    changes = {
+        part.name: _rebuilt(value, relations, types)
+        for part in fields(node)
+        if isinstance(value := getattr(node, part.name), (tuple, Node))
+    }
+    if isinstance(node, Atom):
+        changes["relation"] = relations.get(node.relation, node.relation)
+    elif isinstance(node, As):
+        changes["type"] = types.get(node.type, node.type)
+    return replace(node, **changes) if changes else node
