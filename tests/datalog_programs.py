@@ -13,7 +13,7 @@ NUMBER, UNSIGNED, FLOAT, SYMBOL, RECORD = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT
 TYPES = {kind.value: Type(kind.value, kind) for kind in (NUMBER, UNSIGNED, FLOAT, SYMBOL)}
 TYPES["Pair"] = Type("Pair", RECORD, (("a", "number"), ("b", "number")))
 VALUES = {
-    NUMBER: range(-2, 6),
+    NUMBER: (0, 1, 2, 3, -1),
     UNSIGNED: (0, 1, 2**63, 2**64 - 1),
     FLOAT: (-1.5, 0.5, 2.0),
     SYMBOL: ("", "a", "ab", "b", "é"),
@@ -27,15 +27,17 @@ ORDERED = ["<", "<=", ">", ">=", "!=", "="]
 @st.composite
 def programs(draw):
     """(program, facts): two to four relations of facts, and one to three strata of one or two relations with rules."""
-    relations = {f"e{i}": draw(_relation(f"e{i}")) for i in range(draw(st.integers(2, 4)))}
+    kinds = draw(st.lists(st.sampled_from(OFTEN), min_size=1, max_size=2)) + [NUMBER]  # few, so that relations join
+    relations = {f"e{i}": draw(_relation(f"e{i}", kinds)) for i in range(draw(st.integers(2, 4)))}
     facts = {name: draw(_facts(relation)) for name, relation in relations.items()}
     directives = [ir.Directive("input", name) for name in relations]
     rules = []
     for stratum in range(draw(st.integers(1, 3))):
         names = [f"r{stratum}{letter}" for letter in "ab"[: draw(st.integers(1, 2))]]
-        peers = {name: draw(_derived(name)) for name in names}
+        peers = {name: draw(_derived(name, kinds)) for name in names}
         for relation in peers.values():
-            for _ in range(draw(st.integers(1, 3))):
+            rules.append(_Rule(draw, relations, {}, relation).made())  # something to start from
+            for _ in range(draw(st.integers(0, 3))):
                 rules.append(_Rule(draw, relations, peers, relation).made())
         relations |= peers
         directives += [ir.Directive("output", name) for name in names]
@@ -55,15 +57,16 @@ def listing(program: ir.Program, facts: dict) -> str:
 
 
 @st.composite
-def _relation(draw, name):
-    kinds = draw(st.lists(st.sampled_from(OFTEN), max_size=3))
+def _relation(draw, name, among):
+    arity = draw(st.sampled_from([0, 1, 1, 2, 2, 2, 2, 3, 3]))
+    kinds = draw(st.lists(st.sampled_from(among), min_size=arity, max_size=arity))
     return Relation(name, tuple((f"a{i}", _type(kind)) for i, kind in enumerate(kinds)))
 
 
 @st.composite
-def _derived(draw, name):
+def _derived(draw, name, among):
     """Now and then an equivalence, or a lattice over a number."""
-    relation = draw(_relation(name))
+    relation = draw(_relation(name, among))
     special = draw(st.integers(0, 11))
     if special == 0:
         type_ = _type(draw(st.sampled_from([NUMBER, SYMBOL])))
@@ -80,7 +83,8 @@ def _type(kind: Kind) -> Type:
 
 
 def _facts(relation: Relation):
-    return st.sets(st.tuples(*(st.sampled_from(VALUES[kind]) for kind in relation.kinds)), max_size=10)
+    some = min(6, 3**relation.arity)
+    return st.sets(st.tuples(*(st.sampled_from(VALUES[kind]) for kind in relation.kinds)), min_size=some, max_size=2 * some)
 
 
 class _Rule:
@@ -94,7 +98,7 @@ class _Rule:
     def made(self) -> Rule:
         self._atoms()
         if self.body:
-            for extra in self.draw(st.lists(st.sampled_from(EXTRAS), max_size=3)):
+            for extra in self.draw(st.lists(st.sampled_from(EXTRAS), max_size=2)):
                 extra(self)
         head = Atom(self.relation.name, tuple(map(self._made_for, range(self.relation.arity))))
         rule = Rule(head, tuple(self.draw(st.permutations(self.body))))
@@ -128,7 +132,7 @@ class _Rule:
     # -- atoms
 
     def _atoms(self) -> None:
-        for _ in range(self.draw(st.integers(0, 3))):
+        for _ in range(self.draw(st.sampled_from([0, 1, 1, 2, 2, 2, 3]))):
             relation = self.draw(st.sampled_from(list(self.lower.values())))
             # a lattice value may go nowhere but into the value of a lattice of its own kind: `_recursive_lattice`
             peers = [peer for peer in self.peers.values() if not peer.lattice and not self.relation.lattice]
@@ -141,14 +145,14 @@ class _Rule:
 
     def _pattern(self, kind: Kind):
         """An argument of a positive atom."""
-        choice = self.draw(st.integers(0, 11))
-        if choice == 0:
+        choice = self.draw(st.integers(0, 23))
+        if choice < 2:
             return Wild()
-        if choice == 1:
+        if choice == 2:
             return self.const(kind)
-        if choice == 2 and kind == NUMBER and self.known[kind]:
+        if choice == 3 and kind == NUMBER and self.known[kind]:
             return Call("+", (self.bound(kind), self.const(kind)), kind)
-        if choice < 8 and kind == RECORD:
+        if choice < 14 and kind == RECORD:
             return Pack((self._pattern(NUMBER), self._pattern(NUMBER)), "Pair")
         return self.bind(Var(self.draw(st.sampled_from(NAMES[kind])), kind))
 
