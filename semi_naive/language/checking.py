@@ -1,0 +1,131 @@
+"""From a parsed program to one that can be evaluated, or to everything that is wrong with it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ra.rules import ir
+from semi_naive.language import syntax
+from semi_naive.language.checks import (
+    clause_problems,
+    declared_relations,
+    directive_problems,
+    empty_warnings,
+    occurrence_warnings,
+    plan_problems,
+)
+from semi_naive.language.errors import Problem, ProgramError
+from semi_naive.language.grounded import grounded_problems
+from semi_naive.language.inference import Typing
+from semi_naive.language.inlining import inline_problems, inline_relations
+from semi_naive.language.lattices import lattice_problems, lattices
+from semi_naive.language.lower import lowered
+from semi_naive.language.scopes import Scoped, resolve
+from semi_naive.language.single import Single, singles
+from semi_naive.language.trees import walk
+from semi_naive.language.type_checks import type_problems
+from semi_naive.language.types import TypeEnvironment
+from semi_naive.planning.strata import Edge, components, recursive_relations, unstratified
+
+NOTHING = MappingProxyType({})
+
+
+def compile_text(text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING) -> ir.Program:
+    """Parse and check a program.
+
+    >>> program = compile_text(".decl a(x: number)  .decl b(x: number)  .output b  a(1).  b(x + 1) :- a(x).")
+    >>> print(*program.rules)
+    a(1). b((x + 1)) :- a(x).
+    """
+    from semi_naive.language.parse import parse
+
+    return check(parse(text, file, include_dirs, defines))
+
+
+def check(source: syntax.Source) -> ir.Program:
+    """The rules of a program, with its warnings; or one ProgramError with all that is wrong."""
+    from semi_naive.language.components import expand
+
+    source = expand(source)
+    problems: list[Problem] = []
+    env = TypeEnvironment(source)
+    relations = declared_relations(source, env, problems)
+    found = singles(source, problems)
+    graph = _graph(found, relations)
+    ops = lattices(found, relations, problems)
+    scoped = [resolve(single) for single in found]
+    problems += env.problems
+    problems += directive_problems(source, relations)
+    problems += _clause_problems(scoped, relations, graph)
+    problems += inline_problems(source, relations, found, graph.edges)
+    problems += unstratified(graph.groups, graph.edges, {name: node.span for name, node in relations.items()})
+    typings = [Typing(each.single, env, relations) for each in scoped] if not env.problems else []
+    for typing in typings:
+        problems += type_problems(typing)
+        problems += lattice_problems(typing, ops, graph.group(typing.single.head.relation))
+    warnings = _warnings(source, relations, found)
+    if problems:
+        raise ProgramError(_distinct(problems + warnings), source.texts)
+    program = lowered(source, env, relations, typings, ops)
+    program.warnings = warnings
+    return program
+
+
+@dataclass
+class _Graph:
+    """Which relation reads which, as far as they are declared."""
+
+    edges: list[Edge]
+    groups: list[tuple[str, ...]]
+
+    def __post_init__(self):
+        self._recursive = recursive_relations(self.groups, self.edges)
+        self._group_of = {name: set(group) for group in self.groups for name in group}
+
+    def group(self, name: str) -> set[str]:
+        """The relations in recursion with one, itself included; none if it is not recursive."""
+        return self._group_of[name] if name in self._recursive else set()
+
+
+def _graph(found: list[Single], relations) -> _Graph:
+    edges = list(dict.fromkeys(edge for single in found for edge in _edges(single)))
+    return _Graph(edges, components(relations, edges))
+
+
+def _edges(single: Single):
+    for literal in single.literals:
+        via = {"": set(), "negation": set(), "aggregation": set()}
+        for node in walk(literal):
+            if isinstance(node, syntax.Not):
+                via["negation"].add(id(node.body))
+            elif isinstance(node, syntax.Aggregate):
+                via["aggregation"].update(id(below) for below in walk(node) if isinstance(below, syntax.Atom))
+            elif isinstance(node, syntax.Atom) and node is not single.head:
+                how = next((name for name in ("aggregation", "negation") if id(node) in via[name]), "")
+                yield Edge(single.head.relation, node.relation, how, node.span)
+
+
+def _clause_problems(scoped: list[Scoped], relations, graph: _Graph):
+    inline = inline_relations(relations)
+    for each in scoped:
+        single = each.single
+        group = graph.group(single.head.relation)
+        recursive = any(isinstance(n, syntax.Atom) and n.relation in group for literal in single.body for n in walk(literal))
+        yield from clause_problems(single, relations, recursive)
+        yield from each.problems
+        yield from grounded_problems(single, inline, each.injected, each.refused)
+        if recursive and single.clause.plan:
+            yield from plan_problems(single, group)
+
+
+def _warnings(source, relations, found) -> list[Problem]:
+    warnings = list(empty_warnings(source, relations, found))
+    for clause in source.statements:
+        if isinstance(clause, syntax.Clause):
+            warnings += occurrence_warnings(clause)
+    return _distinct(warnings)
+
+
+def _distinct(problems: list[Problem]) -> list[Problem]:
+    """Each once: a clause with several heads or a disjunction is checked several times."""
+    return list({(problem.message, problem.span): problem for problem in reversed(problems)}.values())[::-1]

@@ -1,0 +1,157 @@
+"""What can be wrong with relations, directives and clauses apart from types and groundedness."""
+
+from collections import Counter
+
+from semi_naive.language import syntax
+from semi_naive.language.errors import Problem
+from semi_naive.language.single import Single
+from semi_naive.language.trees import children, variables, walk, walk_all
+from semi_naive.language.types import TypeEnvironment
+
+WARNING = "Warning"
+
+
+def declared_relations(source: syntax.Source, env: TypeEnvironment, problems: list[Problem]):
+    """The relations by name, and what is wrong with their declarations."""
+    relations: dict[str, syntax.RelationDecl] = {}
+    for declaration in source.statements:
+        if not isinstance(declaration, syntax.RelationDecl):
+            continue
+        name = declaration.name
+        if name in relations:
+            notes = [("Previous definition", relations[name].span)]
+            problems.append(Problem(f"Redefinition of relation {name}", declaration.span, notes=notes))
+            continue
+        if env.span(name):
+            notes = [("the type", env.span(name))]
+            problems.append(Problem(f"Name clash on relation {name}", declaration.span, notes=notes))
+        relations[name] = declaration
+        problems += _declaration_problems(declaration, env)
+    return relations
+
+
+def _declaration_problems(declaration, env):
+    names = set()
+    for at, (name, type_name) in enumerate(declaration.attributes):
+        span = declaration.spans[at] if declaration.spans else declaration.span
+        if type_name not in env and env.span(type_name) is None:
+            hint = f"declare it: .type {type_name} <: symbol; or use number, unsigned, float or symbol"
+            yield Problem(f"Undefined type in attribute {name}:{type_name}", span, hint)
+        if name in names:
+            yield Problem(f"Doubly defined attribute name {name}:{type_name}", span)
+        names.add(name)
+    if "eqrel" in declaration.qualifiers:
+        kinds = [type_name for _, type_name in declaration.attributes]
+        if len(kinds) != 2:
+            yield Problem(f"Equivalence relation {declaration.name} is not binary", declaration.span)
+        elif kinds[0] != kinds[1]:
+            yield Problem(f"Domains of equivalence relation {declaration.name} are different", declaration.span)
+
+
+def directive_problems(source: syntax.Source, relations):
+    for node in source.statements:
+        if isinstance(node, syntax.Directive) and node.relation not in relations:
+            yield Problem(f"Undefined relation {node.relation}", node.span, _similar(node.relation, relations))
+
+
+def empty_warnings(source: syntax.Source, relations, found: list[Single]):
+    """Relations that nothing can put a tuple into."""
+    filled = {single.head.relation for single in found}
+    filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
+    for name, declaration in relations.items():
+        if name not in filled:
+            yield Problem(f"No rules/facts defined for relation {name}", declaration.span, severity=WARNING)
+
+
+def _similar(name, relations) -> str:
+    last = name.split(".")[-1].lower()
+    near = [other for other in relations if other.split(".")[-1].lower() == last]
+    return f"did you mean {near[0]}?" if near else f"declare it: .decl {name}(…)"
+
+
+# -- clauses
+
+
+def clause_problems(single: Single, relations, recursive: bool):
+    """Of one clause: relations and arities, underscores, facts, counters."""
+    for node in walk_all(single.literals):
+        if isinstance(node, syntax.Atom):
+            yield from _atom_problems(node, relations)
+        elif isinstance(node, syntax.Constraint):
+            yield from _constraint_underscores(node)
+        elif recursive and isinstance(node, syntax.Functor) and node.name == "autoinc":
+            yield Problem("Auto-increment functor in a recursive rule", node.span)
+    for node in _without_aggregates(single.head):
+        if isinstance(node, syntax.Underscore):
+            yield Problem("Underscore in head of rule", node.span, "a head says the value of every attribute")
+    if single.fact:
+        for arg in single.head.args:
+            if not _constant(arg):
+                hint = "a fact has no body that could say what it stands for; write text in double quotes"
+                yield Problem("Argument in fact is not constant", arg.span, hint)
+
+
+def _atom_problems(atom, relations):
+    declaration = relations.get(atom.relation)
+    if declaration is None:
+        yield Problem(f"Undefined relation {atom.relation}", atom.span, _similar(atom.relation, relations))
+    elif len(declaration.attributes) != len(atom.args):
+        expected, got = len(declaration.attributes), len(atom.args)
+        message = f"Mismatching arity of relation {atom.relation} (expected {expected}, got {got})"
+        yield Problem(message, atom.span, notes=[("declared here", declaration.span)])
+
+
+def _constraint_underscores(constraint):
+    """`_` stands for anything in an atom; in a comparison it is only allowed inside of a record."""
+    if any(isinstance(side, syntax.Aggregate) for side in constraint.args):
+        return
+    stack = list(constraint.args)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, syntax.Underscore):
+            yield Problem("Underscore in binary relation", node.span)
+        elif not isinstance(node, syntax.Aggregate):
+            inside = children(node)
+            stack += [n for n in inside if not (isinstance(node, syntax.Record) and isinstance(n, syntax.Underscore))]
+
+
+def _without_aggregates(node):
+    yield node
+    if not isinstance(node, syntax.Aggregate):
+        for child in children(node):
+            yield from _without_aggregates(child)
+
+
+def _constant(arg) -> bool:
+    return not any(
+        isinstance(node, (syntax.Variable, syntax.Underscore)) or isinstance(node, syntax.Functor) and node.name == "autoinc"
+        for node in walk(arg)
+    )
+
+
+def occurrence_warnings(clause: syntax.Clause):
+    """Variables that occur only once, which is often a slip; and those marked as such that occur more often."""
+    parts = [*clause.heads, *([clause.body] if clause.body is not None else [])]
+    found = [variable for part in parts for variable in variables(part)]
+    times = Counter(variable.name for variable in found)
+    last = {variable.name: variable for variable in sorted(found, key=lambda v: v.span)}
+    for name, variable in last.items():
+        if times[name] == 1 and not name.startswith("_"):
+            yield Problem(f"Variable {name} only occurs once", variable.span, f"write _{name} or _", WARNING)
+        elif times[name] > 1 and name.startswith("_"):
+            message = f"Variable {name} marked as singleton but occurs more than once"
+            yield Problem(message, variable.span, severity=WARNING)
+
+
+def plan_problems(single: Single, group: set[str]):
+    """`.plan` of a recursive clause: an order of all its atoms for some of its versions, one for each recursive atom."""
+    plan = single.clause.plan or {}
+    atoms = [literal for literal in single.body if isinstance(literal, syntax.Atom)]
+    versions = sum(atom.relation in group for atom in atoms)
+    for version, order in plan.items():
+        if sorted(order) != list(range(1, len(atoms) + 1)):
+            hint = f"it must name each of the {len(atoms)} atoms once, by their numbers from 1"
+            yield Problem("Invalid execution order in plan", single.clause.span, hint)
+        if version >= versions:
+            hint = f"only versions 0..{versions - 1} permitted: one for each recursive atom"
+            yield Problem(f"execution plan for version {version}", single.clause.span, hint)

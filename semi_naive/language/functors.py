@@ -1,0 +1,51 @@
+"""The signatures of the functors: which kinds they take and which they give."""
+
+from dataclasses import dataclass
+
+from ra.rules.ir import Kind
+
+N, U, F, S, R = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL, Kind.RECORD
+PREFERENCE = {S: 0, N: 1, U: 2, F: 3, R: 4}  # among overloads that fit equally, as Soufflé prefers them
+
+
+@dataclass(frozen=True)
+class Overload:
+    params: tuple[Kind, ...]
+    result: Kind
+    variadic: bool = False  # any number of arguments, at least one, all of the first parameter's kind
+
+    def takes(self, count: int) -> bool:
+        return count >= 1 if self.variadic else count == len(self.params)
+
+    def param(self, at: int) -> Kind:
+        return self.params[0 if self.variadic else at]
+
+
+def _same(kinds, arity=2, variadic=False) -> list[Overload]:
+    return [Overload((kind,) * arity, kind, variadic) for kind in kinds]
+
+
+_NUMERIC, _INTEGRAL = (N, U, F), (N, U)
+INFIX = {"+", "-", "*", "/", "%", "^", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor"}
+
+OVERLOADS: dict[str, list[Overload]] = {
+    **{op: _same(_NUMERIC) for op in ("+", "-", "*", "/", "^")},
+    **{op: _same(_INTEGRAL) for op in ("%", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor")},
+    **{op: _same(_INTEGRAL, arity=1) for op in ("bnot", "lnot")},
+    "neg": _same((N, F), arity=1),
+    **{op: _same((S, N, U, F), arity=1, variadic=True) for op in ("min", "max")},
+    "range": _same(_NUMERIC) + _same(_NUMERIC, arity=3),
+    "to_number": [Overload((kind,), N) for kind in (S, U, F)],
+    "to_unsigned": [Overload((kind,), U) for kind in (S, N, F)],
+    "to_float": [Overload((kind,), F) for kind in (S, N, U)],
+    "to_string": [Overload((kind,), S) for kind in (N, U, F)],
+    "ord": [Overload((kind,), N) for kind in (S, N, U, F, R)],
+    "strlen": [Overload((S,), N)],
+    "substr": [Overload((S, N, N), S)],
+    "cat": _same((S,), arity=1, variadic=True),
+    "autoinc": [Overload((), N)],
+}
+
+
+def preference(overload: Overload):
+    return PREFERENCE[overload.result], overload.variadic, [PREFERENCE[kind] for kind in overload.params]

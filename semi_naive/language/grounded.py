@@ -1,0 +1,116 @@
+"""Groundedness: whether every variable gets its values from somewhere.
+
+A positive atom grounds its arguments, an equality passes groundedness either way, a record from all of its arguments and to
+each of them, a functor only from its arguments to its result. An aggregate's result is grounded once the variables that it
+takes from outside are.
+"""
+
+from semi_naive.language import syntax
+from semi_naive.language.errors import Problem
+from semi_naive.language.inference import key
+from semi_naive.language.trees import children, names, shown, variables, walk
+
+
+def grounded(literals, given=(), enters=lambda aggregate: False, needs=lambda aggregate: ()) -> set:
+    """The keys (see `inference.key`) of all grounded expressions of a conjunction.
+
+    `given`: names grounded from outside. `enters(aggregate)`: whether the body's atoms count too. `needs(aggregate)`: names
+    that must be grounded before the aggregate is, or None if it never is.
+    """
+    ground, rules = set(given), []
+    for literal in literals:
+        _collect(literal, False, ground, rules, enters, needs)
+    changed = True
+    while changed:
+        before = len(ground)
+        ground.update(conclusion for premises, conclusion in rules if conclusion not in ground and premises <= ground)
+        changed = len(ground) > before
+    return ground
+
+
+def _collect(node, negated, ground, rules, enters, needs):
+    """What one node says: facts go to `ground`, implications (set of keys, key) to `rules`."""
+    me, below = key(node), children(node)
+    if isinstance(node, syntax.Atom) and not negated:
+        ground.update(map(key, below))
+    elif isinstance(node, syntax.Constraint) and node.op == "=":
+        left, right = map(key, node.args)
+        rules += [({left}, right), ({right}, left)]
+    elif isinstance(node, syntax.Record):
+        rules += [({me}, key(arg)) for arg in below]
+        rules.append((set(map(key, below)), me))
+    elif isinstance(node, (syntax.Functor, syntax.As)):
+        rules.append((set(map(key, below)), me))
+    elif isinstance(node, (syntax.Number, syntax.String, syntax.Nil)):
+        ground.add(me)
+    elif isinstance(node, syntax.Aggregate):
+        if (needed := needs(node)) is not None:
+            rules.append((set(needed), me))
+        below = node.body if enters(node) else ()
+    for child in below:
+        _collect(child, isinstance(node, syntax.Not), ground, rules, enters, needs)
+
+
+def grounded_problems(single, inline: set[str], injected: dict[int, set[str]], excused: set[str]) -> list[Problem]:
+    """Ungrounded variables and records, at their first occurrence.
+
+    `injected`: by the id of an aggregate the names it takes from outside; `excused`: names that were reported already.
+    """
+    if single.fact:
+        return []
+    # the rules of an inline relation stand where it is used, and that is where its arguments get their values
+    given = names(single.head) if single.head.relation in inline else set()
+    return _scope_problems(single.literals, given | excused, injected)
+
+
+def _scope_problems(literals, given, injected) -> list[Problem]:
+    """Of a clause's body or an aggregate's: what is not grounded in it."""
+    ground = grounded(literals, given, needs=lambda aggregate: injected[id(aggregate)])
+    hopeful = grounded(literals, given)
+    problems, reported = [], set()
+    for node in _own_nodes(literals):
+        if isinstance(node, syntax.Aggregate):
+            if not injected[id(node)] <= ground:
+                if injected[id(node)] <= hopeful:
+                    hint = "each takes a variable from the other: bind one of them by an atom"
+                    problems.append(Problem("Mutually dependent aggregate", node.span, hint))
+                continue
+            body = (*node.body, *([_use(node.target)] if node.target is not None else []))
+            problems += _scope_problems(body, ground & injected[id(node)], injected)
+        elif isinstance(node, syntax.Variable) and node.name not in hopeful and node.name not in reported:
+            reported.add(node.name)
+            hint = f"{shown(node.name)} must occur in a positive atom, or be equal to something that is bound"
+            problems.append(Problem(f"Ungrounded variable {shown(node.name)}", node.span, hint))
+        elif isinstance(node, syntax.Record) and id(node) not in hopeful:
+            problems.append(Problem("Ungrounded record", node.span))
+    return problems
+
+
+def _use(term) -> syntax.Constraint:
+    """A literal that reads a term without binding anything in it."""
+    return syntax.Constraint("!=", (term, syntax.Nil()), span=term.span)
+
+
+def _own_nodes(literals):
+    """All nodes of a scope; of an aggregate the node itself, but nothing inside."""
+    stack = list(reversed(literals))
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, syntax.Aggregate):
+            stack.extend(reversed(children(node)))
+
+
+def ungrounded_names(literals, ground) -> set[str]:
+    """Of the variables outside of aggregates, those not in `ground`."""
+    return {node.name for node in _own_nodes(literals) if isinstance(node, syntax.Variable)} - ground
+
+
+def body_names(aggregate: syntax.Aggregate, nested: bool) -> list[syntax.Variable]:
+    """Occurrences of variables in an aggregate's body, perhaps without those in aggregates inside of it."""
+    nodes = (n for literal in aggregate.body for n in walk(literal)) if nested else _own_nodes(aggregate.body)
+    return [node for node in nodes if isinstance(node, syntax.Variable)]
+
+
+def target_names(aggregate: syntax.Aggregate) -> set[str]:
+    return {v.name for v in variables(aggregate.target)} if aggregate.target is not None else set()

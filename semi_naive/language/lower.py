@@ -1,0 +1,198 @@
+"""From a typed clause to a rule of `ra.rules.ir`: constants of their kind, aggregates and ranges as literals of their own.
+
+    A(x, count : { B(x, _) }) :- C(x).
+
+becomes
+
+    A(x, count@2) :- C(x), count@2 = count : { B(x, _@1) }.
+"""
+
+from dataclasses import replace
+from itertools import count
+
+from ra.rules import ir
+from semi_naive.language import syntax
+from semi_naive.language.inference import Typing
+from semi_naive.language.trees import names, variables, walk
+from semi_naive.language.types import PREDEFINED, TypeEnvironment
+
+_IDENTITY = ("min", "max", "cat")  # of one argument
+
+
+def lowered(source: syntax.Source, env: TypeEnvironment, relations, typings: list[Typing], lattices: dict) -> ir.Program:
+    """The program: only called for one without errors. `lattices`: of some relations, "min" or "max"."""
+    types = {name: env.resolved(name) for name in [*PREDEFINED, *env.declared]}
+    return ir.Program(
+        types=types,
+        relations={name: _relation(node, types, lattices.get(name)) for name, node in relations.items()},
+        rules=[rule(typing, lattices.get(typing.single.head.relation), source.texts) for typing in typings],
+        directives=_directives(source),
+        pragmas={node.key: node.value for node in source.statements if isinstance(node, syntax.Pragma)},
+        texts=source.texts,
+    )
+
+
+def _relation(node: syntax.RelationDecl, types, lattice) -> ir.Relation:
+    attributes = tuple((name, types[type_name]) for name, type_name in node.attributes)
+    return ir.Relation(node.name, attributes, node.qualifiers, lattice, node.span)
+
+
+def _directives(source) -> list[ir.Directive]:
+    found = [node for node in source.statements if isinstance(node, syntax.Directive)]
+    return [ir.Directive(node.kind, node.relation, dict(node.parameters), node.span) for node in found]
+
+
+def rule(typing: Typing, lattice: str | None, texts: dict[str, str]) -> ir.Rule:
+    """One clause as a rule."""
+    single, lowering = typing.single, Lowering(typing)
+    head = single.head
+    if lattice and head.args and _is_lattice(head.args[-1]):
+        head = replace(head, args=(*head.args[:-1], head.args[-1].args[0]))
+    body = [low for literal in single.body for low in lowering.literal(literal)]
+    low_head, before = lowering.atom(head)
+    plan = {version: tuple(at - 1 for at in order) for version, order in (single.clause.plan or {}).items()}
+    atoms = sum(isinstance(literal, syntax.Atom) for literal in single.body)
+    plan = {version: order for version, order in plan.items() if sorted(order) == list(range(atoms))}
+    span = single.clause.span
+    return ir.Rule(low_head, (*body, *before), plan or None, span, _written(span, texts))
+
+
+def _is_lattice(arg) -> bool:
+    return isinstance(arg, syntax.Functor) and arg.name in ("min", "max") and len(arg.args) == 1
+
+
+def _written(span, texts) -> str:
+    """The text of a clause, on one line."""
+    lines = texts.get(span.file, "").split("\n")[span.line - 1 : span.end_line]
+    if not lines:
+        return ""
+    lines[-1] = lines[-1][: span.end_column - 1]
+    lines[0] = lines[0][span.column - 1 :]
+    return " ".join(" ".join(lines).split())
+
+
+class Lowering:
+    """One clause. Every method gives what it lowered and the literals that must stand beside it."""
+
+    def __init__(self, typing: Typing):
+        self.typing = typing
+        self._numbers = count(1 + max(_taken(typing.single), default=0))
+
+    def fresh(self, name: str, kind: ir.Kind) -> ir.Var:
+        return ir.Var(f"{name}@{next(self._numbers)}", kind)
+
+    def kind(self, node) -> ir.Kind:
+        return self.typing.kind(node) or ir.Kind.NUMBER
+
+    # -- literals
+
+    def literal(self, node, wild=True) -> list:
+        """The literals that one becomes. `wild`: whether `_` in a positive atom stays one, or becomes a variable."""
+        if isinstance(node, syntax.Atom):
+            atom, before = self.atom(node, positive=True, wild=wild)
+            return [*before, atom]
+        if isinstance(node, syntax.Constraint):
+            return self._constraint(node)
+        if isinstance(node.body, syntax.Constraint):
+            *before, test = self._constraint(node.body)
+            return [*before, replace(test, negated=True)]
+        atom, before = self.atom(node.body)
+        return [*before, ir.Not(atom)]
+
+    def atom(self, node: syntax.Atom, positive=False, wild=True) -> tuple[ir.Atom, list]:
+        before: list = []
+        args = []
+        for arg, kind in zip(node.args, self._attribute_kinds(node), strict=True):
+            if isinstance(arg, syntax.Underscore):
+                args.append(ir.Wild() if wild else self.fresh("_", kind))
+            else:
+                args.append(self.term(arg, before, named=positive))
+        return ir.Atom(node.relation, tuple(args)), before
+
+    def _attribute_kinds(self, node):
+        return [self.typing.env.kind(type_name) for _, type_name in self.typing.relations[node.relation].attributes]
+
+    def _constraint(self, node) -> list:
+        if not node.args:
+            return [ir.Truth(node.op == "true")]
+        before: list = []
+        left, right = (self.term(side, before) for side in node.args)
+        if node.op in ("match", "contains"):
+            return [*before, ir.Test(node.op, (left, right))]
+        kind = self.typing.kind(node.args[0]) or self.kind(node.args[1])
+        return [*before, ir.Compare(node.op, left, right, kind)]
+
+    # -- terms: `before` takes the literals that make their values
+
+    def term(self, node, before: list, named=True) -> ir.Term:
+        """`named`: `_` in a record becomes a variable, as it may where it is bound."""
+        if isinstance(node, syntax.Variable):
+            return ir.Var(node.name, self.kind(node))
+        if isinstance(node, syntax.Underscore):
+            return self.fresh("_", self.kind(node)) if named else ir.Wild()
+        if isinstance(node, syntax.Number):
+            return self._number(node)
+        if isinstance(node, syntax.String):
+            return ir.Const(node.value, ir.Kind.SYMBOL)
+        if isinstance(node, syntax.Nil):
+            return ir.Const(None, ir.Kind.RECORD)
+        if isinstance(node, syntax.Record):
+            (name,) = self.typing.types(node)
+            return ir.Pack(tuple(self.term(arg, before, named) for arg in node.args), self.typing.env.base(name))
+        if isinstance(node, syntax.As):
+            return self._cast(node, before)
+        return self._aggregate(node, before) if isinstance(node, syntax.Aggregate) else self._functor(node, before)
+
+    def _number(self, node) -> ir.Const:
+        kind = self.kind(node)
+        return ir.Const(float(node.value) if kind == ir.Kind.FLOAT else int(node.value), kind)
+
+    def _cast(self, node, before) -> ir.Term:
+        value, kind = self.term(node.value, before), self.typing.env.kind(node.type)
+        return value if value.kind == kind else ir.Call("as", (value,), kind)
+
+    def _functor(self, node, before) -> ir.Term:
+        if node.name == "autoinc":
+            return ir.Autoinc()
+        args = tuple(self.term(arg, before) for arg in node.args)
+        if node.name in _IDENTITY and len(args) == 1:
+            return args[0]
+        if node.name != "range":
+            return ir.Call(node.name, args, self.kind(node))
+        result = self.fresh("range", self.kind(node))
+        before.append(ir.Range(result, *args))
+        return result
+
+    def _aggregate(self, node, before) -> ir.Var:
+        wild = not _counts_all(node)
+        body = [low for literal in node.body for low in self.literal(literal, wild)]
+        target = self.term(node.target, body) if node.target is not None else None
+        result = self.fresh(node.op, self.kind(node))
+        before.append(ir.Aggregate(result, node.op, target, tuple(body)))
+        return result
+
+
+def _taken(single):
+    """The numbers that renamed variables of a clause carry already."""
+    for literal in single.literals:
+        for name in names(literal):
+            if "@" in name:
+                yield int(name.split("@")[1])
+
+
+def _counts_all(aggregate: syntax.Aggregate) -> bool:
+    """Whether `_` in the body tells tuples apart, so that each counts: with count it does, and where the body is one atom.
+
+    A body of several literals, which is a relation of its named variables, is a set of those; so it is in Soufflé.
+    """
+    constant = isinstance(aggregate.target, (syntax.Number, syntax.String))
+    if aggregate.op in ("min", "max"):
+        return False
+    if aggregate.op == "count" or constant:
+        return True
+    if len(aggregate.body) > 1 or not isinstance(aggregate.target, syntax.Variable):
+        return False
+    atom = aggregate.body[0]
+    found = [variable.name for variable in variables(atom)]
+    plain = all(not isinstance(node, (syntax.Functor, syntax.Aggregate)) for node in walk(atom))
+    return isinstance(atom, syntax.Atom) and plain and len(found) == len(set(found))

@@ -1,0 +1,121 @@
+"""Clauses with one head and without disjunction: what the checks and the lowering work on.
+
+    A(x), B(x) :- C(x), (D(x) ; !(E(x), x < 3)).
+
+is six of them: for either head one with D(x), one with !E(x) and one with x >= 3. Aggregates' bodies become tuples of literals.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+from semi_naive.language import syntax
+from semi_naive.language.errors import Problem
+from semi_naive.language.trees import rebuilt, walk_all
+
+OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "true": "false", "false": "true"}
+
+
+@dataclass
+class Single:
+    """head :- body. `body`: atoms, constraints, and negations of atoms, match and contains. `clause`: as written."""
+
+    head: syntax.Atom
+    body: tuple
+    clause: syntax.Clause
+
+    @property
+    def fact(self) -> bool:
+        """Nothing to evaluate: no body, and no aggregate or generator in the head."""
+        return not self.body and not any(
+            isinstance(node, syntax.Aggregate) or _is_range(node) for node in walk_all(self.head.args)
+        )
+
+    @property
+    def literals(self) -> tuple:
+        """All literals, the head as if it were negated: it binds nothing."""
+        return (syntax.Not(self.head, span=self.head.span), *self.body)
+
+
+def _is_range(node) -> bool:
+    return isinstance(node, syntax.Functor) and node.name == "range"
+
+
+def singles(source: syntax.Source, problems: list[Problem]) -> list[Single]:
+    """The clauses of a program, one for each head and each way through its disjunctions."""
+    found = []
+    for clause in source.statements:
+        if isinstance(clause, syntax.Clause):
+            for head in clause.heads:
+                for body in _ways(clause.body) if clause.body is not None else [()]:
+                    found.append(_single(head, body, clause, problems))
+    return found
+
+
+def _single(head, body, clause, problems) -> Single:
+    def change(node):
+        if isinstance(node, syntax.Aggregate):
+            return _flat_aggregate(node, change, problems)
+        return _signed(node)
+
+    return Single(rebuilt(head, change), tuple(rebuilt(literal, change) for literal in body), clause)
+
+
+def _flat_aggregate(node: syntax.Aggregate, change, problems) -> syntax.Aggregate:
+    ways = _ways(node.body)
+    if len(ways) > 1:
+        hint = "make the disjunction a relation of its own and aggregate over that"
+        problems.append(Problem("Disjunctions in aggregation clauses are not supported", node.span, hint))
+    target = rebuilt(node.target, change) if node.target is not None else None
+    return replace(node, target=target, body=tuple(rebuilt(literal, change) for literal in ways[0]))
+
+
+def _signed(node):
+    """-5 is a number, not a functor of 5: the smallest number has no positive counterpart."""
+    if isinstance(node, syntax.Functor) and node.name == "neg" and isinstance(node.args[0], syntax.Number):
+        return replace(node.args[0], value=-node.args[0].value, span=node.span)
+    return None
+
+
+def _ways(body) -> list[tuple]:
+    """Disjunctive normal form: the conjunctions of which any one suffices.
+
+    >>> a, b, c = (syntax.Atom(name, ()) for name in "abc")
+    >>> [[literal.relation for literal in way] for way in _ways(syntax.And((a, syntax.Or((b, c)))))]
+    [['a', 'b'], ['a', 'c']]
+    """
+    if isinstance(body, tuple):
+        body = syntax.And(body)
+    if isinstance(body, syntax.Or):
+        return [way for item in body.items for way in _ways(item)]
+    if isinstance(body, syntax.And):
+        return [tuple(literal for part in parts for literal in part) for parts in product(*map(_ways, body.items))]
+    if isinstance(body, syntax.Not):
+        return _negated(body)
+    if isinstance(body, syntax.Constraint) and body.op in ("=", "!="):
+        return _by_field(body)
+    return [(body,)]
+
+
+def _negated(node: syntax.Not) -> list[tuple]:
+    """De Morgan's laws."""
+    inner = node.body
+    if isinstance(inner, syntax.Not):
+        return _ways(inner.body)
+    if isinstance(inner, (syntax.And, syntax.Or)):
+        other = syntax.Or if isinstance(inner, syntax.And) else syntax.And
+        return _ways(other(tuple(syntax.Not(item, span=item.span) for item in inner.items), span=inner.span))
+    if isinstance(inner, syntax.Constraint) and inner.op in OPPOSITE:
+        return _ways(replace(inner, op=OPPOSITE[inner.op], span=node.span))
+    return [(node,)]
+
+
+def _by_field(equality: syntax.Constraint) -> list[tuple]:
+    """[a, b] = [c, d] is a = c, b = d, and so for every pair of records written out: their type need not be known."""
+    left, right = equality.args
+    if not (isinstance(left, syntax.Record) and isinstance(right, syntax.Record)) or len(left.args) != len(right.args):
+        return [(equality,)]
+    if not left.args:
+        return [(syntax.Constraint("true" if equality.op == "=" else "false", span=equality.span),)]
+    pairs = [replace(equality, args=pair) for pair in zip(left.args, right.args, strict=True)]
+    combine = syntax.And if equality.op == "=" else syntax.Or
+    return _ways(combine(tuple(pairs), span=equality.span))

@@ -1,0 +1,70 @@
+"""Walking and rebuilding syntax trees."""
+
+from dataclasses import replace
+
+from semi_naive.language import syntax
+
+
+def children(node) -> tuple:
+    """The nodes right below a node, in the order they were written."""
+    if isinstance(node, syntax.Aggregate):
+        return (*([node.target] if node.target is not None else []), *_listed(node.body))
+    if isinstance(node, (syntax.Not, syntax.As)):
+        return (node.body if isinstance(node, syntax.Not) else node.value,)
+    if isinstance(node, (syntax.And, syntax.Or)):
+        return node.items
+    return getattr(node, "args", ())
+
+
+def _listed(body) -> tuple:
+    return body if isinstance(body, tuple) else (body,)
+
+
+def walk(node):
+    """A node and all below it, outermost first, in the order they were written."""
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def walk_all(nodes):
+    for node in nodes:
+        yield from walk(node)
+
+
+def rebuilt(node, change):
+    """A copy of the tree in which `change(node)`, where it is not None, stands for a node.
+
+    Every node of the copy is an object of its own, so that what is found out about a node can be kept by its identity.
+    """
+    changed = change(node)
+    if changed is not None:
+        return changed
+    if isinstance(node, syntax.Aggregate):
+        target = rebuilt(node.target, change) if node.target is not None else None
+        return replace(node, target=target, body=tuple(rebuilt(item, change) for item in _listed(node.body)))
+    if isinstance(node, syntax.Not):
+        return replace(node, body=rebuilt(node.body, change))
+    if isinstance(node, syntax.As):
+        return replace(node, value=rebuilt(node.value, change))
+    if isinstance(node, (syntax.And, syntax.Or)):
+        return replace(node, items=tuple(rebuilt(item, change) for item in node.items))
+    if hasattr(node, "args"):
+        return replace(node, args=tuple(rebuilt(arg, change) for arg in node.args))
+    return replace(node)
+
+
+def variables(node) -> list[syntax.Variable]:
+    """Every occurrence of a named variable, aggregates included."""
+    return [below for below in walk(node) if isinstance(below, syntax.Variable)]
+
+
+def names(node) -> set[str]:
+    return {variable.name for variable in variables(node)}
+
+
+def shown(name: str) -> str:
+    """A variable as it was written: those renamed apart carry a number after an @."""
+    return name.split("@")[0]

@@ -1,0 +1,176 @@
+"""What is wrong with the types of a clause, once they are inferred."""
+
+from ra.rules.ir import Kind
+from semi_naive.language import syntax
+from semi_naive.language.errors import Problem
+from semi_naive.language.functors import OVERLOADS
+from semi_naive.language.inference import ANY, Typing, literal_kinds
+from semi_naive.language.trees import shown
+from semi_naive.language.types import KIND
+
+BOUNDS = {Kind.NUMBER: (-(2**63), 2**63 - 1), Kind.UNSIGNED: (0, 2**64 - 1)}
+_ORDERED = ("<", "<=", ">", ">=")
+_TEXT = ("match", "contains")
+_COMPARABLE = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL)
+
+
+def type_problems(typing: Typing) -> list[Problem]:
+    """Every clash of a clause, at the expression where it shows."""
+    problems, reported = [], set()
+    for node in typing.nodes:
+        if isinstance(node, syntax.Variable):
+            if node.name not in reported and typing.types(node) == frozenset():
+                reported.add(node.name)
+                problems.append(_clash(typing, node))
+        elif check := _CHECKS.get(type(node)):
+            problems += check(typing, node)
+    return problems
+
+
+def _clash(typing: Typing, variable) -> Problem:
+    notes = []
+    for node in typing.nodes:
+        if isinstance(node, syntax.Atom) and id(node) not in typing.negated:
+            for arg, _, type_name in typing.attributes(node):
+                if arg == variable:
+                    notes.append((f"{shown(variable.name)} should be a subtype of {type_name}", node.span))
+    hint = "all that a variable stands for must have one type; see to_number, to_string, as" if len(notes) < 2 else ""
+    return Problem(f"Unable to deduce type for variable {shown(variable.name)}", variable.span, hint, notes=notes)
+
+
+def _atom(typing: Typing, atom):
+    for arg, name, type_name in typing.attributes(atom):
+        types = typing.types(arg)
+        if types is ANY or not types or _fits(typing, types, type_name, id(atom) in typing.negated, atom):
+            continue
+        declared = typing.relations[atom.relation]
+        notes = [(f"The argument's declared type is {type_name} (attribute {name})", declared.span)]
+        if id(atom) in typing.negated and atom is not typing.single.head:
+            message = "The kind of atom's argument doesn't match the declared type kind"
+        else:
+            message = "Atom's argument type is not a subtype of its declared type"
+        hint = f"it is of type {' or '.join(sorted(t.removeprefix('__') for t in types))}; as(…, {type_name}) converts it"
+        yield Problem(message, arg.span, hint, notes=notes)
+
+
+def _fits(typing, types, type_name, negated, atom) -> bool:
+    env = typing.env
+    if negated and atom is not typing.single.head:
+        same_kind = env.base(type_name) in KIND or env.is_union(type_name)
+        return all(
+            (env.subtype(t, type_name) and env.subtype(type_name, t)) or same_kind and env.kind(t) == env.kind(type_name)
+            for t in types
+        )
+    return all(
+        env.subtype(t, type_name) or env.subtype(type_name, t) and (t in KIND or env.is_record(env.skip_aliases(t)))
+        for t in types
+    )
+
+
+def _string(typing, node):
+    if not typing.is_kind(node, Kind.SYMBOL):
+        yield Problem("Symbol constant (type mismatch)", node.span, "a number is expected here, or a record")
+
+
+def _number(typing, node):
+    kind = typing.numbers.get(id(node))
+    named = {Kind.UNSIGNED: "Unsigned", Kind.FLOAT: "Float"}
+    if kind is None or not typing.is_kind(node, kind):
+        possible = literal_kinds(node)
+        name = named.get(possible[0], "Number") if len(possible) == 1 else "Number"
+        yield Problem(f"{name} constant (type mismatch)", node.span, _expected(typing, node))
+    elif kind in BOUNDS and not BOUNDS[kind][0] <= node.value <= BOUNDS[kind][1]:
+        low, high = BOUNDS[kind]
+        hint = f"{'an' if kind == Kind.UNSIGNED else 'a'} {kind} is between {low} and {high}"
+        yield Problem(f"{named.get(kind, 'Number')} constant (type mismatch)", node.span, hint)
+
+
+def _expected(typing, node) -> str:
+    """What the place of a constant asks for, where an atom says it."""
+    for atom in typing.nodes:
+        if isinstance(atom, syntax.Atom):
+            for arg, name, type_name in typing.attributes(atom):
+                if arg is node:
+                    return f"attribute {name} of {atom.relation} is a {typing.env.kind(type_name)}"
+    return ""
+
+
+def _nil(typing, node):
+    if not typing.is_kind(node, Kind.RECORD):
+        yield Problem("Nil constant used as a non-record", node.span)
+
+
+def _record(typing, node):
+    types = typing.types(node)
+    if types is ANY or len(types) != 1 or not typing.is_kind(node, Kind.RECORD):
+        yield Problem("Ambiguous record", node.span, "its type must follow from an attribute or from as([…], Type)")
+        return
+    (name,) = types
+    width = len(typing.env.fields(name))
+    if width != len(node.args):
+        message = "Wrong number of arguments given to record"
+        yield Problem(message, node.span, f"{name} has {width} fields, here are {len(node.args)}")
+
+
+def _cast(typing, node):
+    if node.type not in typing.env:
+        yield Problem(f'Type cast to the undeclared type "{node.type}"', node.span)
+    elif typing.types(node) is ANY or len(typing.types(node)) != 1:
+        yield Problem("Unable to deduce type of the argument (cast)", node.span)
+
+
+def _functor(typing, node):
+    if node.name in OVERLOADS and id(node) not in typing.overloads:
+        overloads = OVERLOADS[node.name]
+        takes = " or ".join(dict.fromkeys(_signature(node.name, overload) for overload in overloads))
+        if not any(overload.takes(len(node.args)) for overload in overloads):
+            yield Problem("invalid overload (arity mismatch)", node.span, f"there is {takes}")
+        else:
+            yield Problem("no valid overloads", node.span, f"there is {takes}")
+    elif node.name not in OVERLOADS:
+        yield Problem(f"Undefined functor {node.name}", node.span, "functors are: " + ", ".join(sorted(OVERLOADS)))
+
+
+def _signature(name, overload) -> str:
+    params = ", ".join(overload.params) + ", …" * overload.variadic
+    return f"{name}({params}): {overload.result}"
+
+
+def _constraint(typing, node):
+    if not node.args:
+        return
+    left, right = (typing.types(side) for side in node.args)
+    if not left or not right or len(left) != 1 or len(right) != 1:
+        return
+    (a,), (b,) = left, right
+    if node.op in _ORDERED and not (typing.env.subtype(a, b) and typing.env.subtype(b, a)):
+        yield Problem("Cannot compare different types", node.span)
+        return
+    kinds = (Kind.SYMBOL,) if node.op in _TEXT else _COMPARABLE if node.op in _ORDERED else None
+    for side in node.args:
+        if kinds and not any(typing.is_kind(side, kind) for kind in kinds):
+            listed = " or ".join(f"`{kind}`" for kind in kinds)
+            yield Problem(f"Constraint requires an operand of type {listed}", side.span)
+
+
+def _aggregate(typing, node):
+    types = typing.types(node)
+    if not types or len({typing.env.kind(name) for name in types}) != 1 and node.target is None:
+        yield Problem("Couldn't assign types to the aggregator", node.span, _AGGREGATE_HINTS.get(node.op, ""))
+
+
+_AGGREGATE_HINTS = {
+    "mean": "mean is of floats: use to_float",
+    **dict.fromkeys(("sum", "min", "max"), "it is of numbers, unsigned or floats"),
+}
+_CHECKS = {
+    syntax.Atom: _atom,
+    syntax.String: _string,
+    syntax.Number: _number,
+    syntax.Nil: _nil,
+    syntax.Record: _record,
+    syntax.As: _cast,
+    syntax.Functor: _functor,
+    syntax.Constraint: _constraint,
+    syntax.Aggregate: _aggregate,
+}

@@ -1,0 +1,218 @@
+"""Declared types: what they are made of, and which is a subtype of which.
+
+The lattice is Soufflé's. Over each of the predefined types stands the type of its constants: `1` is a __number, of which
+`number` is a subtype, of which in turn are all that are declared `<: number`. So a constant may stand wherever its kind
+is right, while a variable that comes from an attribute of one subtype may not go into one of another.
+"""
+
+from ra.rules.ir import Kind, Type
+from semi_naive.language import syntax
+from semi_naive.language.errors import Problem
+
+PREDEFINED = {"number": Kind.NUMBER, "unsigned": Kind.UNSIGNED, "float": Kind.FLOAT, "symbol": Kind.SYMBOL}
+CONSTANT = {kind: f"__{name}" for name, kind in PREDEFINED.items()}  # of a kind: the type of its constants
+KIND = {constant: kind for kind, constant in CONSTANT.items()}
+DECLARATIONS = (syntax.SubtypeDecl, syntax.UnionDecl, syntax.RecordDecl)
+
+
+class TypeEnvironment:
+    """The types of a program, by name. Only sound declarations are in it; the others are in `problems`."""
+
+    def __init__(self, source: syntax.Source):
+        self.problems: list[Problem] = []
+        self._declared: dict[str, syntax.Node] = {}
+        self._subtypes: dict[tuple[str, str], bool] = {}
+        for declaration in source.statements:
+            if isinstance(declaration, DECLARATIONS):
+                self._declare(declaration)
+        self._known = dict.fromkeys([*CONSTANT.values(), *PREDEFINED])
+        self._known.update({name: None for name in self._declared if self._sound(name, set())})
+        for declaration in self._declared.values():
+            self._check(declaration)
+
+    def _declare(self, declaration):
+        name = declaration.name
+        if name in PREDEFINED:
+            self._problem("Redefinition of the predefined type", declaration, f"give it another name than {name}")
+        elif name in self._declared:
+            previous = [("Previous definition", self._declared[name].span)]
+            self.problems.append(Problem(f"Redefinition of type {name}", declaration.span, notes=previous))
+        else:
+            self._declared[name] = declaration
+
+    def _problem(self, message, declaration, hint="", at=None):
+        spans = getattr(declaration, "spans", ())
+        self.problems.append(Problem(message, spans[at] if spans and at is not None else declaration.span, hint))
+
+    def _sound(self, name, visiting) -> bool:
+        """Whether a type comes down to predefined ones and records: nothing undefined, nothing defined by itself."""
+        if name in PREDEFINED:
+            return True
+        declaration = self._declared.get(name)
+        if declaration is None or name in visiting:
+            return False
+        return all(self._sound(below, visiting | {name}) for below in _parts(declaration))
+
+    def _cyclic(self, name) -> bool:
+        seen, todo = set(), [name]
+        while todo:
+            for below in _parts(self._declared.get(todo.pop())):
+                if below == name:
+                    return True
+                if below not in seen:
+                    seen.add(below)
+                    todo.append(below)
+        return False
+
+    # -- what is wrong with a declaration
+
+    def _check(self, declaration):
+        if isinstance(declaration, syntax.RecordDecl):
+            self._check_record(declaration)
+        elif self._cyclic(declaration.name):
+            self._problem(f"Infinite descent in the definition of type {declaration.name}", declaration)
+        elif isinstance(declaration, syntax.SubtypeDecl):
+            self._check_subtype(declaration)
+        elif len(declaration.members) == 1:
+            self._check_alias(declaration)
+        else:
+            self._check_union(declaration)
+
+    def _check_record(self, declaration: syntax.RecordDecl):
+        names = set()
+        for at, (name, type_name) in enumerate(declaration.fields):
+            if not self._exists(type_name):
+                self._problem(f"Undefined type {type_name} in definition of field {name}", declaration, at=at)
+            if name in names:
+                message = f"Doubly defined field name {name} in definition of type {declaration.name}"
+                self._problem(message, declaration, at=at)
+            names.add(name)
+
+    def _check_subtype(self, declaration: syntax.SubtypeDecl):
+        if not self._exists(declaration.base):
+            self._problem(f"Undefined base type {declaration.base} in definition of type {declaration.name}", declaration)
+            return
+        root = self._declared.get(self.skip_aliases(declaration.base))
+        if isinstance(root, syntax.UnionDecl):
+            self._problem(f"Subset type {declaration.name} can't be derived from union {root.name}", declaration)
+        elif isinstance(root, syntax.RecordDecl):
+            self._problem(f"Subset type {declaration.name} can't be derived from record type {root.name}", declaration)
+
+    def _check_alias(self, declaration: syntax.UnionDecl):
+        if not self._exists(declaration.members[0]):
+            name = declaration.members[0]
+            self._problem(f"Undefined alias type {name} in definition of type {declaration.name}", declaration)
+
+    def _check_union(self, declaration: syntax.UnionDecl):
+        for member in sorted(declaration.members):
+            if not self._exists(member):
+                self._problem(f"Undefined type {member} in definition of union type {declaration.name}", declaration)
+            elif isinstance(self._declared.get(member), syntax.RecordDecl):
+                self._problem(f"Union type {declaration.name} contains the non-primitive type {member}", declaration)
+        below = sorted({kind.value for member in declaration.members if (kind := self._primitive(member))})
+        if len(below) > 1:
+            over = f"Union type {declaration.name} is defined over {{{', '.join(below)}}}"
+            self._problem(f"{over} (multiple primitive types in union)", declaration)
+
+    def _primitive(self, name) -> Kind | None:
+        return self.kind(name) if name in self._known and self.kind(name) != Kind.RECORD else None
+
+    def _exists(self, name) -> bool:
+        return name in PREDEFINED or name in self._declared
+
+    # -- questions
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known and name not in KIND
+
+    def span(self, name: str):
+        return self._declared[name].span if name in self._declared else None
+
+    @property
+    def declared(self) -> list[str]:
+        return list(self._declared)
+
+    def skip_aliases(self, name: str) -> str:
+        while (members := self._members(name)) and len(members) == 1:
+            name = members[0]
+        return name
+
+    def _members(self, name) -> tuple[str, ...]:
+        declaration = self._declared.get(name)
+        return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()
+
+    def base(self, name: str) -> str:
+        """What a type is derived from in the end: a type of constants, a record, or a union.
+
+        >>> TypeEnvironment(syntax.Source([syntax.SubtypeDecl("T", "number")])).base("T")
+        '__number'
+        """
+        name = self.skip_aliases(name)
+        if name in PREDEFINED:
+            return CONSTANT[PREDEFINED[name]]
+        declaration = self._declared.get(name)
+        return self.base(declaration.base) if isinstance(declaration, syntax.SubtypeDecl) else name
+
+    def fields(self, name: str) -> tuple[tuple[str, str], ...]:
+        """Of a record type."""
+        return self._declared[self.base(name)].fields
+
+    def kind(self, name: str) -> Kind:
+        base = self.base(name)
+        if base in KIND:
+            return KIND[base]
+        members = self._members(base)
+        return self.kind(members[0]) if members else Kind.RECORD
+
+    def is_union(self, name: str) -> bool:
+        return len(self._members(name)) > 1
+
+    def is_record(self, name: str) -> bool:
+        return isinstance(self._declared.get(name), syntax.RecordDecl)
+
+    def subtype(self, a: str, b: str) -> bool:
+        """Whether every value of type a is one of type b."""
+        if (a, b) not in self._subtypes:
+            self._subtypes[a, b] = self._subtype(self.skip_aliases(a), self.skip_aliases(b))
+        return self._subtypes[a, b]
+
+    def _subtype(self, a, b) -> bool:
+        if a == b:
+            return True
+        if self.is_union(a):
+            return all(self.subtype(member, b) for member in self._members(a))
+        if self.is_union(b):
+            return any(self.subtype(a, member) for member in self._members(b))
+        if a in PREDEFINED:
+            return b == CONSTANT[PREDEFINED[a]]
+        declaration = self._declared.get(a)
+        return isinstance(declaration, syntax.SubtypeDecl) and self.subtype(declaration.base, b)
+
+    def meet(self, a: str, b: str) -> frozenset[str]:
+        """The greatest types that are subtypes of both."""
+        a, b = self.skip_aliases(a), self.skip_aliases(b)
+        if self.subtype(a, b):
+            return frozenset([a])
+        if self.subtype(b, a):
+            return frozenset([b])
+        if self.is_union(a) and self.is_union(b):
+            return frozenset().union(*(self._common(member, b) for member in self._members(a)))
+        return frozenset()
+
+    def _common(self, a, b) -> frozenset[str]:
+        a = self.skip_aliases(a)
+        if self.subtype(a, b):
+            return frozenset([a])
+        return frozenset().union(*(self._common(member, b) for member in self._members(a)))
+
+    def resolved(self, name: str) -> Type:
+        """A type as the evaluator sees it."""
+        kind = self.kind(name)
+        return Type(name, kind, tuple(self.fields(name)) if kind == Kind.RECORD else ())
+
+
+def _parts(declaration) -> tuple[str, ...]:
+    """The types that a type is directly made of, but not a record's fields: those may refer to the record."""
+    if isinstance(declaration, syntax.SubtypeDecl):
+        return (declaration.base,)
+    return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()

@@ -1,0 +1,148 @@
+"""Strata: the groups of relations that are evaluated together, in an order in which each needs only those before it."""
+
+from collections import defaultdict, deque
+from dataclasses import dataclass
+
+from ra.rules import ir
+from semi_naive.language.errors import NOWHERE, Problem, ProgramError, Span
+
+
+@dataclass
+class Stratum:
+    """Relations that depend on each other (or a single one), and the rules with such a head, as written."""
+
+    relations: tuple[str, ...]
+    rules: list[ir.Rule]
+    recursive: bool
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A rule for `head` reads `body`, through a negation or aggregation, or (`via` is empty) a plain atom."""
+
+    head: str
+    body: str
+    via: str = ""
+    span: Span = NOWHERE
+
+
+def strata(program: ir.Program) -> list[Stratum]:
+    """The strata of a program; every relation is in one. A negation or aggregation in a cycle is a ProgramError."""
+    edges = [edge for rule in program.rules for edge in rule_edges(rule)]
+    groups = components(program.relations, edges)
+    problems = unstratified(groups, edges, {name: relation.span for name, relation in program.relations.items()})
+    if problems:
+        raise ProgramError(problems, program.texts)
+    rules = defaultdict(list)
+    for rule in program.rules:
+        rules[rule.head.relation].append(rule)
+    cyclic = recursive_relations(groups, edges)
+    return [Stratum(group, [r for name in group for r in rules[name]], group[0] in cyclic) for group in groups]
+
+
+def rule_edges(rule: ir.Rule) -> list[Edge]:
+    return [Edge(rule.head.relation, name, via, rule.span or NOWHERE) for name, via in _reads(rule.body, "")]
+
+
+def _reads(body, via):
+    for literal in body:
+        if isinstance(literal, ir.Atom):
+            yield literal.relation, via
+        elif isinstance(literal, ir.Not):
+            yield literal.atom.relation, via or "negation"
+        elif isinstance(literal, ir.Aggregate):
+            yield from _reads(literal.body, "aggregation")
+
+
+def components(names, edges) -> list[tuple[str, ...]]:
+    """Strongly connected components, what is read before what reads it; members in the order of `names`.
+
+    Tarjan's algorithm with a stack of its own: a program may have thousands of relations in a row.
+
+    >>> components("abc", [Edge("a", "b"), Edge("b", "a"), Edge("a", "c")])
+    [('c',), ('a', 'b')]
+    """
+    reads = defaultdict(dict)
+    for edge in edges:
+        reads[edge.head][edge.body] = True
+    place = {name: at for at, name in enumerate(names)}
+    index, low, on_stack, stack, found = {}, {}, set(), [], []
+
+    def enter(name):
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        on_stack.add(name)
+        return name, iter([body for body in reads[name] if body in place])
+
+    for root in place:
+        work = [enter(root)] if root not in index else []
+        while work:
+            name, rest = work[-1]
+            body = next(rest, None)
+            if body is None:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[name])
+                if low[name] == index[name]:
+                    found.append(_popped(stack, on_stack, name, place))
+            elif body not in index:
+                work.append(enter(body))
+            elif body in on_stack:
+                low[name] = min(low[name], index[body])
+    return found
+
+
+def _popped(stack, on_stack, root, place) -> tuple[str, ...]:
+    group = []
+    while not group or group[-1] != root:
+        group.append(stack.pop())
+        on_stack.discard(group[-1])
+    return tuple(sorted(group, key=place.__getitem__))
+
+
+def recursive_relations(groups, edges) -> set[str]:
+    """The relations that read themselves, perhaps through others."""
+    group_of = {name: group for group in groups for name in group}
+    return {edge.head for edge in edges if edge.head in group_of and group_of[edge.head] is group_of.get(edge.body)}
+
+
+def unstratified(groups, edges, spans) -> list[Problem]:
+    """A problem for each component with a negation or an aggregation inside: there is no order to evaluate it in."""
+    group_of = {name: group for group in groups for name in group}
+    inside = [edge for edge in edges if edge.head in group_of and group_of[edge.head] is group_of.get(edge.body)]
+    problems, seen = [], set()
+    for edge in inside:
+        group = group_of[edge.head]
+        if edge.via and group not in seen:
+            seen.add(group)
+            problems.append(_cycle_problem(edge, group, inside, spans))
+    return problems
+
+
+def _cycle_problem(edge: Edge, group, inside, spans) -> Problem:
+    cycle = [edge, *_path(edge.body, edge.head, inside)]
+    marks = {"": "", "negation": "!", "aggregation": "aggregate of "}
+    steps = " → ".join([edge.head, *(marks[step.via] + step.body for step in cycle)])
+    message = f"Unable to stratify relation(s) {{{', '.join(sorted(group))}}}: the cycle {steps} has a cyclic {edge.via}"
+    hint = f"a relation must be complete before it is {'negated' if edge.via == 'negation' else 'aggregated'}: break the cycle"
+    notes = [(f"Relation {edge.head}", spans[edge.head])] if spans.get(edge.head) else []
+    notes += [(f"{step.head} reads {marks[step.via]}{step.body}", step.span) for step in cycle[1:]]
+    return Problem(message, edge.span, hint, notes=notes)
+
+
+def _path(start, end, edges) -> list[Edge]:
+    """A shortest chain of edges from start to end; none if they are the same."""
+    reads = defaultdict(list)
+    for edge in edges:
+        reads[edge.head].append(edge)
+    came, queue = {start: None}, deque([start])
+    while queue and end not in came:
+        for edge in reads[queue.popleft()]:
+            if edge.body not in came:
+                came[edge.body] = edge
+                queue.append(edge.body)
+    path = []
+    while came.get(end) is not None:
+        path.append(came[end])
+        end = came[end].head
+    return path[::-1]
