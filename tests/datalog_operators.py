@@ -72,7 +72,7 @@ def convert(target, source, value):
 
 
 def _read(target, string):
-    number = r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?" if target == Kind.FLOAT else r"[+-]?\d+"
+    number = r"[+-]?(inf|\d+(\.\d*)?(e[+-]?\d+)?)" if target == Kind.FLOAT else r"[+-]?\d+"
     found = re.match(number, string.lstrip(), re.ASCII)
     if not found:
         raise Undefined(f"{string!r} as a {target}")

@@ -128,6 +128,8 @@ def test_substr_counts_bytes_and_warns_out_of_range(values, capsys):
         ("to_number", NUMBER, ([str(2**63)],), [SYMBOL], "does not fit into a 64-bit number"),
         ("to_unsigned", UNSIGNED, (["-1"],), [SYMBOL], "does not fit into a 64-bit unsigned"),
         ("to_float", FLOAT, (["x"],), [SYMBOL], "this is not a number"),
+        ("to_float", FLOAT, (["1e999"],), [SYMBOL], "does not fit into a 64-bit float"),
+        ("to_float", FLOAT, (["0x1p5000"],), [SYMBOL], "does not fit into a 64-bit float"),
         ("to_number", NUMBER, ([float("nan")],), [FLOAT], r"to_number\(nan\): does not fit"),
         ("to_unsigned", UNSIGNED, ([2.0**64],), [FLOAT], "does not fit into a 64-bit unsigned"),
     ],

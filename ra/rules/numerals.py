@@ -1,6 +1,7 @@
 """Strings as numbers, as stoll, stoull and stod of C++ read them: blanks before are skipped, and whatever follows the
 number is not looked at."""
 
+import math
 import re
 
 from ra.rules.ir import Kind
@@ -42,12 +43,24 @@ def to_float(string: str) -> float:
     >>> to_float("1.5e3kg"), to_float("0x1p4"), to_float("-inf")
     (1500.0, 16.0, -inf)
     """
-    if found := _HEXADECIMAL.match(string):
-        return float.fromhex(found[1])
-    found = _DECIMAL.match(string) or _NAMED.match(string)
+    if found := _NAMED.match(string):
+        return float(found[1])
+    found, read = _HEXADECIMAL.match(string), float.fromhex
+    if not found:
+        found, read = _DECIMAL.match(string), float
     if not found:
         raise ValueError("this is not a number; something like 1.5 or 2e-3 was expected")
-    return float(found[1])
+    return _finite(read, found[1])
+
+
+def _finite(read, digits: str) -> float:
+    try:
+        value = read(digits)
+    except OverflowError:
+        value = math.inf
+    if math.isinf(value):
+        raise ValueError("does not fit into a 64-bit float")
+    return value
 
 
 PARSERS = {Kind.NUMBER: to_number, Kind.UNSIGNED: to_unsigned, Kind.FLOAT: to_float}
