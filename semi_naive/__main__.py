@@ -209,9 +209,10 @@ def _imbalance(iterations, events) -> str:
 
 
 def main(arguments=None) -> None:
-    """Run the command line; every expected error is one message on stderr. Exit status 1: the program is wrong, or the
-    cluster failed; 2: bad input and usage."""
+    """Run the command line; every expected error is one message on stderr. Exit status 1: the program is wrong, or
+    failed; 2: bad input and usage."""
     from ra.exchange import DiskFull, JobFailed, RunsLost
+    from ra.rules.arithmetic import EvaluationError
     from ra.session import NoJava
     from semi_naive.language.errors import ProgramError
 
@@ -231,7 +232,7 @@ def main(arguments=None) -> None:
     except (ValueError, NoJava, OSError) as wrong:
         click.echo(f"semi-naive: {wrong}", err=True)
         sys.exit(BAD)
-    except (DiskFull, JobFailed, RunsLost) as failed:
+    except (DiskFull, EvaluationError, JobFailed, RunsLost) as failed:
         click.echo(f"semi-naive: {failed}", err=True)
         sys.exit(1)
 

@@ -26,6 +26,7 @@ def run_program(program: str, given: dict) -> None:
 
     facts, output = given["facts"], given["output"]
     config = Config().with_options(given["options"])
+    spark = spark_of(given["master"], given["jobs"])
     check_folders(facts, output, given["include_dirs"])
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
     if given["show"]:
@@ -37,8 +38,9 @@ def run_program(program: str, given: dict) -> None:
         click.echo(checked.explain(facts=facts))
         return
     with RunProgress(given["quiet"]) as progress:
-        spark = spark_of(given["master"], given["jobs"])
-        result = checked.run(facts=facts, spark=spark, config=config, progress=progress, lenient=given["no_warn"])
+        running = {"spark": spark, "config": config, "progress": progress, "lenient": given["no_warn"]}
+        result = checked.run(facts=facts, only_outputs=True, **running)
+    make_folder(output)
     result.write(output)
     if given["trace"]:
         write_record(given["trace"], result.trace)
@@ -51,24 +53,28 @@ def checked_program(program: str, reading: dict):
     from semi_naive.program import Program
 
     if program == "-":
-        return Program(sys.stdin.read(), **reading)
+        return Program(sys.stdin.read(), "<stdin>", **reading)
     _check_readable(program)
     return Program.from_file(program, **reading)
 
 
 def check_folders(facts: str, output: str, include_dirs) -> None:
-    """Say before the work what would fail after it. An output folder is made if only it is missing."""
+    """Say before the work what would fail after it."""
     if not os.path.isdir(facts):
         raise BadInput(f"fact directory {facts} does not exist", hint="-F (--fact-dir) names the folder with the .facts")
     for folder in include_dirs:
         if not os.path.isdir(folder):
             raise BadInput(f"include directory {folder} does not exist", hint="-I (--include-dir) names a folder")
-    if output != "-" and not os.path.isdir(output):
-        if not os.path.isdir(os.path.dirname(os.path.abspath(output))):
-            hint = "-D (--output-dir) names the folder for results, or - for standard output"
-            raise BadInput(f"output directory {output} does not exist", hint=hint)
+    if output != "-" and not os.path.isdir(output) and not os.path.isdir(os.path.dirname(os.path.abspath(output))):
+        hint = "-D (--output-dir) names the folder for results, or - for standard output"
+        raise BadInput(f"output directory {output} does not exist", hint=hint)
+
+
+def make_folder(output: str) -> None:
+    """The folder for results, where only itself was missing; made late, so that a run that fails leaves nothing."""
+    if output != "-":
         with io_errors(output):
-            os.mkdir(output)
+            os.makedirs(output, exist_ok=True)
 
 
 def _check_readable(program: str) -> None:
@@ -91,7 +97,7 @@ def complain(program) -> None:
     from semi_naive.language.errors import rendered
 
     for problem in program.warnings:
-        click.echo(rendered(problem, program.texts), err=True)
+        click.echo(rendered(problem, program.checked.texts), err=True)
 
 
 def spark_of(master: str | None, jobs: str | None):
@@ -123,36 +129,37 @@ def show_modes(asked) -> list[str]:
 def show_program(program: str, modes: list[str], reading: dict) -> int:
     """Print what --show asks for; the exit status, which of parse-errors is their number."""
     from semi_naive import show
-    from semi_naive.language import compile_text
-    from semi_naive.language.errors import ProgramError
-    from semi_naive.language.parse import parse
 
-    text, name = _source(program)
     if "parse-errors" in modes:
-        try:
-            parse(text, name, **reading)
-        except ProgramError as wrong:
-            click.echo(str(wrong))
-            return min(len(wrong.problems), 125)
-        click.echo("0 errors generated")
-        return 0
-    checked = compile_text(text, file=name, **reading)
+        return show_errors(program, reading)
+    checked = checked_program(program, reading)
+    made = {
+        "initial-datalog": lambda: show.datalog(checked.checked),
+        "transformed-datalog": lambda: show.datalog(checked.compile(only_outputs=True).program),
+        "precedence-graph": lambda: show.precedence_graph(checked.checked),
+        "scc-graph": lambda: show.scc_graph(checked.compile(only_outputs=True).strata),
+    }
     for mode in modes:
-        if mode == "transformed-datalog":
-            from semi_naive.planning.simplify import simplify
-
-            click.echo(show.datalog(simplify(checked)))
-        else:
-            made = {"initial-datalog": show.datalog, "precedence-graph": show.precedence_graph, "scc-graph": show.scc_graph}
-            click.echo(made[mode](checked))
+        click.echo(made[mode]())
     return 0
 
 
-def _source(program: str) -> tuple[str, str]:
-    if program == "-":
-        return sys.stdin.read(), "<stdin>"
-    with io_errors(program), open(program, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read(), program
+def show_errors(program: str, reading: dict) -> int:
+    """Print the errors of the syntax alone, on standard output; how many there are."""
+    from semi_naive.language.errors import ProgramError
+    from semi_naive.language.parse import parse, parse_file
+
+    try:
+        if program == "-":
+            parse(sys.stdin.read(), "<stdin>", **reading)
+        else:
+            _check_readable(program)
+            parse_file(program, **reading)
+    except ProgramError as wrong:
+        click.echo(wrong)
+        return min(len(wrong.problems), 125)  # what a shell can tell from its own statuses
+    click.echo("0 errors generated")
+    return 0
 
 
 def write_record(path: str, record: dict) -> None:

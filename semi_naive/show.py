@@ -51,14 +51,11 @@ def _reads(literal) -> set[str]:
     return set()
 
 
-def scc_graph(program: ir.Program) -> str:
+def scc_graph(strata: list) -> str:
     """The strata in the order they are evaluated, with the strata they read."""
-    from semi_naive.planning.strata import strata
-
-    found = strata(program)
-    number = {name: at for at, stratum in enumerate(found, 1) for name in stratum.relations}
+    number = {name: at for at, stratum in enumerate(strata, 1) for name in stratum.relations}
     lines = []
-    for at, stratum in enumerate(found, 1):
+    for at, stratum in enumerate(strata, 1):
         names = {name.removeprefix("!") for rule in stratum.rules for literal in rule.body for name in _reads(literal)}
         before = sorted({number[name] for name in names} - {at})
         after = f" after {', '.join(map(str, before))}" if before else ""

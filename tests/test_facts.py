@@ -546,3 +546,15 @@ def test_there_and_back(tmp_path_factory, parameters, data):
     given = {**parameters, "filename": path}
     again = read(Directive("input", "r", given), rel, TYPES, folder, values)
     assert sorted(rows(again, rel, values), key=repr) == sorted(rows(keep, rel, values), key=repr)
+
+
+def test_spark_data(spark, values):
+    rel = relation(NUMBER, SYMBOL, NAMED)
+    frame = spark.createDataFrame(
+        [(1, "x", ("a", 1.0)), (2, "y", None)], "a int, b string, c struct<name: string, weight: double>"
+    )
+    assert sorted(rows(as_columns(frame, rel, TYPES, values), rel, values)) == [(1, "x", ("a", 1.0)), (2, "y", None)]
+    with pytest.raises(BadInput, match="r has 1 attributes"):
+        as_columns(frame, relation(NUMBER), TYPES, values)
+    with pytest.raises(BadInput, match=r"column r\.a, row \d: the value is null"):
+        as_columns(spark.createDataFrame([(1,), (None,)], "a int"), relation(NUMBER), TYPES, values)
