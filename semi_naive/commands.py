@@ -40,12 +40,13 @@ def run_program(program: str, given: dict) -> None:
     with RunProgress(given["quiet"]) as progress:
         running = {"spark": spark, "config": config, "progress": progress, "lenient": given["no_warn"]}
         result = checked.run(facts=facts, only_outputs=True, **running)
-    make_folder(output)
-    result.write(output)
-    if given["trace"]:
-        write_record(given["trace"], result.trace)
-    if given["profile"]:
-        write_record(given["profile"], result.trace["profile"])
+    with result:
+        make_folder(output)
+        result.write(output)
+        if given["trace"]:
+            write_record(given["trace"], result.trace)
+        if given["profile"]:
+            write_record(given["profile"], result.trace["profile"])
 
 
 def checked_program(program: str, reading: dict):

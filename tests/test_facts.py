@@ -19,7 +19,7 @@ from pyarrow import parquet
 from graphs.errors import BadInput
 from ra.rules.ir import Directive, Kind, Relation, Type
 from ra.rules.values import Values
-from semi_naive.facts import Options, arrow_table, as_columns, read, write
+from semi_naive.facts import Options, arrow_table, as_columns, read, together, write
 from semi_naive.facts.records import Unpacked
 
 NUMBER, UNSIGNED, FLOAT, SYMBOL = (Type(k.value, k) for k in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL))
@@ -335,6 +335,28 @@ def test_nothing_is_left_of_what_failed(tmp_path, values, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         write(Directive("output", "r"), relation(NUMBER), TYPES, np.ones((1, 3), np.int64), str(tmp_path), values)
     assert os.listdir(tmp_path) == ["r.csv"] and (tmp_path / "r.csv").read_text() == "old\n"
+
+
+def test_several_files_appear_together(tmp_path, values):
+    (tmp_path / "r.csv").write_text("old\n")
+    (tmp_path / "s.csv").mkdir()
+    one = np.ones((1, 1), np.int64)
+
+    def write_all(*names):
+        with together():
+            for name in names:
+                write(Directive("output", name), relation(NUMBER, name=name), TYPES, one, str(tmp_path), values)
+                assert (tmp_path / "r.csv").read_text() == "old\n"
+
+    with pytest.raises(ZeroDivisionError), together():
+        write(Directive("output", "r"), relation(NUMBER), TYPES, one, str(tmp_path), values)
+        raise ZeroDivisionError
+    with pytest.raises(BadInput, match="cannot be written"):
+        write_all("s", "r")
+    assert sorted(os.listdir(tmp_path)) == ["r.csv", "s.csv"] and (tmp_path / "r.csv").read_text() == "old\n"
+    write_all("r", "t")
+    assert sorted(os.listdir(tmp_path)) == ["r.csv", "s.csv", "t.csv"]
+    assert (tmp_path / "r.csv").read_text() == (tmp_path / "t.csv").read_text() == "1\n"
 
 
 def test_no_folder_to_write_to(tmp_path, values):

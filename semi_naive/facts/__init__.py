@@ -3,6 +3,7 @@
     read(directive, relation, types, folder, values)            what an .input names, as columns
     as_columns(data, relation, types, values)                   what a Python program passes instead
     write(directive, relation, types, columns, folder, values)  .output and .printsize
+    together()                                                  several files that appear at once, or not at all
     arrow_table(relation, types, columns, values)               a relation for pandas, Spark and parquet
 
 Formats and file names are Soufflé's; parquet is ours besides. *Columns* are an int64 array (arity, n): numbers as they
@@ -15,6 +16,7 @@ _LAZY = {
     "Options": "semi_naive.facts.directives",
     "read": "semi_naive.facts.reading",
     "write": "semi_naive.facts.writing",
+    "together": "semi_naive.facts.files",
     "as_columns": "semi_naive.facts.python_data",
     "arrow_table": "semi_naive.facts.arrow",
 }

@@ -1,6 +1,7 @@
 """Opening fact files, and making result files appear whole or not at all."""
 
 import contextlib
+import contextvars
 import gzip
 import os
 import sys
@@ -45,20 +46,54 @@ def check_folder(path: str) -> None:
         raise BadInput(f"there is no folder {folder!r} to write to", path, hint=hint)
 
 
+_waiting = contextvars.ContextVar("files that are to appear together", default=None)
+
+
+@contextlib.contextmanager
+def together():
+    """All files written meanwhile appear at the end, or none of them; what was there before stays until then. A database is
+    no such file: it changes when its own transaction ends."""
+    waiting = []
+    token = _waiting.set(waiting)
+    try:
+        yield
+        for beside, path in waiting:
+            with _denied(path):
+                os.replace(beside, path)
+    finally:
+        _waiting.reset(token)
+        for beside, _ in waiting:
+            _remove(beside)
+
+
 @contextlib.contextmanager
 def appearing(path: str):
-    """A path beside `path` to write to, which becomes `path` at the end, or is gone after any error."""
+    """A path beside `path` to write to, which becomes `path` at the end (see `together`), or is gone after any error."""
     check_folder(path)
     beside = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{uuid.uuid4().hex[:8]}")
     try:
-        yield beside
-        os.replace(beside, path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        if isinstance(error, OSError):
-            raise BadInput(f"cannot be written: {error.strerror or error}", path) from None
+        with _denied(path):
+            yield beside
+            if (waiting := _waiting.get()) is None:
+                os.replace(beside, path)
+            else:
+                waiting.append((beside, path))
+    except BaseException:
+        _remove(beside)
         raise
+
+
+@contextlib.contextmanager
+def _denied(path: str):
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(f"cannot be written: {error.strerror or error}", path) from None
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 @contextlib.contextmanager
