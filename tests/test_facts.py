@@ -352,7 +352,7 @@ def test_several_files_appear_together(tmp_path, values):
         write(Directive("output", "r"), relation(NUMBER), TYPES, one, str(tmp_path), values)
         raise ZeroDivisionError
     with pytest.raises(BadInput, match="cannot be written"):
-        write_all("s", "r")
+        write_all("r", "s")
     assert sorted(os.listdir(tmp_path)) == ["r.csv", "s.csv"] and (tmp_path / "r.csv").read_text() == "old\n"
     write_all("r", "t")
     assert sorted(os.listdir(tmp_path)) == ["r.csv", "s.csv", "t.csv"]

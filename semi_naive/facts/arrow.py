@@ -29,7 +29,7 @@ def arrow_table(relation, types: dict, columns: np.ndarray, values, sort: bool =
 
 
 def column_array(column: np.ndarray, type_, types: dict, values):
-    """One column as an Arrow array of `schema_type`."""
+    """One column as an Arrow array; what repeats is decoded once."""
     import pyarrow as pa
 
     if type_.kind == Kind.SYMBOL:

@@ -49,7 +49,7 @@ def _by_arrow(data: bytes, form, relation, types: dict, values) -> np.ndarray:
         return np.empty((relation.arity, 0), np.int64)
     data = data.replace(b"\r\n", b"\n") if b"\r" in data and b"\r\r" not in data else data
     _check_plain(data, form)
-    fields = _fields(data, form, relation)
+    fields = _fields(form, relation)
     wanted = {f"c{field}": relation.attributes[attribute][1] for field, attribute in fields.items()}
     table = csv.read_csv(
         pa.BufferReader(data),
@@ -79,7 +79,7 @@ def _check_plain(data: bytes, form) -> None:
         raise Mismatch("not for Arrow")
 
 
-def _fields(data: bytes, form, relation) -> dict:
+def _fields(form, relation) -> dict:
     """Of each field of the file that is read, the attribute it becomes."""
     return form.columns or {number: number for number in range(relation.arity)}
 

@@ -58,7 +58,6 @@ def format_of(directive, relation, to_stdout: bool = False) -> Format:
     given = directive.parameters
     reading = directive.kind == "input"
     io = "stdoutprintsize" if directive.kind == "printsize" else str(given.get("IO", "file"))
-    io = {"textfile": "file"}.get(io, io)
     io = "stdout" if to_stdout and directive.kind == "output" else io
     known = READABLE if reading else WRITABLE
     if io not in known:
@@ -84,7 +83,8 @@ def format_of(directive, relation, to_stdout: bool = False) -> Format:
 
 
 def path_of(directive, form: Format, folder: str) -> str:
-    """The file a directive means: absolute as it is, else in `folder`, else in the directive's own folder."""
+    """The file a directive means: absolute as it is, else in the folder that its fact-dir or output-dir names, else in
+    `folder`."""
     given = directive.parameters
     reading = directive.kind == "input"
     extension = EXTENSIONS[form.io]

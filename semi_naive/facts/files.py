@@ -57,6 +57,9 @@ def together():
     token = _waiting.set(waiting)
     try:
         yield
+        for _, path in waiting:
+            if os.path.isdir(path):
+                raise BadInput("cannot be written: it is a folder", path)
         for beside, path in waiting:
             with _denied(path):
                 os.replace(beside, path)
