@@ -20,7 +20,7 @@ def inline_problems(source: syntax.Source, relations, found: list[Single], edges
     inventive = {single.head.relation for single in found if single.head.relation in inline and _invents(single)}
     for single in found:
         yield from _counter_problems(single, inline)
-        for node in walk_all(single.body):
+        for node in walk_all((*single.head.args, *single.body)):
             if isinstance(node, syntax.Not) and isinstance(node.body, syntax.Atom) and node.body.relation in inline:
                 yield from _negation_problems(node, inventive)
             elif isinstance(node, syntax.Aggregate):

@@ -78,6 +78,7 @@ class _Uses:
         self.atoms = [a for a in self.single.body if isinstance(a, syntax.Atom) and a.relation in self.ops and a.args]
         self.values = {a.args[-1].name: a for a in self.atoms if isinstance(a.args[-1], syntax.Variable)}
         self.signs: dict[str, int | None] = {n: _BETTER[self.ops[atom.relation]] for n, atom in self.values.items()}
+        self.definitions: set[int] = set()  # ids of the equalities that give variables such a value
 
     def problems(self):
         for atom in self.atoms:
@@ -92,8 +93,8 @@ class _Uses:
 
     def _problem(self, node, why) -> Problem:
         used = sorted(shown(name) for name in names(node) if name in self.signs)
-        what = f"{', '.join(used) or 'the value'}, which is still being aggregated"
-        return Problem(f"Not monotone: {why}", node.span, f"a better {what}, could take the result back")
+        better = f"a better {', '.join(used) or 'value'} may still be found, and would take the result back"
+        return Problem(f"Not monotone: {why}", node.span, better)
 
     def _follow(self):
         """Variables that equalities make of values: `e = d + w`."""
@@ -105,6 +106,7 @@ class _Uses:
                     for one, other in (literal.args, literal.args[::-1]):
                         if self._defines(one, other):
                             self.signs[one.name] = self._sign(other)
+                            self.definitions.add(id(literal))
                             changed = True
 
     def _defines(self, one, other) -> bool:
@@ -133,14 +135,11 @@ class _Uses:
                 yield self._problem(arg, "a value that is still being aggregated is joined with another")
 
     def _monotone(self, literal) -> bool:
-        left, right = literal.args
         if literal.op == "=":
-            return any(
-                isinstance(side, syntax.Variable) and side.name in self.signs.keys() - self.values for side in (left, right)
-            )
+            return id(literal) in self.definitions
         if literal.op not in _TOWARDS:
             return False
-        signs = self._sign(left), self._sign(right)
+        signs = [self._sign(side) for side in literal.args]
         if _MIXED in signs:
             return False
         wanted = _TOWARDS[literal.op]  # better values must move right - left that way
