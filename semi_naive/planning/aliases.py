@@ -53,7 +53,8 @@ def _first(body: tuple, fixed: set[str]):
     kept = fixed | rewrite.results_of(body)
     for index, literal in enumerate(body):
         if isinstance(literal, ir.Compare) and literal.op == "=":
-            for var, term in ((literal.left, literal.right), (literal.right, literal.left)):
+            sides = (literal.left, literal.right)
+            for var, term in (sides[::-1], sides) if _is_made(literal.right) else (sides, sides[::-1]):
                 if _is_alias(var, term, literal.kind, kept) and (literal.kind != ir.Kind.FLOAT or _given(var, index, body)):
                     return index, {var.name: term}
     return None
@@ -62,6 +63,11 @@ def _first(body: tuple, fixed: set[str]):
 def _is_alias(var, term, kind: ir.Kind, kept: set[str]) -> bool:
     plain = isinstance(var, ir.Var) and isinstance(term, (ir.Var, ir.Const)) and var != term
     return plain and var.kind == term.kind == kind and var.name not in kept
+
+
+def _is_made(term) -> bool:
+    """A variable with a name that nobody wrote: rather that than one that somebody did."""
+    return isinstance(term, ir.Var) and not term.name.isidentifier()
 
 
 def _given(var: ir.Var, index: int, body: tuple) -> bool:

@@ -12,6 +12,7 @@ of its bodies too, negated with variables that its head has not, recursive, or w
 
 from dataclasses import replace
 from itertools import product
+from math import prod
 
 from ra.rules import ir
 from semi_naive.planning import rewrite
@@ -95,10 +96,8 @@ def _read(rule: ir.Rule) -> set[str]:
 
 
 def _copies(rule: ir.Rule, definitions: dict) -> int:
-    count = 1
-    for literal in rule.body:
-        count *= max(1, len(_alternatives(literal, definitions, set()) or ()))
-    return count
+    found = (_alternatives(literal, definitions, set()) for literal in rule.body if isinstance(literal, (ir.Atom, ir.Not)))
+    return prod(len(alternatives) for alternatives in found if alternatives)
 
 
 def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]]) -> list[ir.Rule]:
@@ -154,14 +153,14 @@ def unify(left: ir.Term, right: ir.Term, kind: ir.Kind) -> list[ir.Literal]:
 
     >>> x, y = ir.Var("x", ir.Kind.NUMBER), ir.Var("y", ir.Kind.NUMBER)
     >>> print(*unify(ir.Pack((x, ir.Wild()), "P"), ir.Pack((y, x), "P"), ir.Kind.RECORD))
-    x = y
+    y = x
     """
     if isinstance(left, ir.Wild) or isinstance(right, ir.Wild) or left == right:
         return []
     if isinstance(left, ir.Pack) and isinstance(right, ir.Pack):
         pairs = zip(left.args, right.args, strict=True)
         return [part for mine, given in pairs for part in unify(mine, given, getattr(mine, "kind", None))]
-    return [ir.Compare("=", left, right, kind)]
+    return [ir.Compare("=", right, left, kind) if isinstance(right, ir.Var) else ir.Compare("=", left, right, kind)]
 
 
 def _negative(atom: ir.Atom, rules: list[ir.Rule], taken: set[str]) -> list[tuple] | None:

@@ -8,7 +8,8 @@ known, b for bound and f for free, and computed for the values that are demanded
     from1(y) :- path(1, y).                       path@bf.demand(1).      from1(y) :- path@bf(1, y).
 
 Demand reaches rules in the order their bodies are written: an atom knows constants, what its rule's head was demanded for,
-the variables of the positive atoms before it, and what equalities make of those.
+the variables of the positive atoms before it, and other names of those. Never what is computed from them: demand for x + 1
+wherever there is demand for x would have no end.
 
 Whatever is read negated or by an aggregate, has a lattice or an autoinc, or is needed for one that is, is computed whole: by
 way of demand it might come to depend on rules that depend on it. So the only new cycles are of positive atoms, and what was
@@ -150,9 +151,9 @@ class _Demands:
         if name not in self.relations:
             self.declare(self.before.relations[atom.relation], adornment)
         asked = ir.Atom(f"{name}.demand", tuple(arg for arg, is_bound in zip(atom.args, bound, strict=True) if is_bound))
-        tests = [literal for literal in rule.body if isinstance(literal, (ir.Compare, ir.Test))]
+        tests = [literal for literal in rule.body if isinstance(literal, (ir.Compare, ir.Test)) and not _computes(literal)]
         tests = [literal for literal in tests if rewrite.variables_of(literal).keys() <= known]
-        body = _connected(asked, [part for part in earlier if isinstance(part, ir.Atom)] + tests)
+        body = _connected(asked, [_looser(part) for part in earlier if isinstance(part, ir.Atom)] + tests)
         text = f"demand of {atom} in: {rule.text or rule}"
         self.rules.append(ir.Rule(asked, tuple(body), span=rule.span, text=text))
         return replace(atom, relation=name)
@@ -168,11 +169,14 @@ class _Demands:
 def _guarded(rule: ir.Rule, adornment: str) -> ir.Rule:
     """The rule for demanded tuples only: its body begins with the demand for what its head has at the bound places.
 
-    A computed place cannot be known from the demand: it gets a variable, and is compared.
+    A computed place cannot be known from the demand: it gets a variable, and is compared. Not a float, of which a NaN is not
+    even equal to itself.
     """
     taken, args, tests = set(rewrite.variables_of(rule)), [], []
     for arg, mark in zip(rule.head.args, adornment, strict=True):
-        if mark == "b" and any(isinstance(part, (ir.Call, ir.Aggregate)) for part in rewrite.walk(arg)):
+        if mark == "b" and _computes(arg) and arg.kind == ir.Kind.FLOAT:
+            args.append(ir.Wild())
+        elif mark == "b" and _computes(arg):
             args.append(ir.Var(rewrite.fresh("asked", taken), arg.kind))
             tests.append(ir.Compare("=", args[-1], arg, arg.kind))
         elif mark == "b":
@@ -181,9 +185,17 @@ def _guarded(rule: ir.Rule, adornment: str) -> ir.Rule:
     return rewrite.with_body(rule, (guard, *rule.body, *tests))
 
 
+def _computes(node) -> bool:
+    return any(isinstance(part, ir.Call) for part in rewrite.walk(node))
+
+
+def _looser(atom: ir.Atom) -> ir.Atom:
+    """The atom whatever stands where it compares with something computed."""
+    return replace(atom, args=tuple(ir.Wild() if _computes(arg) else arg for arg in atom.args))
+
+
 def _is_known(term: ir.Term, known: set[str]) -> bool:
-    parts = list(rewrite.walk(term))
-    return not any(isinstance(part, ir.Wild) for part in parts) and rewrite.variables_of(parts).keys() <= known
+    return isinstance(term, ir.Const) or isinstance(term, ir.Var) and term.name in known
 
 
 def _closed(known: set[str], body: Iterable) -> set[str]:

@@ -153,11 +153,15 @@ def _numbered(literal: ir.Literal, part: Part) -> str:
 
 
 def _filters(group: list[Part], rules: list[ir.Rule]) -> set[str]:
-    """The constraints on nothing but the part's variables that all of the rules have."""
+    """The constraints on nothing but the part's variables that all of the rules have.
+
+    None that computes something: it may have no value for what another literal of its rule leaves out.
+    """
     texts = []
     for part in group:
         own = {var.name for var in part.variables}
         tests = [literal for literal in rules[part.rule].body if isinstance(literal, (ir.Compare, ir.Test))]
+        tests = [test for test in tests if not any(isinstance(node, ir.Call) for node in rewrite.walk(test))]
         texts.append({_numbered(test, part) for test in tests if set() < rewrite.variables_of(test).keys() <= own})
     return set.intersection(*texts)
 
@@ -193,7 +197,7 @@ def _helped(name: str, group: list[Part], rules: list[ir.Rule]) -> tuple[ir.Rule
     first, rule = group[0], rules[group[0].rule]
     tests = [literal for literal in rule.body if filters and _numbered(literal, first) in filters]
     head = ir.Atom(name, tuple(first.variables[i] for i in needed))
-    made = ir.Rule(head, (*(rule.body[place] for place in first.places), *tests), span=rule.span)
+    made = ir.Rule(head, (*(rule.body[place] for place in sorted(first.places)), *tests), span=rule.span)
     return replace(made, text=f"shared by {len(group)} rules: {made}"), changed
 
 
