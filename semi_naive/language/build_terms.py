@@ -1,5 +1,7 @@
 """Bodies and expressions: from the parser's reductions to the syntax tree."""
 
+from dataclasses import replace
+
 from semi_naive.language import syntax
 from semi_naive.language.errors import Span
 from semi_naive.language.reduce import Reduce, node, worded
@@ -17,10 +19,14 @@ class Terms(Reduce):
     def both(self, span, *items):
         return syntax.And(items, span=span)
 
-    def group(self, children):
-        return children[1]
+    @node
+    def group(self, span, body):
+        return replace(body, span=span) if isinstance(body, (syntax.And, syntax.Or)) else body
 
-    paren = group
+    @node
+    def paren(self, span, value):
+        """The value, whose span has the brackets now; but what `_check_lonely` looks for by its identity stays."""
+        return value if isinstance(value, Functor) and value.name in ("min", "max") else replace(value, span=span)
 
     @node
     def negation(self, span, body):

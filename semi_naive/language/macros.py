@@ -33,7 +33,7 @@ class Macros(pcpp.Preprocessor):
         super().__init__()
         self.expand_filemacro = self.expand_linemacro = False  # the grammar knows __FILE__ and __LINE__
         self.rewrite_paths = []
-        self.out, self.result = Text(), result
+        self.out, self.result = Text(file), result
         self.absolute = os.path.isabs(file)
         self.names = {os.path.abspath(file): file}  # what messages call a file
         self.markers: dict[str, list[tuple[int, int, str]]] = {}  # of each file, its #line directives

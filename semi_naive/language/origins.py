@@ -14,19 +14,19 @@ def read_text(path) -> str:
 class Text:
     """A program's text in one string, made of pieces; `span` says where a token in it was written.
 
-    >>> text = Text()
+    >>> text = Text("a.dl")
     >>> text.append("A(1).", "a.dl", 1, 1)
     >>> text.append("B(2).", "b.dl", 7, 3)
     >>> text.whole(), text.place(6)
     ('A(1).B(2).', ('b.dl', 7, 4))
     """
 
-    def __init__(self):
+    def __init__(self, file: str):
         self._parts: list[str] = []
         self._length = 0
-        self._starts: list[int] = []  # where in the whole text a piece begins …
-        self._places: list[tuple[str, int, int]] = []  # … and the file, line and column of that
-        self._next = ("", 0, 0)  # the place after the last piece
+        self._starts = [0]  # where in the whole text a piece begins …
+        self._places = [(file, 1, 1)]  # … and the file, line and column of that
+        self._next = (file, 1, 1)  # the place after the last piece
 
     def append(self, part: str, file: str, line: int, column: int):
         """Add what stands in the file at that place, up to where its lines are again as they are in the file."""

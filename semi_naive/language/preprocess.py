@@ -31,7 +31,7 @@ class Preprocessed:
 
 def preprocess(text: str, file: str, include_dirs: Sequence = (), defines: Mapping = {}) -> Preprocessed:
     """Put a program together. `defines` are macros with their values, as by `#define`."""
-    result = Preprocessed(Text())
+    result = Preprocessed(Text(file))
     _Files(result, [os.fspath(directory) for directory in include_dirs], defines).add(text, file)
     return result
 
@@ -48,8 +48,9 @@ class _Files:
         """Append a file, with what it includes."""
         self.result.texts[file] = text
         written = self.expanded(text, file)
-        if ".include" not in text and ".once" not in text:
-            return self.result.text.copy(written, 0, len(written.whole()))
+        whole = written.whole()
+        if ".include" not in whole and ".once" not in whole:
+            return self.result.text.copy(written, 0, len(whole))
         self.open.append(os.path.abspath(file))
         self.add_with_includes(written)
         self.open.pop()
@@ -59,7 +60,7 @@ class _Files:
             from semi_naive.language.macros import expanded  # pcpp takes 50 ms to import
 
             return expanded(text, file, self.include_dirs, self.defines, self.result)
-        written = Text()
+        written = Text(file)
         written.append(text, file, 1, 1)
         return written
 
