@@ -3,12 +3,14 @@
 import json
 import os
 import sys
+import time
 
 import click
 
 from graphs.errors import BadInput
 from graphs.files import io_errors
 
+TICK = 0.1  # seconds between two looks of the bar: an iteration may take microseconds
 SHOW = {
     "parse-errors": "errors of the syntax, and nothing else",
     "initial-datalog": "the program as it was understood",
@@ -176,7 +178,7 @@ class RunProgress:
     what a script sees has none of it; nor is `rich` loaded then."""
 
     def __init__(self, quiet: bool):
-        self.bar = None
+        self.bar, self.shown = None, 0.0
         if quiet or not sys.stderr.isatty():
             return
         from rich.console import Console
@@ -196,7 +198,9 @@ class RunProgress:
             self.bar.stop()
 
     def __call__(self, stratum: str, number: int, of: int, iteration: int, delta: int, tuples: int) -> None:
-        if self.bar:
+        now = time.monotonic()
+        if self.bar and now > self.shown + TICK:
+            self.shown = now
             text = f"stratum {number} of {of} · iteration {iteration} · delta {delta:,} · {tuples:,} tuples"
             name = stratum if len(stratum) <= 30 else stratum[:29] + "…"
             self.bar.update(self.task, description=name, text=text, completed=number - 1, total=of)
