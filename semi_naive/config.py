@@ -28,6 +28,8 @@ class Config:
     rollover, rollover_threshold: a local join that has made so many tuples ships them and goes on in an inner iteration.
     run_ahead: while delta has at most so many tuples, take several steps in one job (0: never); run_ahead_budget bounds
         the tuples one partition makes that way.
+    local_tuples: a stratum of a Datalog program is evaluated in the driver, without a Spark job, until its rules have made so
+        many tuples (0: never).
     max_iterations: stop early, with the paths of up to that length; for path-path, of up to 2 ** (max_iterations - 1).
     rule: which of `RULES` derives the closure.
     checkpoint_dir, checkpoint_interval: copy the runs to a durable directory, one that every host sees, every so many
@@ -50,6 +52,7 @@ class Config:
     rollover_threshold: int = 8_000_000
     run_ahead: int = 1_000_000
     run_ahead_budget: int = 4_000_000
+    local_tuples: int = 2_000_000
     max_iterations: int | None = None
     rule: str = "path-edge"
     checkpoint_dir: str | None = None
@@ -60,7 +63,7 @@ class Config:
         for name in ("buckets", "partitions", "check_interval", "rollover_threshold", "max_iterations",
                      "checkpoint_interval", "run_ahead_budget"):  # fmt: skip
             self._check(name, lambda value: isinstance(value, int) and value >= 1, "a whole number from 1")
-        for name in ("run_ahead", "refinement_minimum"):
+        for name in ("run_ahead", "refinement_minimum", "local_tuples"):
             self._check(name, lambda value: isinstance(value, int) and value >= 0, "a whole number from 0")
         self._check("refinement_ratio", lambda value: value >= 1, "a number from 1")
         self._check("relief_ratio", lambda value: value >= 1, "a number from 1, or None")

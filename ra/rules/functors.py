@@ -32,7 +32,7 @@ def evaluate(term: Term, columns: dict[str, np.ndarray], size: int, values) -> n
     >>> evaluate(Call("+", (x, Const(1, Kind.NUMBER)), Kind.NUMBER), {"x": np.array([4, 5])}, 2, None).tolist()
     [5, 6]
     """
-    return np.ascontiguousarray(_column(term, columns, size, values))
+    return np.require(_column(term, columns, size, values), np.int64, ["C", "W"])  # what compiled kernels take
 
 
 def holds(literal: Literal, columns: dict[str, np.ndarray], size: int, values) -> np.ndarray:

@@ -10,14 +10,13 @@ from itertools import chain
 
 from ra.rules.ir import Kind
 from semi_naive.language import syntax
-from semi_naive.language.functors import INFIX, OVERLOADS, preference
+from semi_naive.language.functors import INFIX, OVERLOADS, Overload, preference
 from semi_naive.language.single import Single
 from semi_naive.language.trees import walk
-from semi_naive.language.types import CONSTANT, KIND, TypeEnvironment
+from semi_naive.language.types import CONSTANT, TypeEnvironment
 
 ANY = None  # the set of all types
 NUMERIC = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
-_ROUNDS = 20  # far more than any clause needs: each round settles at least one functor or constant
 
 
 def key(node):
@@ -31,14 +30,15 @@ class Typing:
         self.single, self.env, self.relations = single, environment, relations
         self.nodes = [node for literal in single.literals for node in walk(literal)]
         self.negated = {id(node.body) for node in self.nodes if isinstance(node, syntax.Not)}
-        self.sets: dict = {}
-        self.overloads: dict = {}  # of a functor, by id: the one chosen
-        self.numbers: dict = {}  # of a numeric constant, by id: its kind
-        for _ in range(_ROUNDS):
-            self.sets = {}
-            _settle([constraint for node in self.nodes for constraint in self._constraints(node)])
-            if not self._choose():
+        self.sets: dict = {}  # by key: a frozenset of names of types
+        self.overloads: dict[int, Overload] = {}  # of a functor, by id: the one chosen
+        self.numbers: dict[int, Kind] = {}  # of a numeric constant, by id
+        constraints = [constraint for node in self.nodes for constraint in self._constraints(node)]
+        while constraints:
+            self._settle(constraints)
+            if not (more := self._choose()):
                 break
+            constraints += more
 
     # -- results
 
@@ -69,109 +69,108 @@ class Typing:
 
     # -- constraints: functions without arguments that say whether they changed anything
 
+    def _settle(self, constraints):
+        changed = True
+        while changed:
+            changed = False
+            for constraint in constraints:
+                changed |= constraint()
+
     def _constraints(self, node):
         if isinstance(node, syntax.Atom):
             return self._atom(node)
         if isinstance(node, syntax.Constraint) and node.args:
-            left, right = node.args
-            return [partial(self._below, left, right), partial(self._below, right, left)]
+            return self._alike(*node.args)
         if isinstance(node, syntax.Functor):
             return self._functor(node)
         if isinstance(node, syntax.Record):
-            return [partial(self._field, arg, node, at) for at, arg in enumerate(node.args)]
+            return [partial(self._field, key(arg), key(node), at) for at, arg in enumerate(node.args)]
         if isinstance(node, syntax.Aggregate):
-            return self._aggregate(node)
+            kinds = {"count": NUMERIC[:1], "mean": NUMERIC[2:]}.get(node.op, NUMERIC)
+            return [self._of_kinds(node, kinds), *(self._alike(node.target, node) if node.target is not None else [])]
         return self._leaf(node)
 
     def _leaf(self, node):
         if isinstance(node, syntax.String):
-            return [partial(self._narrow, node, CONSTANT[Kind.SYMBOL])]
+            return [self._is(node, CONSTANT[Kind.SYMBOL])]
         if isinstance(node, syntax.Number):
-            kinds = [self.numbers[id(node)]] if id(node) in self.numbers else literal_kinds(node)
-            return [partial(self._one_of, node, [CONSTANT[kind] for kind in kinds])]
+            return [self._of_kinds(node, literal_kinds(node))]
         if isinstance(node, syntax.As) and node.type in self.env:
             constant = isinstance(node.value, (syntax.Number, syntax.String, syntax.Nil))
-            return [partial(self._narrow, part, node.type) for part in (node, node.value)[: 1 + constant]]
+            return [self._is(part, node.type) for part in (node, node.value)[: 1 + constant]]
         return []
 
     def _atom(self, atom):
         if id(atom) not in self.negated:
-            return [partial(self._narrow, arg, type_name) for arg, _, type_name in self.attributes(atom)]
-        return [
-            partial(self._narrow, arg, type_name if base not in KIND and not self.env.is_union(base) else CONSTANT[kind])
-            for arg, _, type_name in self.attributes(atom)
-            for base, kind in [(self.env.base(type_name), self.env.kind(type_name))]
-        ]
+            return [self._is(arg, type_name) for arg, _, type_name in self.attributes(atom)]
+        return [self._is(arg, self._loosely(type_name)) for arg, _, type_name in self.attributes(atom)]
+
+    def _loosely(self, name) -> str:
+        """What a head or a negated atom asks of an argument: the kind, or the record type."""
+        kind = self.env.kind(name)
+        return name if kind == Kind.RECORD else CONSTANT[kind]
 
     def _functor(self, node):
-        chosen, found = self.overloads.get(id(node)), []
         if node.name not in OVERLOADS:
             return []
-        if chosen is None:
-            found.append(partial(self._overload, node))
-        if node.name in INFIX:
-            found += [partial(self._same_base, arg, node) for arg in node.args]
-        elif chosen is not None:
-            found.append(partial(self._narrow, node, CONSTANT[chosen.result]))
-            if node.name != "ord":
-                found += [partial(self._narrow, arg, CONSTANT[chosen.param(at)]) for at, arg in enumerate(node.args)]
-        return found
+        infix = [partial(self._same_base, key(arg), key(node)) for arg in node.args if node.name in INFIX]
+        return [partial(self._overload, node), *infix]
 
-    def _aggregate(self, node):
-        kinds = {"count": NUMERIC[:1], "mean": NUMERIC[2:]}.get(node.op, NUMERIC)
-        found = [partial(self._one_of, node, [CONSTANT[kind] for kind in kinds])]
-        if node.target is not None:
-            found += [partial(self._below, node.target, node), partial(self._below, node, node.target)]
-        return found
+    def _is(self, node, name):
+        """node <: name."""
+        return partial(self._narrow, key(node), frozenset([self.env.skip_aliases(name)]))
 
-    # -- how they narrow
+    def _alike(self, a, b):
+        """a <: b and b <: a."""
+        return [partial(self._below, key(a), key(b)), partial(self._below, key(b), key(a))]
 
-    def _set(self, node, types) -> bool:
-        changed = self.sets.get(key(node), ANY) != types
-        self.sets[key(node)] = types
+    def _of_kinds(self, node, kinds):
+        return partial(self._one_of, key(node), frozenset(kinds), frozenset(CONSTANT[kind] for kind in kinds))
+
+    # -- how they narrow the set under a key
+
+    def _set(self, at, types) -> bool:
+        changed = self.sets.get(at, ANY) != types
+        self.sets[at] = types
         return changed
 
-    def _narrow(self, node, name) -> bool:
-        """node <: name."""
-        return self._set(node, self._meet(self.types(node), frozenset([self.env.skip_aliases(name)])))
+    def _narrow(self, at, names) -> bool:
+        types = self.sets.get(at, ANY)
+        return types != names and self._set(at, self._meet(types, names))
 
     def _below(self, a, b) -> bool:
-        """a <: b, where both are expressions."""
-        return self._set(a, self._meet(self.types(a), self.types(b)))
+        types = self.sets.get(b, ANY)
+        return types is not ANY and self._narrow(a, types)
 
     def _meet(self, a, b):
         if a is ANY or b is ANY:
             return b if a is ANY else a
-        if not a or not b:
-            return frozenset()
         return frozenset(chain.from_iterable(self.env.meet(x, y) for x in a for y in b))
 
-    def _one_of(self, node, names) -> bool:
-        types = self.types(node)
+    def _one_of(self, at, kinds, names) -> bool:
+        types = self.sets.get(at, ANY)
         if types is ANY:
-            return self._set(node, frozenset(names))
-        return self._set(node, frozenset(t for t in types if any(self.env.subtype(t, name) for name in names)))
+            return self._set(at, names)
+        return self._set(at, frozenset(name for name in types if self.env.kind(name) in kinds))
 
     def _same_base(self, a, b) -> bool:
         """Arithmetic mixes the subtypes of one predefined type."""
-        left, right = self.types(a), self.types(b)
-        if left is ANY and right is ANY:
-            return False
+        left, right = self.sets.get(a, ANY), self.sets.get(b, ANY)
         if left is ANY or right is ANY:
-            node, known = (a, right) if left is ANY else (b, left)
-            return self._set(node, self._bases(known))
-        common = self._bases(left) & self._bases(right)
-        keep = [frozenset(t for t in types if any(self.env.subtype(t, base) for base in common)) for types in (left, right)]
+            at, known = (a, right) if left is ANY else (b, left)
+            return known is not ANY and self._set(at, frozenset(CONSTANT[kind] for kind in self._kinds(known)))
+        common = self._kinds(left) & self._kinds(right)
+        keep = [frozenset(name for name in types if self.env.kind(name) in common) for types in (left, right)]
         return self._set(a, keep[0]) | self._set(b, keep[1])
 
-    def _bases(self, types) -> frozenset[str]:
-        return frozenset(CONSTANT[self.env.kind(t)] for t in types if self.env.kind(t) != Kind.RECORD)
+    def _kinds(self, types) -> set[Kind]:
+        return {self.env.kind(name) for name in types} - {Kind.RECORD}
 
     def _overload(self, node) -> bool:
         """Once only one overload is possible, its kinds are those of the functor."""
         fitting = self._fitting(node)
         if not fitting:
-            return self._set(node, frozenset())
+            return self._set(key(node), frozenset())
         if len(fitting) > 1:
             return False
         changed, overload = False, fitting[0]
@@ -179,65 +178,57 @@ class Typing:
             for at, arg in enumerate(node.args):
                 changed |= self._only(arg, overload.param(at))
         if node.name not in INFIX and self.types(node) is ANY:
-            return self._set(node, frozenset([CONSTANT[overload.result]]))
+            return self._set(key(node), frozenset([CONSTANT[overload.result]]))
         return self._only(node, overload.result) | changed
 
     def _only(self, node, kind) -> bool:
         types = self.types(node)
-        return types is not ANY and self._set(node, frozenset(t for t in types if self.env.kind(t) == kind))
+        return types is not ANY and self._set(key(node), frozenset(name for name in types if self.env.kind(name) == kind))
 
-    def _fitting(self, node):
-        def possible(kind, part):
-            types = self.types(part)
-            return types is ANY or any(self.env.kind(name) == kind for name in types)
-
-        return [
-            overload
-            for overload in OVERLOADS[node.name]
-            if overload.takes(len(node.args))
-            and all(possible(overload.param(at), arg) for at, arg in enumerate(node.args))
-            and possible(overload.result, node)
-        ]
+    def _fitting(self, node) -> list[Overload]:
+        candidates = [overload for overload in OVERLOADS[node.name] if overload.takes(len(node.args))]
+        for at, part in enumerate([*node.args, node]):
+            if (types := self.types(part)) is not ANY:
+                kinds = {self.env.kind(name) for name in types}
+                candidates = [c for c in candidates if (c.result if part is node else c.param(at)) in kinds]
+        return candidates
 
     def _field(self, element, record, at) -> bool:
         """The element at a position of a record has the type of that field."""
-        types = self.types(record)
+        types = self.sets.get(record, ANY)
         if types is ANY:
             return False
         wide = [t for t in types if self.env.kind(t) == Kind.RECORD and len(self.env.fields(t)) > at]
         fields = frozenset(self.env.skip_aliases(f) for t in wide if (f := self.env.fields(t)[at][1]) in self.env)
-        return self._set(record, frozenset(wide)) | self._set(element, self._meet(self.types(element), fields))
+        return self._set(record, frozenset(wide)) | self._set(element, self._meet(self.sets.get(element, ANY), fields))
 
     # -- choices
 
-    def _choose(self) -> bool:
-        """Settle what is still open: functors first, for they may leave a constant only one kind."""
-        return self._choose_overloads() or self._choose_numbers()
+    def _choose(self) -> list:
+        """Settle what is still open, and the constraints that follow: functors first, for they may leave a constant only
+        one kind."""
+        known = self.overloads.keys() | self.numbers.keys()
+        open_ = [node for node in self.nodes if isinstance(node, (syntax.Functor, syntax.Number)) and id(node) not in known]
+        functors = [node for node in open_ if isinstance(node, syntax.Functor) and node.name in OVERLOADS]
+        numbers = [node for node in open_ if isinstance(node, syntax.Number)]
+        found = [constraint for node in functors for constraint in self._choose_overload(node)]
+        return found or [constraint for node in numbers for constraint in self._choose_number(node)]
 
-    def _choose_overloads(self) -> bool:
-        before = len(self.overloads)
-        for node in self.nodes:
-            if isinstance(node, syntax.Functor) and node.name in OVERLOADS and id(node) not in self.overloads:
-                if fitting := sorted(self._fitting(node), key=preference):
-                    self.overloads[id(node)] = fitting[0]
-        return len(self.overloads) > before
+    def _choose_overload(self, node):
+        for overload in sorted(self._fitting(node), key=preference)[:1]:
+            self.overloads[id(node)] = overload
+            if node.name not in INFIX:
+                yield self._is(node, CONSTANT[overload.result])
+                for at, arg in enumerate(node.args if node.name != "ord" else ()):
+                    yield self._is(arg, CONSTANT[overload.param(at)])
+            else:
+                yield partial(self._only, node, overload.result)
 
-    def _choose_numbers(self) -> bool:
-        before = len(self.numbers)
-        for node in self.nodes:
-            if isinstance(node, syntax.Number) and id(node) not in self.numbers:
-                kinds = {self.env.kind(name) for name in self.types(node) or ()}
-                if chosen := [kind for kind in NUMERIC if kind in kinds]:
-                    self.numbers[id(node)] = chosen[0]
-        return len(self.numbers) > before
-
-
-def _settle(constraints):
-    changed = True
-    while changed:
-        changed = False
-        for constraint in constraints:
-            changed |= constraint()
+    def _choose_number(self, node):
+        kinds = {self.env.kind(name) for name in self.types(node) or ()}
+        for kind in [kind for kind in NUMERIC if kind in kinds][:1]:
+            self.numbers[id(node)] = kind
+            yield self._of_kinds(node, [kind])
 
 
 def literal_kinds(node: syntax.Number) -> tuple[Kind, ...]:

@@ -21,11 +21,12 @@ _IDENTITY = ("min", "max", "cat")  # of one argument
 
 def lowered(source: syntax.Source, env: TypeEnvironment, relations, typings: list[Typing], lattices: dict) -> ir.Program:
     """The program: only called for one without errors. `lattices`: of some relations, "min" or "max"."""
+    lines = {file: text.split("\n") for file, text in source.texts.items()}
     types = {name: env.resolved(name) for name in [*PREDEFINED, *env.declared]}
     return ir.Program(
         types=types,
         relations={name: _relation(node, types, lattices.get(name)) for name, node in relations.items()},
-        rules=[rule(typing, lattices.get(typing.single.head.relation), source.texts) for typing in typings],
+        rules=[rule(typing, lattices.get(typing.single.head.relation), lines) for typing in typings],
         directives=_directives(source),
         pragmas={node.key: node.value for node in source.statements if isinstance(node, syntax.Pragma)},
         texts=source.texts,
@@ -42,8 +43,8 @@ def _directives(source) -> list[ir.Directive]:
     return [ir.Directive(node.kind, node.relation, dict(node.parameters), node.span) for node in found]
 
 
-def rule(typing: Typing, lattice: str | None, texts: dict[str, str]) -> ir.Rule:
-    """One clause as a rule."""
+def rule(typing: Typing, lattice: str | None, lines: dict[str, list[str]]) -> ir.Rule:
+    """One clause as a rule. `lines`: of the source files, by name."""
     single, lowering = typing.single, Lowering(typing)
     head = single.head
     if lattice and head.args and _is_lattice(head.args[-1]):
@@ -54,21 +55,21 @@ def rule(typing: Typing, lattice: str | None, texts: dict[str, str]) -> ir.Rule:
     atoms = sum(isinstance(literal, syntax.Atom) for literal in single.body)
     plan = {version: order for version, order in plan.items() if sorted(order) == list(range(atoms))}
     span = single.clause.span
-    return ir.Rule(low_head, (*body, *before), plan or None, span, _written(span, texts))
+    return ir.Rule(low_head, (*body, *before), plan or None, span, _written(span, lines))
 
 
 def _is_lattice(arg) -> bool:
     return isinstance(arg, syntax.Functor) and arg.name in ("min", "max") and len(arg.args) == 1
 
 
-def _written(span, texts) -> str:
+def _written(span, lines) -> str:
     """The text of a clause, on one line."""
-    lines = texts.get(span.file, "").split("\n")[span.line - 1 : span.end_line]
-    if not lines:
+    found = lines.get(span.file, [])[span.line - 1 : span.end_line]
+    if not found:
         return ""
-    lines[-1] = lines[-1][: span.end_column - 1]
-    lines[0] = lines[0][span.column - 1 :]
-    return " ".join(" ".join(lines).split())
+    found[-1] = found[-1][: span.end_column - 1]
+    found[0] = found[0][span.column - 1 :]
+    return " ".join(" ".join(found).split())
 
 
 class Lowering:

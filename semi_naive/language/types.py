@@ -22,6 +22,8 @@ class TypeEnvironment:
         self.problems: list[Problem] = []
         self._declared: dict[str, syntax.Node] = {}
         self._subtypes: dict[tuple[str, str], bool] = {}
+        self._meets: dict[tuple[str, str], frozenset[str]] = {}
+        self._kinds: dict[str, Kind] = {}
         for declaration in source.statements:
             if isinstance(declaration, DECLARATIONS):
                 self._declare(declaration)
@@ -158,11 +160,11 @@ class TypeEnvironment:
         return self._declared[self.base(name)].fields
 
     def kind(self, name: str) -> Kind:
-        base = self.base(name)
-        if base in KIND:
-            return KIND[base]
-        members = self._members(base)
-        return self.kind(members[0]) if members else Kind.RECORD
+        if name not in self._kinds:
+            base = self.base(name)
+            members = self._members(base)
+            self._kinds[name] = KIND.get(base) or (self.kind(members[0]) if members else Kind.RECORD)
+        return self._kinds[name]
 
     def is_union(self, name: str) -> bool:
         return len(self._members(name)) > 1
@@ -190,7 +192,11 @@ class TypeEnvironment:
 
     def meet(self, a: str, b: str) -> frozenset[str]:
         """The greatest types that are subtypes of both."""
-        a, b = self.skip_aliases(a), self.skip_aliases(b)
+        if (a, b) not in self._meets:
+            self._meets[a, b] = self._meet(self.skip_aliases(a), self.skip_aliases(b))
+        return self._meets[a, b]
+
+    def _meet(self, a, b) -> frozenset[str]:
         if self.subtype(a, b):
             return frozenset([a])
         if self.subtype(b, a):

@@ -1,0 +1,76 @@
+"""A batch: some bindings of a rule's variables, as columns, on their way through the steps of the rule's body."""
+
+import numpy as np
+
+from ra import words as single
+from ra.rules.block import Block, bounds_of, roomy
+
+
+class Batch:
+    """`size` bindings: columns of int64 by variable name. `pair` = (first, second, words): the batch is also at hand as
+    sorted distinct words first << 32 | second, and its columns are made only if someone looks at them."""
+
+    __slots__ = ("size", "pair", "_columns")
+
+    def __init__(self, size: int, columns: dict[str, np.ndarray] | None = None, pair=None):
+        self.size, self.pair, self._columns = size, pair, columns
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        if self._columns is None:
+            first, second, words = self.pair
+            self._columns = {
+                first: (words >> np.uint64(32)).view(np.int64),
+                second: (words & np.uint64(0xFFFFFFFF)).view(np.int64),
+            }
+        return self._columns
+
+    def take(self, rows: np.ndarray, names) -> dict[str, np.ndarray]:
+        """The columns in `names` that there are, of some rows."""
+        return {name: column[rows] for name, column in self.columns.items() if name in names}
+
+    def where(self, mask: np.ndarray, names=None) -> "Batch":
+        """The bindings for which `mask` holds."""
+        kept = {name: column for name, column in self.columns.items() if names is None or name in names}
+        if mask.all():
+            return Batch(self.size, kept)
+        return Batch(int(np.count_nonzero(mask)), {name: column[mask] for name, column in kept.items()})
+
+    def with_columns(self, more: dict[str, np.ndarray]) -> "Batch":
+        return Batch(self.size, {**self.columns, **more})
+
+    def distinct(self, names) -> "Batch":
+        """The distinct bindings of some variables. 20 to 40 ns a binding."""
+        names = tuple(names)
+        if self.pair and set(names) == set(self.pair[:2]):
+            return self
+        if not names:
+            return Batch(min(self.size, 1), {})
+        block = Block.of([self.columns[name] for name in names], self.size)
+        return Batch(block.size, dict(zip(names, block.columns(), strict=True)))
+
+    def as_pair(self, first: str, second: str) -> np.ndarray | None:
+        """The distinct bindings of two variables as sorted words of two halves; None if they do not fit."""
+        if self.pair and self.pair[:2] == (first, second):
+            return self.pair[2]
+        if self.pair and self.pair[:2] == (second, first):
+            return single.exchanged(self.pair[2], 32)
+        columns = [self.columns[first], self.columns[second]]
+        packing = roomy(bounds_of(columns))
+        if any(low or high != (1 << 32) - 1 for low, high in packing.bounds):
+            return None
+        return Block.of(columns, self.size, packing).words[0]
+
+
+def unit() -> Batch:
+    """The empty binding: what the body of a rule starts from."""
+    return Batch(1, {})
+
+
+def joined(batches: list[Batch]) -> Batch:
+    """Several batches of the same variables as one."""
+    if len(batches) == 1:
+        return batches[0]
+    names = batches[0].columns
+    columns = {name: np.concatenate([batch.columns[name] for batch in batches]) for name in names}
+    return Batch(sum(batch.size for batch in batches), columns)

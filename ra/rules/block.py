@@ -1,0 +1,205 @@
+"""A block: distinct tuples of one relation, packed and sorted in some order of its columns, to be searched by a prefix.
+
+How wide the fields are is chosen once for a relation with room to grow, so that blocks of one relation, made one after the
+other, have the same packing and are merged and compared as words; only a value that does not fit makes a new one.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ra import words as single
+from ra.blocks import among, merge_all
+from ra.packing import HIGHEST, LOWEST, Bounds, Packing
+from ra.rules import kernels
+
+EVERY = 64  # bits of a word
+
+
+def roomy(bounds: Bounds) -> Packing:
+    """A packing for these values and many more: equal fields that fill as few words as the values need.
+
+    Two columns of ids below 2^32 are one word of two halves, whatever else they hold.
+
+    >>> roomy(((0, 5), (3, 1000))).bounds == ((0, 2**32 - 1), (0, 2**32 - 1))
+    True
+    >>> roomy(((-1, 5), (0, 1))).bounds[0] == (-2**31, 2**31 - 1), roomy(((0, 1 << 40), (0, 1))).lanes
+    (True, 2)
+    """
+    arity = max(1, len(bounds))
+    for lanes in range(1, arity + 1):
+        bits = EVERY // -(-arity // lanes)
+        if bits == EVERY:
+            break
+        fields = tuple((0, (1 << bits) - 1) if low >= 0 else (-1 << (bits - 1), (1 << (bits - 1)) - 1) for low, _ in bounds)
+        if all(low >= least and high <= most for (low, high), (least, most) in zip(bounds, fields, strict=True)):
+            return Packing(fields)
+    return Packing(((LOWEST, HIGHEST),) * len(bounds))
+
+
+def fits(bounds: Bounds, packing: Packing) -> bool:
+    return all(low >= least and high <= most for (low, high), (least, most) in zip(bounds, packing.bounds, strict=True))
+
+
+def pack(columns: list[np.ndarray], packing: Packing, size: int) -> np.ndarray:
+    """The words (lanes, n) of columns whose values the packing has room for."""
+    words = np.zeros((packing.lanes, size), np.uint64)
+    for place, column in zip(packing.fields, columns, strict=True):
+        if place.bits:
+            low = np.uint64(place.low & (1 << 64) - 1)
+            kernels.pack_field(words[place.lane], np.require(column, np.int64, ["C", "W"]), place.shift, low)
+    return words
+
+
+def sort_unique(words: np.ndarray) -> np.ndarray:
+    """Words (lanes, n) in ascending order, without repetitions."""
+    if words.shape[0] == 1:
+        return single.sort_unique(words[0])[None]
+    return kernels.unique_rows(kernels.sort_rows(np.ascontiguousarray(words)))
+
+
+def bounds_of(columns: list[np.ndarray]) -> Bounds:
+    return tuple((int(column.min()), int(column.max())) if column.size else (0, 0) for column in columns)
+
+
+@dataclass
+class Block:
+    """Sorted distinct tuples: words (lanes, n) under a packing of the columns in the block's own order."""
+
+    packing: Packing
+    words: np.ndarray
+    _directories: dict = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, columns: list[np.ndarray], size: int, packing: Packing | None = None) -> "Block":
+        """From columns in any order of rows, repetitions allowed. 20 ns a tuple of one word."""
+        packing = packing or roomy(bounds_of(columns))
+        return cls(packing, sort_unique(pack(columns, packing, size)))
+
+    @property
+    def size(self) -> int:
+        return self.words.shape[1]
+
+    @property
+    def arity(self) -> int:
+        return len(self.packing.bounds)
+
+    def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
+        """One column, of all tuples or of those at some positions."""
+        place = self.packing.fields[number]
+        size = self.size if positions is None else positions.size
+        if not place.bits:
+            return np.full(size, place.low, np.int64)
+        mask, low = np.uint64((1 << place.bits) - 1), np.uint64(place.low & (1 << 64) - 1)
+        if positions is None:
+            return kernels.field(self.words[place.lane], place.shift, mask, low)
+        return kernels.field_at(self.words[place.lane], positions, place.shift, mask, low)
+
+    def columns(self) -> list[np.ndarray]:
+        return [self.column(number) for number in range(self.arity)]
+
+    def repacked(self, packing: Packing) -> "Block":
+        """The same tuples under a packing that has room for them: the order of tuples stays."""
+        return self if packing == self.packing else Block(packing, pack(self.columns(), packing, self.size))
+
+    def reordered(self, order: tuple[int, ...], packing: Packing | None = None) -> "Block":
+        """The tuples with column order[i] in place i, sorted again."""
+        if order == tuple(range(self.arity)):
+            return self
+        packing = packing or Packing(tuple(self.packing.bounds[i] for i in order))
+        if self.packing.lanes == packing.lanes == 1 and len(order) == 2 and _halves(packing) and _halves(self.packing):
+            return Block(packing, single.exchanged(self.words[0], 32)[None])
+        return Block.of([self.column(i) for i in order], self.size, packing)
+
+    def without(self, other: "Block") -> "Block":
+        """The tuples that are not in a block of the same packing."""
+        if not self.size or not other.size:
+            return self
+        if self.packing.lanes == 1:
+            return Block(self.packing, single.drop(self.words[0].copy(), other.words[0])[None])
+        return Block(self.packing, np.ascontiguousarray(self.words[:, ~among(self.words, other.words)]))
+
+    # -- searching
+
+    def ranges(self, keys: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
+        """For each of `size` keys, given as columns, the positions [low, high) of the tuples that begin with it."""
+        if not keys:
+            return np.zeros(size, np.int64), np.full(size, self.size, np.int64)
+        within = np.ones(size, np.bool_)
+        for column, (low, high) in zip(keys, self.packing.bounds, strict=False):
+            if (low, high) != (LOWEST, HIGHEST):
+                within &= kernels.inside(np.require(column, np.int64, ["C", "W"]), low, high)
+        if not self.size:
+            return np.zeros(size, np.int64), np.zeros(size, np.int64)
+        prefix = self._pack_keys(keys, size)
+        if self.packing.lanes == 1:
+            rest = self.packing.fields[len(keys) - 1].shift
+            if rest < 64:
+                return kernels.ranges(self.words[0], rest, *self._directory(rest), prefix[0] >> np.uint64(rest), within)
+        return kernels.ranges_rows(np.ascontiguousarray(self.words), prefix, self._masks(len(keys)), within)
+
+    def _pack_keys(self, keys, size: int) -> np.ndarray:
+        words = np.zeros((self.packing.lanes, size), np.uint64)
+        for place, column in zip(self.packing.fields, keys, strict=False):
+            if place.bits:
+                low = np.uint64(place.low & (1 << 64) - 1)
+                kernels.pack_field(words[place.lane], np.require(column, np.int64, ["C", "W"]), place.shift, low)
+        return words
+
+    def _masks(self, keys: int) -> np.ndarray:
+        masks = [0] * self.packing.lanes
+        for place in self.packing.fields[:keys]:
+            masks[place.lane] |= ((1 << place.bits) - 1) << place.shift
+        return np.array(masks, np.uint64)
+
+    def _directory(self, rest: int):
+        """(base, coarse, starts): see `kernels.directory`. Made when first asked for; 8 to 16 bytes a tuple, or less."""
+        if rest not in self._directories:
+            words = self.words[0]
+            base = int(words[0]) >> rest
+            span = (int(words[-1]) >> rest) - base
+            coarse = max(0, span.bit_length() - (2 * words.size + 64).bit_length())
+            starts = kernels.directory(words, rest, np.uint64(base), coarse, (span >> coarse) + 1)
+            self._directories[rest] = np.uint64(base), coarse, starts
+        return self._directories[rest]
+
+    @cached_property
+    def distinct_first(self) -> int:
+        """How many values the first column has."""
+        first = self.column(0)
+        return int(np.count_nonzero(first[1:] != first[:-1])) + 1 if self.size else 0
+
+
+def _halves(packing: Packing) -> bool:
+    """Whether tuples are words of two halves, both unsigned."""
+    return packing.bounds == ((0, (1 << 32) - 1),) * 2
+
+
+def halved(block: Block) -> bool:
+    """Whether the block is one of pairs in words of two halves, as `ra.joins` takes them."""
+    return _halves(block.packing)
+
+
+def merged(blocks: list[Block], packing: Packing) -> Block:
+    """The union of blocks."""
+    blocks = [block.repacked(packing) for block in blocks if block.size]
+    if len(blocks) == 1:
+        return blocks[0]
+    return Block(packing, merge_all([block.words for block in blocks], packing.lanes))
+
+
+def stacked(blocks: list[Block], block: Block, most: int = 6) -> list[Block]:
+    """Add a block to a log of blocks, largest first: neighbours that are not twice as large are merged, so that there are
+    few to search and a tuple is copied a number of times that grows with the logarithm of theirs.
+
+    >>> ones = [Block.of([np.arange(i, i + 2)], 2) for i in range(0, 8, 2)]
+    >>> log = []
+    >>> for one in ones: log = stacked(log, one)
+    >>> [block.size for block in log]
+    [8]
+    """
+    log = [*blocks, block] if block.size else list(blocks)
+    while len(log) > 1 and (log[-2].size < 2 * log[-1].size or len(log) > most):
+        log[-2:] = [merged(log[-2:], log[-1].packing)]
+    return log

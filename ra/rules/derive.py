@@ -1,0 +1,70 @@
+"""One rule version, compiled: run it where its tuples are, and hand over the heads it makes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ra.packing import Packing
+from ra.rules.batch import Batch, unit
+from ra.rules.block import Block
+from ra.rules.functors import evaluate
+from ra.rules.ir import Term, Var
+from ra.rules.steps import Context, flow
+
+HALVES = Packing(((0, (1 << 32) - 1),) * 2)
+GATHERED = 1 << 22  # head tuples that are sorted and compared with what is known at a time
+
+
+@dataclass
+class Derivation:
+    """head relation(terms) :- steps."""
+
+    steps: list
+    relation: str
+    head: tuple[Term, ...]
+
+    def heads(self, context: Context):
+        """Yield what the rule makes, as blocks or as (columns, size), with repetitions."""
+        yield from self.heads_from(unit(), context)
+
+    def heads_from(self, start: Batch, context: Context):
+        """The same, from bindings that something else has made."""
+        for batch in flow(self.steps, start, context):
+            if batch.pair and len(self.head) == 2 and all(isinstance(term, Var) for term in self.head):
+                words = batch.as_pair(self.head[0].name, self.head[1].name) if self._of(batch.pair) else None
+                if words is not None:
+                    yield Block(HALVES, words[None])
+                    continue
+            yield [evaluate(term, batch.columns, batch.size, context.values) for term in self.head], batch.size
+
+    def _of(self, pair) -> bool:
+        return {term.name for term in self.head} == set(pair[:2])
+
+
+class Sink:
+    """Takes heads of one relation into a table, many at a time. `made` counts them, with repetitions."""
+
+    def __init__(self, table):
+        self.table, self.made, self.born = table, 0, 0
+        self.waiting, self.rows = [], 0
+
+    def take(self, heads) -> None:
+        if isinstance(heads, Block) and hasattr(self.table, "insert_block") and self.table.home == (0, 1):
+            self.made += heads.size
+            self.born += self.table.insert_block(heads)
+            return
+        columns, size = (heads.columns(), heads.size) if isinstance(heads, Block) else heads
+        self.made += size
+        self.waiting.append((columns, size))
+        self.rows += size
+        if self.rows >= GATHERED:
+            self.flush()
+
+    def flush(self) -> int:
+        """Insert what waits; how many tuples were born since the beginning."""
+        if self.rows:
+            arity = len(self.waiting[0][0])
+            columns = [np.concatenate([columns[i] for columns, _ in self.waiting]) for i in range(arity)]
+            self.born += self.table.insert(columns, self.rows)
+            self.waiting, self.rows = [], 0
+        return self.born

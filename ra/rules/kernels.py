@@ -1,0 +1,202 @@
+"""Kernels of rule evaluation: pack and unpack columns, sort tuples of several words, look keys up, expand matches. Pure."""
+
+import numpy as np
+from numba import njit, types
+
+from ra.words import JIT, RADIX_BITS, i64, u64
+
+u64_rows = types.Array(types.uint64, 2, "C")
+
+
+@njit(types.void(u64, i64, types.int64, types.uint64), **JIT)
+def pack_field(words, column, shift, low):
+    """Put a column, as its distance from `low`, into a field of the words."""
+    bits = np.uint64(shift)
+    for i in range(words.size):
+        words[i] |= (np.uint64(column[i]) - low) << bits
+
+
+@njit(i64(u64, types.int64, types.uint64, types.uint64), **JIT)
+def field(words, shift, mask, low):
+    """The column that a field of the words holds."""
+    bits = np.uint64(shift)
+    out = np.empty(words.size, np.int64)
+    for i in range(words.size):
+        out[i] = np.int64(((words[i] >> bits) & mask) + low)
+    return out
+
+
+@njit(i64(u64, i64, types.int64, types.uint64, types.uint64), **JIT)
+def field_at(words, positions, shift, mask, low):
+    """The same, of the words at some positions."""
+    bits = np.uint64(shift)
+    out = np.empty(positions.size, np.int64)
+    for i in range(positions.size):
+        out[i] = np.int64(((words[positions[i]] >> bits) & mask) + low)
+    return out
+
+
+@njit(u64_rows(u64_rows), **JIT)
+def sort_rows(words):
+    """Tuples of several words (lanes, n) in ascending order, duplicates kept: radix, last lane first, constant digits
+    skipped; every lane moves along in each pass."""
+    lanes, size = words.shape
+    mask = np.uint64((1 << RADIX_BITS) - 1)
+    source, target = words.copy(), np.empty_like(words)
+    counts = np.empty(1 << RADIX_BITS, np.int64)
+    for lane in range(lanes - 1, -1, -1):
+        low = high = source[lane, 0] if size else np.uint64(0)
+        for i in range(size):
+            low |= source[lane, i]
+            high &= source[lane, i]
+        differing = low & ~high
+        for shift in range(0, 64, RADIX_BITS):
+            bits = np.uint64(shift)
+            if (differing >> bits) & mask == 0:
+                continue
+            counts[:] = 0
+            for i in range(size):
+                counts[(source[lane, i] >> bits) & mask] += 1
+            total = 0
+            for digit in range(counts.size):
+                count = counts[digit]
+                counts[digit] = total
+                total += count
+            for i in range(size):
+                digit = (source[lane, i] >> bits) & mask
+                at = counts[digit]
+                counts[digit] += 1
+                for other in range(lanes):
+                    target[other, at] = source[other, i]
+            source, target = target, source
+    return source
+
+
+@njit(u64_rows(u64_rows), **JIT)
+def unique_rows(words):
+    """Ascending tuples without their repetitions."""
+    lanes, size = words.shape
+    out = np.empty_like(words)
+    made = 0
+    for i in range(size):
+        same = i > 0
+        for lane in range(lanes):
+            same = same and words[lane, i] == words[lane, i - 1]
+        if not same:
+            for lane in range(lanes):
+                out[lane, made] = words[lane, i]
+            made += 1
+    return out[:, :made].copy()
+
+
+@njit(i64(u64, types.int64, types.uint64, types.int64, types.int64), **JIT)
+def directory(words, rest, base, coarse, size):
+    """Where each group of keys begins among sorted words: out[h] is the first word with (key - base) >> coarse ≥ h.
+
+    key = word >> rest. With coarse = 0 every key has its own entry, and looking one up is one access.
+    """
+    out = np.empty(size + 1, np.int64)
+    filled = 0
+    bits, step = np.uint64(rest), np.uint64(coarse)
+    for i in range(words.size):
+        group = np.int64(((words[i] >> bits) - base) >> step)
+        while filled <= group:
+            out[filled] = i
+            filled += 1
+    out[filled:] = words.size
+    return out
+
+
+@njit(types.UniTuple(i64, 2)(u64, types.int64, types.uint64, types.int64, i64, u64, types.boolean[::1]), **JIT)
+def ranges(words, rest, base, coarse, starts, keys, within):
+    """For each key the positions [low, high) of the sorted words that have it; empty where it is not `within` bounds."""
+    lows, highs = np.zeros(keys.size, np.int64), np.zeros(keys.size, np.int64)
+    bits, step, groups = np.uint64(rest), np.uint64(coarse), starts.size - 1
+    for i in range(keys.size):
+        key = keys[i]
+        if not within[i] or key < base:
+            continue
+        group = (key - base) >> step
+        if group >= np.uint64(groups):
+            continue
+        low, high = starts[np.int64(group)], starts[np.int64(group) + 1]
+        if coarse:
+            end = high
+            while low < high:
+                middle = (low + high) >> 1
+                if words[middle] >> bits < key:
+                    low = middle + 1
+                else:
+                    high = middle
+            high, stride = low, 1
+            while high + stride <= end and words[high + stride - 1] >> bits == key:
+                high += stride
+                stride *= 2
+            while stride:
+                if high + stride <= end and words[high + stride - 1] >> bits == key:
+                    high += stride
+                stride >>= 1
+        lows[i], highs[i] = low, high
+    return lows, highs
+
+
+@njit(types.int64(u64_rows, u64_rows, types.int64, u64, types.boolean), **JIT)
+def _bound(words, keys, i, masks, after):
+    """The first tuple not below keys[:, i] on the key's bits; with `after`, the first above."""
+    low, high = 0, words.shape[1]
+    while low < high:
+        middle = (low + high) >> 1
+        order = 0
+        for lane in range(words.shape[0]):
+            word = words[lane, middle] & masks[lane]
+            if word != keys[lane, i]:
+                order = -1 if word < keys[lane, i] else 1
+                break
+        if order < 0 or (after and order == 0):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(types.UniTuple(i64, 2)(u64_rows, u64_rows, u64, types.boolean[::1]), **JIT)
+def ranges_rows(words, keys, masks, within):
+    """The same for tuples of several words: keys (lanes, m) are compared on the bits in `masks`, one mask a lane."""
+    size = keys.shape[1]
+    lows, highs = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for i in range(size):
+        if within[i]:
+            lows[i] = _bound(words, keys, i, masks, False)
+            highs[i] = _bound(words, keys, i, masks, True)
+    return lows, highs
+
+
+@njit(types.UniTuple(i64, 2)(i64, i64, types.int64, types.int64, types.int64), **JIT)
+def expand(lows, highs, begin, end, total):
+    """The (row, position) pairs of rows begin … end - 1 and each position of their ranges; `total` of them."""
+    rows, positions = np.empty(total, np.int64), np.empty(total, np.int64)
+    made = 0
+    for i in range(begin, end):
+        for position in range(lows[i], highs[i]):
+            rows[made], positions[made] = i, position
+            made += 1
+    return rows, positions
+
+
+@njit(types.int64(i64, i64, types.int64, types.int64), **JIT)
+def rows_within(lows, highs, begin, most):
+    """How far from row `begin` on at most `most` pairs expand; one row at least."""
+    total, i = highs[begin] - lows[begin], begin + 1
+    while i < lows.size and total + highs[i] - lows[i] <= most:
+        total += highs[i] - lows[i]
+        i += 1
+    return i
+
+
+@njit(types.boolean[::1](i64, types.int64, types.int64), **JIT)
+def inside(column, low, high):
+    """Which values are within bounds, both included."""
+    out = np.empty(column.size, np.bool_)
+    for i in range(column.size):
+        out[i] = low <= column[i] <= high
+    return out

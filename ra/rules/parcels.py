@@ -1,0 +1,112 @@
+"""What travels between the tasks of a job while rules run: blocks, in parcels for one partition each.
+
+Blocks are sorted, so one word a tuple goes as coded differences (`ra.codec`); tuples of more words go as they are.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from balance.bucket_map import BucketMap
+from balance.hashing import bucket_of, subbucket_of
+from ra import codec
+from ra.blocks import combined
+from ra.packing import Bounds, Packing
+from ra.rules.block import Block, halved, merged, roomy
+
+
+class Parcel(NamedTuple):
+    """Part of a block on its way; `tag` says to what."""
+
+    tag: str
+    bounds: Bounds
+    count: int
+    data: bytes
+
+    def open(self) -> Block:
+        packing = Packing(self.bounds)
+        if packing.lanes == 1:
+            return Block(packing, codec.decode(self.data, self.count)[None])
+        return Block(packing, np.frombuffer(self.data, np.uint64).reshape(packing.lanes, self.count).copy())
+
+
+def slots(block: Block, keys: int, placement: BucketMap) -> np.ndarray:
+    """The slot of each tuple in a bucket map: its first `keys` columns choose the bucket, the others the subbucket.
+
+    A function of the values, however they are packed.
+    """
+    first, _ = placement.tables()
+    if halved(block) and keys == 1:
+        return codec.slots(block.words[0], 32, first)
+    bucket = bucket_of(combined_key(block, keys), np.uint64(placement.buckets)).astype(np.int64)
+    subs = placement.subbuckets
+    if subs.max() == 1:
+        return first[bucket]
+    rest = _key(block, range(keys, block.arity))
+    return first[bucket] + subbucket_of(rest, subs[bucket].astype(np.uint64)).astype(np.int64)
+
+
+def combined_key(block: Block, keys: int) -> np.ndarray:
+    """One word for the first `keys` columns of each tuple."""
+    return _key(block, range(keys))
+
+
+def _key(block: Block, places) -> np.ndarray:
+    columns = [block.column(place) for place in places]
+    return combined(np.array(columns, np.int64).reshape(len(columns), block.size))
+
+
+def parcels(block: Block, destination: np.ndarray, parts: int, tag: str):
+    """Yield (partition, parcel) for each partition that some tuple of the block goes to; destination (n,)."""
+    if not block.size:
+        return
+    if block.packing.lanes == 1:
+        words = np.ascontiguousarray(block.words[0])
+        for part, count, data in codec.encode_split(words, destination, np.arange(parts), parts):
+            yield part, Parcel(tag, block.packing.bounds, count, data)
+        return
+    for part in np.unique(destination).tolist():
+        words = np.ascontiguousarray(block.words[:, destination == part])
+        yield part, Parcel(tag, block.packing.bounds, words.shape[1], words.tobytes())
+
+
+def home(block: Block, keys: int, placement: BucketMap, tag: str):
+    """Each tuple to the partition of its subbucket."""
+    if block.size:
+        _, homes = placement.tables()
+        yield from parcels(block, homes[slots(block, keys, placement)], placement.partitions, tag)
+
+
+def to_bucket(block: Block, keys: int, placement: BucketMap, tag: str):
+    """Each binding to every partition that has a subbucket of the bucket of its key, the first `keys` columns: the
+    intra-bucket shuffle (*Load-balancing Parallel Relational Algebra*, section 2)."""
+    if not block.size:
+        return
+    bucket = bucket_of(combined_key(block, keys), np.uint64(placement.buckets)).astype(np.int64)
+    wanted = np.zeros((placement.partitions, placement.buckets), np.bool_)
+    for number, homes in enumerate(placement.homes):
+        wanted[list(homes), number] = True
+    for part in range(placement.partitions):
+        chosen = wanted[part][bucket]
+        if chosen.any():
+            some = Block(block.packing, np.ascontiguousarray(block.words[:, chosen]))
+            yield from parcels(some, np.full(some.size, part), placement.partitions, tag)
+
+
+def to_all(block: Block, partitions: int, tag: str):
+    """Each binding to every partition."""
+    for part in range(partitions):
+        yield from parcels(block, np.full(block.size, part), partitions, tag)
+
+
+def received(records, tag: str) -> Block | None:
+    """All that arrived under a tag, as one block; None if nothing did."""
+    blocks = [record.open() for record in sorted(r for r in records if isinstance(r, Parcel) and r.tag == tag)]
+    if not blocks:
+        return None
+    bounds = [block.packing.bounds for block in blocks]
+    if any(other != bounds[0] for other in bounds):
+        low_high = zip(*bounds, strict=True)
+        wide = tuple((min(low for low, _ in column), max(high for _, high in column)) for column in low_high)
+        return merged(blocks, roomy(wide))
+    return merged(blocks, blocks[0].packing)

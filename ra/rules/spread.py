@@ -1,0 +1,75 @@
+"""A relation on the partitions, as the driver sees it: an index for each order that joins need, each in buckets of its own.
+
+Every index holds all tuples. The first is the relation's home: there a tuple that arrives is told from known ones, and what is
+born goes on to the other indexes. The life of a tuple is that of `ra.placed`.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from balance.bucket_map import BucketMap
+from ra.rules.ir import Kind
+from ra.rules.stored import StoredBlock
+
+Order = tuple[int, ...]
+Parts = list[list[StoredBlock]]  # of each partition
+
+
+@dataclass
+class SpreadIndex:
+    """Tuples with their columns in `order`; the first `keys` of them choose the bucket, the others the subbucket."""
+
+    order: Order
+    keys: int
+    map: BucketMap
+    full: Parts = field(default_factory=list)
+    delta: Parts = field(default_factory=list)
+    new: Parts = field(default_factory=list)
+    sizes: np.ndarray | None = None  # tuples in each slot of the map
+
+    def __post_init__(self):
+        for part in ("full", "delta", "new"):
+            if not getattr(self, part):
+                setattr(self, part, [[] for _ in range(self.map.partitions)])
+        if self.sizes is None:
+            self.sizes = np.zeros(int(self.map.subbuckets.sum()), np.int64)
+
+    def turn(self, lattice: bool = False) -> None:
+        """The iteration is over: delta goes into full, new becomes delta. Of a lattice full is what is best, already."""
+        if not lattice:
+            self.full = [full + delta for full, delta in zip(self.full, self.delta, strict=True)]
+        self.delta, self.new = self.new, [[] for _ in range(self.map.partitions)]
+
+    def delta_size(self) -> int:
+        return sum(block.size for blocks in self.delta for block in blocks)
+
+    def alive(self, partition: int) -> list[StoredBlock]:
+        return self.full[partition] + self.delta[partition] + self.new[partition]
+
+
+@dataclass
+class SpreadRelation:
+    """`lattice`: (min or max, kind of the last column) of a relation that is aggregated in recursion: then the home's full is
+    one block of encoded values (`ra.rules.lattice`), and delta holds plain tuples."""
+
+    name: str
+    arity: int
+    indexes: list[SpreadIndex]
+    lattice: tuple[str, Kind] | None = None
+
+    @property
+    def home(self) -> SpreadIndex:
+        return self.indexes[0]
+
+    @property
+    def count(self) -> int:
+        return int(self.home.sizes.sum())
+
+    def index(self, order: Order) -> SpreadIndex | None:
+        return next((index for index in self.indexes if index.order == order), None)
+
+    def turn(self) -> int:
+        for index in self.indexes:
+            index.turn(self.lattice is not None)
+        return self.home.delta_size()

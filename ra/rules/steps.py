@@ -1,0 +1,307 @@
+"""The steps of a rule's body. Each takes a batch of bindings and yields batches of more, of fewer, or of others.
+
+A body in the order it was planned in, `sg(x, y) :- delta sg(a, b), edge(a, x), edge(b, y).`, is: Join(sg), Join(edge), Narrow
+to x and b, Join(edge). All of them are picklable, so they travel to wherever the tuples are; where that is, the context says.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from ra.joins import Join as Composition
+from ra.rules import ir, kernels
+from ra.rules.aggregates import reduce_groups
+from ra.rules.batch import Batch, joined
+from ra.rules.block import Block, halved
+from ra.rules.functors import bits, evaluate, holds
+from ra.rules.ir import Aggregate, Compare, Kind, Range, Term, Truth
+from ra.rules.ranges import expand_ranges, range_counts
+
+MOST = 1 << 21  # bindings of one batch, about: what bounds the memory of a body
+WHOLE = 1 << 24  # pairs of one batch of a fused join: larger ones lose fewer duplicates
+DENSE = 1 << 27  # ids below this have a bitmap in the fused join: 16 MB
+
+
+class Context(Protocol):
+    """Where the tuples are."""
+
+    values: object  # symbols and records: see `ra.rules.values`
+
+    def blocks(self, relation: str, part: str, order: tuple[int, ...]) -> list[Block]:
+        """The tuples of a part ("full", "delta", "all") of a relation here, sorted by its columns in an order."""
+
+
+def flow(steps, batch: Batch, context: Context):
+    """Everything that comes out of the last step, depth first: at most a batch per step is in memory."""
+    if not steps:
+        yield batch
+        return
+    for made in steps[0](batch, context):
+        if made.size:
+            yield from flow(steps[1:], made, context)
+
+
+@dataclass
+class Join:
+    """Extend each binding by the tuples of a relation that agree with it.
+
+    keys: terms for the first columns in `order`; binds: (place in order, variable) of columns that are new and needed;
+    keep: the variables that are needed afterwards. Without a new column a binding passes once if there is any tuple,
+    unless `every` tuple counts (in an aggregate).
+    """
+
+    relation: str
+    part: str
+    order: tuple[int, ...]
+    keys: tuple[Term, ...]
+    binds: tuple[tuple[int, str], ...]
+    keep: frozenset[str]
+    every: bool = False
+    composed: tuple[str, str, str] | None = None  # key, carried, new: if only carried and new are needed afterwards
+
+    def __call__(self, batch: Batch, context: Context):
+        blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
+        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys] if blocks else []
+        if not self.binds and not self.every:
+            yield from self._passing(batch, blocks, keys)
+        elif not self.keys and batch.size == 1:
+            yield from self._scanned(batch, blocks)
+        else:
+            for block in blocks:
+                if not (yield from self._composed(batch, block)):
+                    yield from self._expanded(batch, block, keys)
+
+    def _passing(self, batch, blocks, keys):
+        found = np.zeros(batch.size, np.bool_)
+        for block in blocks:
+            lows, highs = block.ranges(keys, batch.size)
+            found |= highs > lows
+        yield batch.where(found, self.keep)
+
+    def _scanned(self, batch, blocks):
+        """The first atom of a body: its tuples, as they lie."""
+        for block in blocks:
+            if halved(block) and len(self.binds) == 2 and not batch.columns:
+                (a, first), (b, second) = sorted(self.binds)
+                yield Batch(block.size, pair=(first, second, block.words[0]))
+                continue
+            for begin in range(0, block.size, MOST):
+                some = Block(block.packing, np.ascontiguousarray(block.words[:, begin : begin + MOST]))
+                columns = {name: some.column(place) for place, name in self.binds}
+                same = {name: np.repeat(column, some.size) for name, column in batch.columns.items() if name in self.keep}
+                yield Batch(some.size, {**same, **columns})
+
+    def _expanded(self, batch, block, keys):
+        lows, highs = block.ranges(keys, batch.size)
+        begin = 0
+        while begin < batch.size:
+            end = kernels.rows_within(lows, highs, begin, MOST)
+            total = int((highs[begin:end] - lows[begin:end]).sum())
+            if total:
+                rows, positions = kernels.expand(lows, highs, begin, end, total)
+                columns = batch.take(rows, self.keep)
+                for place, name in self.binds:
+                    columns[name] = block.column(place, positions)
+                yield Batch(total, columns)
+            begin = end
+
+    def _composed(self, batch, block):
+        """The join of two sets of pairs of which only the ends are kept, with its deduplication: `ra.joins`."""
+        if self.composed is None or not halved(block):
+            return False
+        key, carried, new = self.composed
+        outer = batch.as_pair(key, carried)
+        if outer is None:
+            return False
+        if not outer.size:
+            return True
+        low = outer & np.uint64(0xFFFFFFFF)
+        most = int(low.max())
+        if most >= DENSE:
+            return False
+        inner = np.ascontiguousarray(block.words[0])
+        waiting = []
+        for words in Composition(outer, inner, 32, most + 1).chunks():
+            waiting.append(words.copy())
+            if sum(piece.size for piece in waiting) >= WHOLE:
+                yield _pair(waiting, new, carried)
+                waiting = []
+        if waiting:
+            yield _pair(waiting, new, carried)
+        return True
+
+
+def _pair(pieces, first: str, second: str) -> Batch:
+    words = np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+    return Batch(words.size, pair=(first, second, words))
+
+
+@dataclass
+class Exchange:
+    """The bindings go to where the next join's relation keeps the bucket of their key. Not run as a step: a body is cut
+    into segments here, and what a segment makes is shipped to the next. keys: the terms for the first columns in `order`."""
+
+    relation: str
+    order: tuple[int, ...]
+    keys: tuple[Term, ...]
+    keep: frozenset[str]
+
+    def __call__(self, batch: Batch, context: Context):
+        raise TypeError("an exchange is between segments")
+
+
+@dataclass
+class Narrow:
+    """Early projection: keep the variables that are still needed, and of equal bindings one. Gives up where a first
+    large batch shows that there are none."""
+
+    keep: tuple[str, ...]
+    worth: list = field(default_factory=list)
+
+    def __call__(self, batch, context):
+        if self.worth == [False] or batch.size < 2:
+            yield Batch(batch.size, {name: batch.columns[name] for name in self.keep})
+            return
+        made = batch.distinct(self.keep)
+        if not self.worth and batch.size > 10_000:
+            self.worth.append(made.size < 0.9 * batch.size)
+        yield made
+
+
+@dataclass
+class Filter:
+    """Keep the bindings for which a comparison or a test holds."""
+
+    literal: Compare | ir.Test | Truth
+
+    def __call__(self, batch, context):
+        yield batch.where(holds(self.literal, batch.columns, batch.size, context.values))
+
+
+@dataclass
+class Bind:
+    """variable = term."""
+
+    name: str
+    term: Term
+
+    def __call__(self, batch, context):
+        yield batch.with_columns({self.name: evaluate(self.term, batch.columns, batch.size, context.values)})
+
+
+@dataclass
+class Unpack:
+    """[name, name, …] = record: nil has no fields."""
+
+    record: Term
+    names: tuple[str, ...]
+
+    def __call__(self, batch, context):
+        ids = evaluate(self.record, batch.columns, batch.size, context.values)
+        batch, ids = batch.where(ids != 0), ids[ids != 0]
+        fields = context.values.fields(ids, len(self.names))
+        yield batch.with_columns(dict(zip(self.names, map(np.ascontiguousarray, fields), strict=True)))
+
+
+@dataclass
+class AntiJoin:
+    """Drop the bindings for which a relation has a tuple that begins with `keys`, its columns taken in `order`."""
+
+    relation: str
+    order: tuple[int, ...]
+    keys: tuple[Term, ...]
+    part: str = "all"
+
+    def __call__(self, batch, context):
+        found = np.zeros(batch.size, np.bool_)
+        for block in context.blocks(self.relation, self.part, self.order):
+            if block.size:
+                keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
+                lows, highs = block.ranges(keys, batch.size)
+                found |= highs > lows
+        yield batch.where(~found)
+
+
+@dataclass
+class Generate:
+    """result = range(start, stop, step)."""
+
+    literal: Range
+    keep: frozenset[str]
+
+    def __call__(self, batch, context):
+        kind = self.literal.result.kind
+        terms = [self.literal.start, self.literal.stop, self.literal.step]
+        given = [None if t is None else bits(evaluate(t, batch.columns, batch.size, context.values), kind) for t in terms]
+        _, counts = range_counts(kind, *given)
+        begin, none = 0, np.zeros(batch.size, np.int64)
+        while begin < batch.size:
+            end = kernels.rows_within(none, counts, begin, MOST)
+            rows, result = expand_ranges(kind, *(None if column is None else column[begin:end] for column in given))
+            yield Batch(rows.size, {**batch.take(rows + begin, self.keep), self.literal.result.name: result})
+            begin = end
+
+
+def grouped(batch: Batch, outer: tuple[str, ...]) -> tuple[Batch, np.ndarray]:
+    """The distinct bindings of some variables, and which of them each binding of the batch has."""
+    if not outer:
+        return Batch(1, {}), np.zeros(batch.size, np.int64)
+    columns = [batch.columns[name] for name in outer]
+    block = Block.of(columns, batch.size)
+    inverse, _ = block.ranges(columns, batch.size)
+    return Batch(block.size, dict(zip(outer, block.columns(), strict=True))), inverse
+
+
+@dataclass
+class Without:
+    """Drop the bindings from which `steps`, given their `outer` variables, make anything."""
+
+    outer: tuple[str, ...]
+    steps: list
+
+    def __call__(self, batch, context):
+        groups, inverse = grouped(batch, self.outer)
+        found = np.zeros(groups.size, np.bool_)
+        for made in flow(self.steps, groups.with_columns({GROUP: np.arange(groups.size)}), context):
+            found[made.columns[GROUP]] = True
+        yield batch.where(~found[inverse])
+
+
+@dataclass
+class Aggregated:
+    """result = op target : { body }, once for each distinct binding of the `outer` variables.
+
+    The body's steps start from those bindings; every combination of tuples that satisfies it counts, so nothing in it is
+    projected away.
+    """
+
+    literal: Aggregate
+    outer: tuple[str, ...]
+    steps: list
+    bound: bool = False  # whether the result is compared with what it has to be, or new
+
+    def __call__(self, batch, context):
+        groups, inverse = grouped(batch, self.outer)
+        group, target = self._reduced(groups, context)
+        kind = self.literal.target.kind if self.literal.target is not None else Kind.NUMBER
+        column, present = reduce_groups(self.literal.op, kind, group, target, groups.size)
+        result, present = column[inverse], present[inverse]
+        if self.bound:
+            yield batch.where(present & (batch.columns[self.literal.result.name] == result))
+        else:
+            yield batch.with_columns({self.literal.result.name: result}).where(present)
+
+    def _reduced(self, groups: Batch, context):
+        """The group and the target of each combination of tuples."""
+        numbered = groups.with_columns({GROUP: np.arange(groups.size)})
+        found = [made for made in flow(self.steps, numbered, context) if made.size]
+        if not found:
+            return np.empty(0, np.int64), None if self.literal.target is None else np.empty(0, np.int64)
+        made = joined([Batch(m.size, {name: m.columns[name] for name in m.columns}) for m in found])
+        if self.literal.target is None:
+            return made.columns[GROUP], None
+        return made.columns[GROUP], evaluate(self.literal.target, made.columns, made.size, context.values)
+
+
+GROUP = "@group"  # the number of an outer binding, among the variables of an aggregate's body

@@ -1,0 +1,135 @@
+"""A relation in this process while rules run: full, delta and new, with an index for each order that a join asks for.
+
+The life of a tuple, as on disk (`ra.placed`): what rules make is in no part yet; `insert` drops what is known, and the rest is
+born into `new`; `turn` makes it `delta`, and the delta before goes into `full`.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ra.packing import Bounds, Packing, widen
+from ra.rules.block import Block, bounds_of, fits, merged, roomy, stacked
+
+Order = tuple[int, ...]
+
+
+@dataclass
+class Table:
+    """Tuples of `arity` columns. The first order is the home of the relation: there tuples are told from known ones."""
+
+    arity: int
+    home: Order = ()
+    full: dict[Order, list[Block]] = field(default_factory=dict)
+    delta: dict[Order, Block] = field(default_factory=dict)
+    new: list[Block] = field(default_factory=list)
+    packing: Packing | None = None  # of the columns in their own order
+
+    def __post_init__(self):
+        self.home = self.home or tuple(range(self.arity))
+        self.full.setdefault(self.home, [])
+
+    def _ordered(self, order: Order) -> Packing:
+        return Packing(tuple(self.packing.bounds[i] for i in order))
+
+    def _make_room(self, columns: list[np.ndarray]) -> None:
+        """Choose the packing, or a wider one: all blocks are packed again then, which their number makes rare."""
+        bounds = bounds_of(columns)
+        if self.packing is not None and fits(bounds, self.packing):
+            return
+        if self.packing is not None and self.count:
+            bounds = widen(bounds, self._used())
+        self.packing = roomy(bounds)
+        for order, blocks in self.full.items():
+            self.full[order] = [block.repacked(self._ordered(order)) for block in blocks]
+        self.delta = {order: block.repacked(self._ordered(order)) for order, block in self.delta.items()}
+        self.new = [block.repacked(self._ordered(self.home)) for block in self.new]
+
+    def _used(self) -> Bounds:
+        """The bounds of the values there are, in the columns' own order."""
+        blocks = self._known()
+        bounds = None
+        for block in (block for block in blocks if block.size):
+            own = bounds_of(block.columns())
+            bounds = own if bounds is None else widen(bounds, own)
+        return tuple(bounds[self.home.index(i)] for i in range(self.arity))
+
+    @property
+    def count(self) -> int:
+        known = sum(block.size for block in self.full[self.home]) + sum(block.size for block in self.new)
+        return known + (self.delta[self.home].size if self.home in self.delta else 0)
+
+    @property
+    def delta_size(self) -> int:
+        return self.delta[self.home].size if self.home in self.delta else 0
+
+    def insert(self, columns: list[np.ndarray], size: int) -> int:
+        """Tuples in any order, with repetitions; how many were not known. They are in `new`."""
+        if not size:
+            return 0
+        self._make_room(columns)
+        return self.insert_block(Block.of([columns[i] for i in self.home], size, self._ordered(self.home)))
+
+    def insert_block(self, block: Block) -> int:
+        """The same for a block in home order."""
+        if self.packing is None or block.packing != self._ordered(self.home):
+            columns = block.columns()
+            self._make_room([columns[self.home.index(i)] for i in range(self.arity)])
+            block = block.repacked(self._ordered(self.home))
+        for other in self._known():
+            block = block.without(other)
+        if block.size:
+            self.new = stacked(self.new, block)
+        return block.size
+
+    def turn(self) -> int:
+        """An iteration is over: delta goes into full, new becomes delta; how many tuples that is."""
+        for order, blocks in self.full.items():
+            if self.delta_size:
+                self.full[order] = stacked(blocks, self._delta(order))
+        self.delta = {}
+        if self.new:
+            self.delta[self.home] = merged(self.new, self._ordered(self.home))
+            self.new = []
+        return self.delta_size
+
+    def settle(self) -> None:
+        """No more iterations: everything goes into full."""
+        while self.turn():
+            pass
+
+    def _known(self) -> list[Block]:
+        """Everything there is, in home order."""
+        return [*self.full[self.home], *([self.delta[self.home]] if self.delta else []), *self.new]
+
+    def mark(self) -> list[Block]:
+        """For `back_to`: what has been born by now."""
+        return list(self.new)
+
+    def back_to(self, mark: list[Block]) -> None:
+        """Forget what has been born since."""
+        self.new = [block.repacked(self._ordered(self.home)) for block in mark]
+
+    def _delta(self, order: Order) -> Block:
+        if order not in self.delta:
+            self.delta[order] = self._reordered(self.delta[self.home], order)
+        return self.delta[order]
+
+    def _reordered(self, block: Block, order: Order) -> Block:
+        return block.reordered(tuple(self.home.index(i) for i in order), self._ordered(order))
+
+    def blocks(self, part: str, order: Order) -> list[Block]:
+        """The blocks of "full", "delta" or "all" (both) in an order; an index that is missing is made, and kept."""
+        if part != "delta" and order not in self.full:
+            self.full[order] = [self._reordered(block, order) for block in self.full[self.home]]
+        found = [] if part == "delta" else list(self.full[order])
+        if part != "full" and self.delta_size:
+            found.append(self._delta(order))
+        return found
+
+    def columns(self) -> list[np.ndarray]:
+        """All tuples, full, delta and new, as columns in the relation's own order."""
+        blocks = self._known()
+        if not blocks:
+            return [np.empty(0, np.int64) for _ in range(self.arity)]
+        return [np.concatenate([block.column(self.home.index(i)) for block in blocks]) for i in range(self.arity)]

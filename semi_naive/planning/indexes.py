@@ -1,0 +1,81 @@
+"""Few indexes: of each relation the orders of its columns that serve all searches of its rules.
+
+A search that binds a set of columns is served by any order that begins with them, in whatever order; so a chain of sets,
+each within the next, needs one order. The fewest orders are the fewest chains, a matching in a bipartite graph (Dilworth;
+Subotić, Jordan, Chang, Fekete, Scholz 2018, "Automatic index selection for large-scale Datalog computation").
+"""
+
+from dataclasses import dataclass, field
+
+Order = tuple[int, ...]
+Search = frozenset[int]
+
+
+def chains(searches: set[Search]) -> list[list[Search]]:
+    """The fewest chains of sets, ascending, that hold all of them.
+
+    >>> found = chains({frozenset({0}), frozenset({1}), frozenset({0, 1}), frozenset({0, 2})})
+    >>> sorted(sorted(map(sorted, chain)) for chain in found)
+    [[[0], [0, 1]], [[0, 2]], [[1]]]
+    """
+    nodes = sorted(searches, key=lambda s: (len(s), sorted(s)))
+    larger = {node: [other for other in nodes if node < other] for node in nodes}
+    before: dict[Search, Search] = {}  # of a set, the one that precedes it in its chain
+
+    def match(node, seen) -> bool:
+        for other in larger[node]:
+            if other not in seen:
+                seen.add(other)
+                if other not in before or match(before[other], seen):
+                    before[other] = node
+                    return True
+        return False
+
+    for node in nodes:
+        match(node, set())
+    after = {low: high for high, low in before.items()}
+    found = []
+    for node in nodes:
+        if node not in before:
+            chain = [node]
+            while chain[-1] in after:
+                chain.append(after[chain[-1]])
+            found.append(chain)
+    return found
+
+
+def order_of(chain: list[Search], arity: int) -> Order:
+    """The order of columns that begins with every set of a chain.
+
+    >>> order_of([frozenset({2}), frozenset({2, 0})], 4)
+    (2, 0, 1, 3)
+    """
+    order: list[int] = []
+    for search in [*chain, frozenset(range(arity))]:
+        order += sorted(search - set(order))
+    return tuple(order)
+
+
+@dataclass
+class Indexes:
+    """The orders in use. `ask` while bodies are planned; after `settle` the same questions get the shared answers."""
+
+    arities: dict[str, int]
+    searches: dict[str, set[Search]] = field(default_factory=dict)
+    orders: dict[str, list[Order]] = field(default_factory=dict)
+
+    def order_for(self, relation: str, columns: Search) -> Order:
+        """An order that begins with these columns; the relation's own order when there are none."""
+        arity = self.arities[relation]
+        for order in self.orders.get(relation, []):
+            if frozenset(order[: len(columns)]) == columns:
+                return order
+        if not columns or len(columns) == arity:
+            return self.orders.get(relation, [tuple(range(arity))])[0]
+        self.searches.setdefault(relation, set()).add(columns)
+        order = order_of([columns], arity)
+        return order
+
+    def settle(self) -> None:
+        for relation, searches in self.searches.items():
+            self.orders[relation] = [order_of(chain, self.arities[relation]) for chain in chains(searches)]

@@ -1,0 +1,142 @@
+"""The order of the joins: whichever atom is expected to leave the fewest bindings comes next.
+
+How many tuples a binding meets is estimated as the relation's size divided by the number of distinct values of its bound
+columns, both as they are when the stratum starts, or when it turned out that they have become something else.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ra.rules.derive import Derivation
+from ra.rules.ir import Atom, Rule, Var
+from semi_naive.planning.body import Body, Chosen, Compiler, names
+from semi_naive.planning.indexes import Indexes
+
+FILTERED = 0.5  # of the bindings pass an atom whose columns are all bound: a guess, as good as any
+TURNED = 8  # times larger or smaller than planned for: plan again
+
+
+class Sizes(Protocol):
+    def size(self, relation: str, part: str = "all") -> float:
+        """Tuples of a part of a relation, known or expected."""
+
+    def distinct(self, relation: str, column: int) -> float:
+        """Distinct values of a column."""
+
+
+def fanout(sizes: Sizes, relation: str, part: str, bound: list[int], arity: int) -> float:
+    """How many tuples of a relation a binding of some of its columns is expected to meet."""
+    size = sizes.size(relation, part)
+    if len(bound) == arity:
+        return min(FILTERED, size)
+    keys = 1.0
+    for column in bound:
+        keys *= max(1.0, sizes.distinct(relation, column))
+    return size / min(keys, max(size, 1.0))
+
+
+def bound_places(atom: Atom, bound: set[str]) -> list[int]:
+    return [place for place, term in enumerate(atom.args) if _known(term, bound)]
+
+
+def _known(term, bound: set[str]) -> bool:
+    used = names(term)
+    return not (isinstance(term, Var) and term.name not in bound) and used <= bound and str(term) != "_"
+
+
+@dataclass
+class Greedy:
+    """Chooses the next atom of one body. `first`: the atom that has to come first, the delta; `given`: a .plan."""
+
+    sizes: Sizes
+    parts: dict[int, str]
+    first: int | None = None
+    given: tuple[int, ...] = ()
+
+    def __post_init__(self):
+        self.rows, self.log, self.taken = 1.0, [], 0
+
+    def __call__(self, atoms, bound, live):
+        if self.taken == 0 and self.first is not None and any(n == self.first for n, _ in atoms) and not self.given:
+            chosen, reason = next((n, a) for n, a in atoms if n == self.first), "the delta comes first"
+        elif self.given:
+            wanted = next(n for n in self.given if any(n == other for other, _ in atoms))
+            chosen, reason = next((n, a) for n, a in atoms if n == wanted), "given by .plan"
+        elif self.taken == 0 and not bound and len(atoms) > 1:
+            chosen, reason = min(atoms, key=lambda one: self._cost_from(one, atoms)), "the cheapest start"
+        else:
+            chosen, reason = min(atoms, key=lambda one: self._rank(one, bound)), "fewest tuples expected"
+        number, atom = chosen
+        places = bound_places(atom, bound)
+        self.rows *= self._fanout(number, atom, bound)
+        self.taken += 1
+        self.log.append(Chosen(atom, self.parts.get(number, "all"), tuple(places), self.rows, reason))
+        return chosen
+
+    def inner(self) -> "Greedy":
+        """For the body of an aggregate."""
+        return Greedy(self.sizes, {})
+
+    def _fanout(self, number, atom, bound) -> float:
+        return fanout(self.sizes, atom.relation, self.parts.get(number, "all"), bound_places(atom, bound), len(atom.args))
+
+    def _rank(self, one, bound):
+        """Atoms that share a variable with what is bound come before those that would make a product."""
+        number, atom = one
+        product = not bound_places(atom, bound) and bool(atom.args) and bool(bound)
+        return product, self._fanout(number, atom, bound), number
+
+    def _cost_from(self, start, atoms) -> float:
+        """The bindings made altogether if this atom came first and the others followed greedily."""
+        number, atom = start
+        bound, rows = set(names(atom)), self._fanout(number, atom, set())
+        total, left = rows, [one for one in atoms if one is not start]
+        while left:
+            one = min(left, key=lambda one: self._rank(one, bound))
+            rows *= self._fanout(one[0], one[1], bound)
+            total += rows
+            bound |= names(one[1])
+            left.remove(one)
+        return total
+
+
+def plan_body(
+    rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
+    spread=frozenset(), deal: bool = False,
+) -> Body:  # fmt: skip
+    """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in
+    the body; `delta`: the place of the atom that reads the delta; `spread`, `deal`: see `Compiler`."""
+    atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
+    given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
+    greedy = Greedy(sizes, parts, delta, given)
+    compiler = Compiler(rule, greedy, indexes.order_for, parts, spread=spread, deal=deal)
+    steps = compiler.compile(rule.body, outside=names(rule.head))
+    relations = {literal.relation for literal in rule.body if isinstance(literal, Atom)}
+    derivation = Derivation(steps, rule.head.relation, rule.head.args)
+    return Body(rule, derivation, greedy.log, {name: sizes.size(name) for name in relations})
+
+
+def outgrown(body: Body, sizes: Sizes) -> bool:
+    """Whether a relation has become so much larger or smaller that another order may be better."""
+    return len(body.atoms) > 2 and any(
+        max(sizes.size(name), 64) > TURNED * max(planned, 64) or max(planned, 64) > TURNED * max(sizes.size(name), 64)
+        for name, planned in body.sizes.items()
+    )
+
+
+def versions(rule: Rule, recursive: set[str]) -> list[tuple[int, dict[int, str]]]:
+    """The delta versions of a rule: the place of the atom that reads the delta, and which part every atom reads.
+
+    Each new combination of tuples is found once: atoms before the delta read all, those after it only what is older.
+
+    >>> from ra.rules.ir import Kind
+    >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
+    >>> rule = Rule(Atom("path", (x, z)), (Atom("path", (x, y)), Atom("path", (y, z))))
+    >>> versions(rule, {"path"})
+    [(0, {0: 'delta', 1: 'full'}), (1, {0: 'all', 1: 'delta'})]
+    """
+    places = [n for n, literal in enumerate(rule.body) if isinstance(literal, Atom) and literal.relation in recursive]
+    return [
+        (delta, {place: "all" if place < delta else "delta" if place == delta else "full" for place in places})
+        for delta in places
+    ]

@@ -1,0 +1,137 @@
+"""A Datalog program: compiled when it is made, run on facts as often as one likes.
+
+from semi_naive import Program
+
+program = Program(".decl edge(x: number, y: number) ... path(x, z) :- path(x, y), edge(y, z).")
+program.run(facts={"edge": [(1, 2), (2, 3)]})["path"].to_pandas()
+"""
+
+import os
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ra.rules import ir
+from semi_naive.config import Config
+from semi_naive.language import check, compile_text
+from semi_naive.language.parse import parse_file
+from semi_naive.planning.equivalence import equivalences
+from semi_naive.planning.inline import inline
+from semi_naive.planning.magic import magic
+from semi_naive.planning.shared import share
+from semi_naive.planning.simplify import simplify
+from semi_naive.planning.strata import Stratum, strata
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program after all passes, and its strata in the order they are evaluated in."""
+
+    program: ir.Program
+    strata: list[Stratum]
+
+
+class Program:
+    """A checked program. Raises `ProgramError`, with everything that is wrong at its place, if it cannot be run.
+
+    text: in Soufflé's dialect. file: what errors call it. include_dirs: where .include and #include look besides.
+    defines: macros, {"N": "10"}.
+    """
+
+    def __init__(self, text: str, file: str = "<program>", include_dirs=(), defines=None):
+        self.name = file
+        self.checked = compile_text(text, file, include_dirs=include_dirs, defines=defines or {})
+
+    @classmethod
+    def from_file(cls, path, include_dirs=(), defines=None) -> "Program":
+        """The program in a file. FileNotFoundError if there is none."""
+        program = cls.__new__(cls)
+        program.name = os.fspath(path)
+        program.checked = check(parse_file(program.name, include_dirs, defines or {}))
+        return program
+
+    @classmethod
+    def from_source(cls, source, file: str = "<program>") -> "Program":
+        """A program given as a syntax tree (`semi_naive.language.syntax.Source`) instead of text."""
+        program = cls.__new__(cls)
+        program.name, program.checked = file, check(source)
+        return program
+
+    @property
+    def warnings(self) -> list:
+        return self.checked.warnings
+
+    @property
+    def relations(self) -> dict[str, ir.Relation]:
+        return self.checked.relations
+
+    @property
+    def outputs(self) -> list[str]:
+        """The relations that the program writes."""
+        return list(dict.fromkeys(d.relation for d in self.checked.directives if d.kind in ("output", "printsize")))
+
+    @property
+    def inputs(self) -> list[str]:
+        """The relations that the program reads."""
+        return list(dict.fromkeys(d.relation for d in self.checked.directives if d.kind == "input"))
+
+    @cached_property
+    def _whole(self) -> Compiled:
+        return compiled(self.checked, None, self.inputs)
+
+    @cached_property
+    def _for_outputs(self) -> Compiled:
+        return compiled(self.checked, set(self.outputs), self.inputs)
+
+    def compile(self, facts=None, only_outputs: bool = False) -> Compiled:
+        """The program after the passes; relations that get `facts` from Python count as inputs."""
+        named = set(facts) - set(self.inputs) if isinstance(facts, dict) else set()
+        if named:
+            keep = set(self.outputs) if only_outputs else None
+            return compiled(self.checked, keep, [*self.inputs, *named])
+        return self._for_outputs if only_outputs else self._whole
+
+    def run(self, facts=None, spark=None, config=None, progress=None, lenient=False, only_outputs=False, **options):
+        """Evaluate. Returns a `Result`.
+
+        facts: a folder that .input directives read from, or {relation: data}: a path, a Spark or pandas DataFrame, an Arrow
+            table, an (n, arity) array, an iterable of tuples. None: the working directory.
+        spark: a SparkSession or SparkContext, or a function that gives one when it is needed; None: the one that runs, or
+            an embedded one. Strata that stay small never need one: see Config.local_tuples.
+        progress: called as progress(stratum, number, of, iteration, delta, tuples) after each iteration.
+        lenient: a missing facts file is an empty relation. only_outputs: compute what .output and .printsize name, no more.
+        options: tunables, by the names in `Config`.
+
+        Raises `graphs.BadInput` for facts that cannot be read, `EvaluationError` for a division by zero and the like.
+        """
+        from semi_naive.running.run import Run
+
+        config = (config or Config()).with_options(options)
+        return Run(self, self.compile(facts, only_outputs), config, spark, progress).run(facts, lenient)
+
+    def explain(self, facts=None) -> str:
+        """The strata, the rules' delta versions, their join orders and why, the indexes and the plans, as text.
+
+        Join orders depend on how large relations are: with `facts` they are those that a run on them starts with.
+        """
+        from semi_naive.planning.explain import explained
+
+        return explained(self, facts)
+
+    def __repr__(self) -> str:
+        program = self.checked
+        return f"<Program {self.name}: {len(program.relations)} relations, {len(program.rules)} rules>"
+
+
+PASSES = (inline, equivalences, share)
+
+
+def compiled(program: ir.Program, keep: set[str] | None, given) -> Compiled:
+    """The passes between checks and planning. keep: the relations to compute, None for all; given: those that get facts."""
+    program = replace(program, rules=list(program.rules))
+    for each in PASSES[:2]:
+        program = each(program)
+    keep = None if keep is None else set(keep)
+    program = simplify(program, keep, given)
+    program = simplify(magic(program, keep or ()), keep, given)
+    program = share(program)
+    return Compiled(program, strata(program))

@@ -1,0 +1,203 @@
+"""What a run hands back: the relations, wherever their tuples are, and the record of how they came about."""
+
+import time
+import weakref
+
+import numpy as np
+
+from ra.rules.reading import ReadPieces, columns_of
+from ra.rules.spread import SpreadRelation
+from semi_naive.facts import Options, arrow_table, write
+
+
+class Spread:
+    """A relation of the run on the partitions, between strata and after them."""
+
+    def __init__(self, relation: SpreadRelation, cluster):
+        self.relation, self.cluster = relation, cluster
+
+    @property
+    def count(self) -> int:
+        return self.relation.count
+
+    def distinct(self, column: int) -> float:
+        """A guess: nobody has looked."""
+        return max(1.0, float(self.count) ** (1 / max(1, self.relation.arity)))
+
+    def columns(self) -> np.ndarray:
+        """To this process: 8 bytes a value."""
+        if self.cluster.local:
+            found = [columns_of(self.relation, partition) for partition in range(self.relation.home.map.partitions)]
+        else:
+            found = self.cluster.fabric.job(ReadPieces(self.relation))
+        return np.concatenate([np.empty((self.relation.arity, 0), np.int64), *found], axis=1)
+
+
+class Answer:
+    """One relation of a result. What it is made into is made when asked for."""
+
+    def __init__(self, result: "Result", name: str):
+        self._result, self.name = result, name
+        self.relation = result.relations[name]
+
+    def count(self) -> int:
+        return self._result.database.count(self.name)
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def columns(self) -> np.ndarray:
+        """(arity, n) int64, collected to this process: numbers as they are, of other kinds the 64 bits or ids."""
+        self._result.check_open()
+        return self._result.database.columns(self.name)
+
+    def to_arrow(self):
+        """A pyarrow Table with the declared names and types, collected to this process."""
+        return arrow_table(self.relation, self._result.types, self.columns(), self._result.values)
+
+    def to_pandas(self):
+        """A pandas DataFrame, collected to this process."""
+        return self.to_arrow().to_pandas()
+
+    def to_numpy(self) -> np.ndarray:
+        """An array (n, arity): int64, uint64 or float64 where all attributes are, otherwise of objects."""
+        columns = [column.to_numpy() for column in self.to_arrow().columns]
+        if not columns:
+            return np.empty((self.count(), 0), np.int64)
+        same = len({column.dtype for column in columns}) == 1 and columns[0].dtype != object
+        return np.column_stack(columns if same else [column.astype(object) for column in columns])
+
+    def to_list(self) -> list[tuple]:
+        """Tuples of Python values, records as tuples too, collected to this process."""
+        if not self.relation.arity:
+            return [()] * self.count()
+        return list(zip(*(map(_plain, column.to_pylist()) for column in self.to_arrow().columns), strict=True))
+
+    def to_set(self) -> set[tuple]:
+        return set(self.to_list())
+
+    def to_df(self):
+        """A Spark DataFrame with the declared names. Of a relation on the partitions nothing is collected: Spark reads the
+        tuples where they are, as long as the result is not closed."""
+        return self._result.frame(self.name)
+
+    def write(self, path) -> None:
+        """Write to one file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
+        from semi_naive.running.files import write_answer
+
+        write_answer(self, path)
+
+    def __repr__(self) -> str:
+        attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in self.relation.attributes)
+        return f"<{self.name}({attributes}): {self.count():,} tuples>"
+
+
+class Result:
+    """The relations of a run, by name. `trace`: what happened; `profile` in it: what each rule cost."""
+
+    def __init__(self, run):
+        self.database, self.values, self.cluster = run.database, run.values, run.cluster
+        self.types, self.directives = run.program.types, run.program.directives
+        self.relations = {n: r for n, r in run.asked.relations.items() if n in run.program.relations}
+        self.name, self.closed = run.asked.name, False
+        counts = {name: self.database.count(name) for name in self.relations}
+        profile = run.profile.record(self.name, counts)
+        self.trace = {
+            "version": 1, "started": time.time() - profile["seconds"], "program": self.name, "seconds": profile["seconds"],
+            "config": run.config.to_json(), "strata": run.plans, "profile": profile,
+            "result": {"relations": counts, "tuples": sum(counts.values())},
+        }  # fmt: skip
+        self._finalizer = weakref.finalize(self, _release, self.cluster, list(self.database.spread.values()))
+
+    def __getitem__(self, name: str) -> Answer:
+        if name not in self.relations:
+            raise KeyError(f"{name!r}: the result has {', '.join(sorted(self.relations)) or 'no relations'}")
+        return Answer(self, name)
+
+    def __iter__(self):
+        return iter(self.relations)
+
+    def __len__(self) -> int:
+        return len(self.relations)
+
+    def __contains__(self, name) -> bool:
+        return name in self.relations
+
+    def keys(self):
+        return self.relations.keys()
+
+    def write(self, folder) -> list[str]:
+        """Write every .output into a folder, "-" for standard output, and print every .printsize; the files written.
+
+        The files appear together at the end, each whole; if one cannot be written, none is replaced.
+        """
+        self.check_open()
+        folder = str(folder)
+        written = []
+        for directive in (d for d in self.directives if d.kind in ("output", "printsize") and d.relation in self.relations):
+            relation = self.relations[directive.relation]
+            if directive.kind == "printsize":
+                columns = np.empty((0, self.database.count(relation.name)), np.int64)
+            else:
+                columns = limited(self.database.columns(relation.name), self._limit(relation.name))
+            written.append(write(directive, relation, self.types, columns, folder, self.values, Options()))
+        return [path for path in written if path]
+
+    def _limit(self, name: str) -> int | None:
+        """Of .limitsize: how many tuples to write at most."""
+        found = [d.parameters.get("n") for d in self.directives if d.kind == "limitsize" and d.relation == name]
+        return int(found[-1]) if found and found[-1] is not None else None
+
+    def frame(self, name: str):
+        from semi_naive.running.frames import frame_of
+
+        self.check_open()
+        return frame_of(self, name)
+
+    @staticmethod
+    def columns_of_nothing(relation) -> np.ndarray:
+        return np.empty((relation.arity, 0), np.int64)
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise ValueError("this result has been closed")
+
+    def close(self) -> None:
+        """Remove what is on the hosts' disks."""
+        self.closed = True
+        self._finalizer()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    def __repr__(self) -> str:
+        lines = [f"<Result of {self.name}: {len(self)} relations, {self.trace['seconds']:.2f} s>"]
+        return "\n".join(lines + [f"  {self[name]!r}" for name in self.relations])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{name}</td><td>{', '.join(a for a, _ in relation.attributes)}</td>"
+            f"<td style='text-align:right'>{self.database.count(name):,}</td></tr>"
+            for name, relation in self.relations.items()
+        )
+        head = "<tr><th>relation</th><th>attributes</th><th>tuples</th></tr>"
+        return f"<table>{head}{rows}</table>"
+
+
+def _plain(value):
+    """A record, which Arrow gives as a dict, as a tuple."""
+    return tuple(map(_plain, value.values())) if isinstance(value, dict) else value
+
+
+def _release(cluster, spread) -> None:
+    for one in spread:
+        if hasattr(one, "close"):
+            one.close()
+    cluster.release()
+
+
+def limited(columns: np.ndarray, limit: int | None) -> np.ndarray:
+    return columns if limit is None else columns[:, :limit]

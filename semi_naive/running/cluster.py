@@ -1,0 +1,79 @@
+"""Spark, started when a stratum first needs it, and what a run keeps on the partitions."""
+
+import contextlib
+from dataclasses import replace
+
+import numpy as np
+
+from ra import session
+from ra.exchange import Fabric
+from ra.rules.stored import StoredBlock, store
+from ra.runs import Remove, Store
+
+
+class Cluster:
+    """The partitions of one run. `spark`: a session, a context, a function that gives one, or None."""
+
+    def __init__(self, spark, config):
+        self.spark, self.config = spark, config
+        self._fabric = self._store = None
+        self.jobs = 0
+
+    @property
+    def started(self) -> bool:
+        return self._fabric is not None
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            self._store = Store.create(self.config.local_dir)
+        return self._store
+
+    @property
+    def sc(self):
+        if callable(self.spark):
+            self.spark = self.spark()
+        return session.context_of(self.spark)
+
+    def start(self) -> None:
+        """Spark, if nothing has needed it yet."""
+        assert self.sc is not None
+
+    @property
+    def fabric(self) -> Fabric:
+        if self._fabric is None:
+            sc = self.sc
+            self._fabric = Fabric(sc, self.config.partitions or sc.defaultParallelism)
+        return self._fabric
+
+    @property
+    def local(self) -> bool:
+        """Whether all tasks run on the driver's host."""
+        return self.sc.master.startswith("local[")
+
+    @property
+    def root(self) -> str:
+        return self.store.path("runs")
+
+    def label(self, what: str) -> str:
+        """A name for the files of one job."""
+        self.jobs += 1
+        return f"{self.jobs}.{what}"
+
+    def share(self, name: str, block) -> list[StoredBlock]:
+        """A block on every host, as a file each: written here, and sent along by Spark where there are other hosts."""
+        stored = store(self.store.path("shared", f"{self.label(name)}"), block)
+        if stored and not self.local:
+            words = self.sc.broadcast(np.ascontiguousarray(block.words).reshape(-1))
+            stored = [replace(one, broadcast=words) for one in stored]
+        return stored
+
+    def release(self) -> None:
+        """Forget what Spark holds, and remove the run's directory from every host."""
+        if self._store is not None:
+            self._store.remove()
+        with contextlib.suppress(Exception):  # Spark may have been stopped, or be the reason we are here
+            if self._fabric and not self.local:
+                self._fabric.job(Remove(self._store))
+            if self._fabric:
+                self._fabric.close()

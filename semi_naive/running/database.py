@@ -1,0 +1,97 @@
+"""The relations of one run, as the driver sees them: in its own memory while they are small, and on the partitions once not."""
+
+import numpy as np
+
+from ra import words
+from ra.rules.ir import Program
+from ra.rules.lattice import LatticeTable
+from ra.rules.table import Table
+from semi_naive.running.answers import Spread
+
+SAMPLE = 1 << 20  # tuples from which distinct values are estimated
+
+
+class Database:
+    """Tables by relation. Also the `Sizes` that join orders are planned with, and the `Context` that local rules run in."""
+
+    def __init__(self, program: Program, values):
+        self.program, self.values = program, values
+        self.tables = {name: table_for(relation) for name, relation in program.relations.items()}
+        self.spread: dict[str, object] = {}  # relations that live on the partitions instead
+        self._distinct: dict[tuple[str, int], tuple[int, float]] = {}
+
+    def load(self, relation: str, columns: np.ndarray) -> int:
+        """Facts: columns (arity, n) that join whatever the relation has."""
+        size = columns.shape[1]
+        return self.tables[relation].insert(list(columns), size)
+
+    def blocks(self, relation: str, part: str, order):
+        return self.tables[relation].blocks(part, order)
+
+    def count(self, relation: str) -> int:
+        return self.spread[relation].count if relation in self.spread else self.tables[relation].count
+
+    def columns(self, relation: str) -> np.ndarray:
+        """All tuples as columns (arity, n), in this process."""
+        if relation in self.spread:
+            return self.spread[relation].columns()
+        table = self.tables[relation]
+        size = table.count
+        return np.array(table.columns(), np.int64).reshape(table.arity, size)
+
+    def collect(self, relations) -> None:
+        """Bring relations that are on the partitions back into this process: what has to be evaluated in one place."""
+        for name in set(relations) & set(self.spread):
+            columns = self.spread.pop(name).columns()
+            self.tables[name] = table_for(self.program.relations[name])
+            self.load(name, columns)
+            self.tables[name].settle()
+
+    def place(self, name: str, relation, cluster) -> None:
+        """The relation is on the partitions from now on."""
+        self.spread[name] = Spread(relation, cluster)
+        self.tables[name] = table_for(self.program.relations[name])
+
+    def forget_sizes(self, relation: str) -> None:
+        """What was estimated before the relation had its tuples."""
+        for key in [key for key in self._distinct if key[0] == relation]:
+            del self._distinct[key]
+
+    # -- what join orders are planned with
+
+    def size(self, relation: str, part: str = "all") -> float:
+        if relation in self.spread:
+            return self.spread[relation].count
+        table = self.tables[relation]
+        return table.delta_size if part == "delta" else table.count
+
+    def distinct(self, relation: str, column: int) -> float:
+        """Distinct values of a column, from a sample where there are many tuples; asked again once it has doubled."""
+        count = self.count(relation)
+        known = self._distinct.get((relation, column))
+        if known and known[0] / 2 <= count <= 2 * known[0]:
+            return known[1]
+        if relation in self.spread:
+            estimate = self.spread[relation].distinct(column)
+        else:
+            estimate = estimated(self.tables[relation], column)
+        self._distinct[relation, column] = count, estimate
+        return estimate
+
+
+def table_for(relation) -> Table | LatticeTable:
+    if relation.lattice:
+        return LatticeTable(relation.arity, relation.lattice, relation.kinds[-1])
+    return Table(relation.arity)
+
+
+def estimated(table, column: int) -> float:
+    """How many distinct values a column of a table has."""
+    blocks = table.blocks("all", table.home)
+    total = sum(block.size for block in blocks)
+    if not total:
+        return 1.0
+    step = max(1, total // SAMPLE)
+    sample = np.concatenate([block.column(column, np.arange(0, block.size, step)) for block in blocks])
+    found = words.sort_unique(sample.view(np.uint64)).size
+    return float(found * step if found > 0.9 * sample.size else found)

@@ -1,0 +1,316 @@
+"""The balanced plan for any rules: relations in buckets on the partitions, iterated to the fixpoint, kept in balance.
+
+*Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), sections 2 and 3, for rules of any number of atoms: what does
+not change while the stratum runs is on every host; the stratum's own relations are in buckets and subbuckets. One iteration
+is one job: scan the delta, join what is here; before a join with another of the stratum's relations go to its bucket; the
+heads go home (the all-to-all), and what is born there goes on to the relation's other indexes.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+from balance.bucket_map import BucketMap
+from balance.trace import Trace, balance_of, phase
+from ra.pieces import Report
+from ra.rules.arithmetic import EvaluationError
+from ra.rules.block import Block, merged
+from ra.rules.ir import Atom, Rule, Var
+from ra.rules.loading import Deal, Relocate
+from ra.rules.spread import SpreadIndex, SpreadRelation
+from ra.rules.steps import AntiJoin, Bind, Exchange, Join
+from ra.rules.stored import StoredBlock
+from ra.rules.tasks import Born, Evaluate, Insert, InsertOthers, Version, World
+from semi_naive.planning.order import outgrown, plan_body, versions
+from semi_naive.running.local import located
+from semi_naive.running.moving import Moving
+
+
+@dataclass
+class Distributed:
+    """One stratum on the partitions. `local` is where it was begun: what that has made is taken over."""
+
+    local: object
+    database: object
+    cluster: object
+    config: object
+    iteration: int = 0
+    bodies: dict = field(default_factory=dict)
+    statics: dict = field(default_factory=dict)
+    relations: dict[str, SpreadRelation] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.stratum, self.profile, self.recursive = self.local.stratum, self.local.profile, self.local.recursive
+        self.partitions = self.cluster.fabric.partitions
+        self.iteration = self.local.iteration
+        self.trace = Trace(plan="balanced", relations=list(self.stratum.relations), config=self.config.to_json())
+        self.moving = Moving(self.cluster, self.config, self.trace)
+
+    def run(self) -> dict:
+        """To the fixpoint; the stratum's relations are on the partitions then. Returns the trace."""
+        self._place()
+        self._take_over()
+        if self.iteration == 0:
+            self._iterate([(rule, None, {}, 0) for rule in self.local.once])
+        else:
+            self._turn()
+        while self._delta() and self.local.again:
+            self._iterate(list(self._versions()))
+            if self.iteration % self.config.check_interval == 0 and self._delta() and self.partitions > 1:
+                self.moving(self.relations.values(), self.iteration)
+        self._settle()
+        return self.trace.finish(
+            tuples=sum(relation.count for relation in self.relations.values()), iterations=self.iteration,
+            disk_bytes=self.cluster.store.bytes(),
+        )  # fmt: skip
+
+    # -- where everything is
+
+    def _place(self) -> None:
+        """An index for each order that some rule version searches one of the stratum's relations in."""
+        wanted: dict[str, dict[tuple, int]] = {name: {} for name in self.stratum.relations}
+        every = [
+            (rule, place, parts, number)
+            for rule in self.local.again
+            for number, (place, parts) in enumerate(versions(rule, self.recursive))
+        ]
+        for rule, place, parts, number in every:
+            for step in self._plan(rule, place, parts, number).derivation.steps:
+                if isinstance(step, Exchange):
+                    keys = max(1, len(step.keys))
+                    known = wanted[step.relation].get(step.order, keys)
+                    wanted[step.relation][step.order] = min(keys, known)
+        for name in self.stratum.relations:
+            relation = self.database.program.relations[name]
+            kind = (relation.lattice, relation.kinds[-1]) if relation.lattice else None
+            orders = dict(wanted[name])
+            if kind or not orders:
+                orders = {tuple(range(relation.arity)): max(1, relation.arity - 1) if kind else 1} | orders
+            indexes = [SpreadIndex(order, keys, self._dealt()) for order, keys in orders.items()]
+            self.relations[name] = SpreadRelation(name, relation.arity, indexes, kind)
+
+    def _dealt(self) -> BucketMap:
+        return BucketMap.deal(self.config.buckets, self.partitions)
+
+    def _take_over(self) -> None:
+        """What the driver has of the stratum's relations: to the partitions."""
+        for part in ("full", "delta"):
+            blocks = {}
+            for name in self.stratum.relations:
+                table = self.database.tables[name]
+                if part == "delta":
+                    table.turn()
+                found = table.blocks(part, table.home) if not (part == "full" and self.relations[name].lattice) else []
+                found = [block for block in found if block.size]
+                if found:
+                    whole = merged(found, found[0].packing)
+                    blocks[name] = self.cluster.share(f"{name}-{part}", whole), table.home
+            if blocks:
+                label = self.cluster.label(part)
+                deal = Deal(self.relations, blocks, self.partitions)
+                self._absorb(self._job([deal], list(self.relations.values()), label))
+                if part == "full":
+                    self._turn()
+                    self._turn()
+
+    def _ensure(self, relation: str, order) -> None:
+        """A relation of an earlier stratum, whole on every host, sorted in an order."""
+        if (relation, order) in self.statics or relation in self.relations:
+            return
+        if relation in self.database.spread:
+            self.statics[relation, order] = self._gathered(self.database.spread[relation], order)
+            return
+        blocks = [block for block in self.database.blocks(relation, "all", order) if block.size]
+        stored = self.cluster.share(relation, merged(blocks, blocks[0].packing)) if blocks else []
+        self.statics[relation, order] = stored
+
+    def _gathered(self, spread, order) -> list[StoredBlock]:
+        """A relation that is on the partitions: every partition sorts its tuples, one writes them all."""
+        relation = getattr(spread, "relation", None)
+        if relation is None or not self.cluster.local:
+            columns = spread.columns()
+            block = Block.of([columns[i] for i in order], columns.shape[1])
+            return self.cluster.share("gathered", block)
+        job = self.cluster.fabric.job(Relocate(relation, order, self.cluster.root, self.cluster.label("gathered")))
+        return [stored for found in job for stored in found]
+
+    # -- planning
+
+    def _versions(self):
+        for rule in self.local.again:
+            for number, (place, parts) in enumerate(versions(rule, self.recursive)):
+                if self.relations[rule.body[place].relation].home.delta_size():
+                    yield rule, place, parts, number
+
+    def size(self, relation: str, part: str = "all") -> float:
+        if relation in self.relations:
+            spread = self.relations[relation]
+            return spread.home.delta_size() if part == "delta" else max(spread.count, 1)
+        return self.database.size(relation, part)
+
+    def distinct(self, relation: str, column: int) -> float:
+        if relation in self.relations:
+            return max(1.0, self.size(relation) ** 0.5)
+        return self.database.distinct(relation, column)
+
+    def _plan(self, rule: Rule, place, parts, number):
+        key = (id(rule), number)
+        if key not in self.bodies or (not self._exchanges(self.bodies[key]) and outgrown(self.bodies[key], self)):
+            spread = frozenset(self.stratum.relations) if self.recursive else frozenset()
+            self.bodies[key] = plan_body(
+                rule, self, self.local.indexes, parts, place, number, spread=spread, deal=place is None
+            )
+        return self.bodies[key]
+
+    @staticmethod
+    def _exchanges(body) -> bool:
+        return any(isinstance(step, Exchange) for step in body.derivation.steps)
+
+    def _compiled(self, number: int, rule: Rule, place, parts, version: int) -> Version:
+        """A rule version cut into segments, with everything it reads where it needs to be."""
+        body = self._plan(rule, place, parts, version)
+        for relation, order in searched(body.derivation.steps):
+            self._ensure(relation, order)
+        first = next((step for step in body.derivation.steps if isinstance(step, Join)), None)
+        part = first.part if first is not None and first.part in ("delta", "share") else ""
+        relation, order = (first.relation, first.order) if part else ("", ())
+        segments, exchanges = [[]], []
+        for step in body.derivation.steps:
+            if isinstance(step, Exchange):
+                if not exchanges and place is not None and self._stays(rule.body[place], segments[0], step):
+                    continue
+                exchanges.append(step)
+                segments.append([])
+            else:
+                segments[-1].append(step)
+        names = [self._shipped(number, i, exchange, segments) for i, exchange in enumerate(exchanges)]
+        return Version(number, body.derivation, segments, exchanges, relation, order, part, rule, 0, names)
+
+    def _stays(self, atom: Atom, segment: list, exchange: Exchange) -> bool:
+        """Whether the delta can be scanned where its partners in an exchange already are: then nothing has to go anywhere."""
+        spread, target = self.relations[atom.relation], self.relations[exchange.relation].index(exchange.order)
+        keys = exchange.keys[: target.keys]
+        scan = segment[0] if segment and isinstance(segment[0], Join) and segment[0].part == "delta" else None
+        if scan is None or scan.keys or not all(isinstance(term, Var) for term in keys) or target.keys != len(keys):
+            return False
+        for index in () if refined(target.map) else spread.indexes:
+            bound = [atom.args[column] for column in index.order[: index.keys]]
+            if bound == list(keys) and index.map.homes == target.map.homes:
+                order = {place: scan.order[place] for place, _ in scan.binds}
+                scan.binds = tuple((index.order.index(order[place]), name) for place, name in scan.binds)
+                scan.order = index.order
+                return True
+        return False
+
+    @staticmethod
+    def _shipped(number: int, at: int, exchange: Exchange, segments) -> tuple[str, ...]:
+        """The columns of what is shipped: the key's, made where it is no variable, and the others that are needed."""
+        names = []
+        for place, term in enumerate(exchange.keys):
+            if isinstance(term, Var) and term.name not in names:
+                names.append(term.name)
+            else:
+                names.append(f"key.{number}.{at}.{place}")
+                segments[at].append(Bind(names[-1], term))
+        return tuple(names) + tuple(sorted(exchange.keep - set(names) - {"@group"}))
+
+    # -- iterating
+
+    def _iterate(self, chosen) -> None:
+        """One outer iteration: inner ones until no evaluation has anything left."""
+        begun, delta = time.perf_counter(), self._delta()
+        compiled = [self._compiled(i, *one) for i, one in enumerate(chosen)]
+        stages = max([len(version.segments) for version in compiled], default=1)
+        for version in compiled:
+            version.first = stages - len(version.segments)
+        world = World(self.relations, self.statics, self.database.values.share(self.cluster.store.path("values")))
+        cursors, rounds = [(0, 0)] * self.partitions, []
+        while any(cursor is not None for cursor in cursors):
+            label = self.cluster.label(f"{self.iteration + 1}.{len(rounds)}")
+            tasks = [
+                Evaluate(world, compiled, stage, self.partitions, self.config.threshold, cursors) for stage in range(stages)
+            ]
+            results = self._job(tasks, list(self.relations.values()), label)
+            self._absorb(results)
+            cursors = self._noted(compiled, results)
+            if any(cursor is not None for cursor in cursors):
+                self.trace.event("roll-over", self.iteration + 1, inner=len(rounds), cursors=cursors)
+            rounds.append(results)
+        self._turn()
+        self.iteration += 1
+        self._record(delta, rounds, begun)
+        if self.local.tell:
+            self.local.tell(self.iteration, delta, sum(relation.count for relation in self.relations.values()))
+
+    def _job(self, tasks, relations, label: str):
+        others = any(len(relation.indexes) > 1 for relation in relations)
+        inserts = [Insert(relations, label, self.cluster.root, forward=others)]
+        if others:
+            inserts.append(InsertOthers(relations, label, self.cluster.root))
+        return self.cluster.fabric.job(*tasks, *inserts)
+
+    def _noted(self, compiled: list[Version], results) -> list:
+        """What the evaluation reports: cursors, errors, new symbols, and what each rule cost."""
+        cursors = [None] * self.partitions
+        for report in (r for r in results if isinstance(r, Report) and r.phase == "values"):
+            self.database.values.learn(report.facts["made"])
+        for report in (r for r in results if isinstance(r, Report) and r.phase == "join"):
+            version = compiled[report.facts["version"]]
+            if "error" in report.facts:
+                raise located(EvaluationError(report.facts["error"]), version.rule)
+            if report.facts["cursor"] is not None:
+                cursors[report.partition] = report.facts["cursor"]
+            entry = self.profile.rule(version.rule, self.local.number, bool(self.recursive))
+            entry["seconds"] += report.seconds / self.partitions
+            entry["made"] += report.sent
+            entry["iterations"] += report.partition == 0
+        return cursors
+
+    def _absorb(self, results) -> None:
+        for born in (r for r in results if isinstance(r, Born)):
+            index = self.relations[born.relation].indexes[born.index]
+            index.full[born.partition], index.new[born.partition] = born.full, born.new
+            index.sizes = index.sizes + born.sizes
+
+    def _turn(self) -> None:
+        for relation in self.relations.values():
+            relation.turn()
+
+    def _delta(self) -> int:
+        return sum(relation.home.delta_size() for relation in self.relations.values())
+
+    def _settle(self) -> None:
+        """Done: the relations are at home, their other indexes are given up."""
+        while self._delta():
+            self._turn()
+        for name, relation in self.relations.items():
+            relation.indexes = relation.indexes[:1]
+            self.database.place(name, relation, self.cluster)
+
+    def _record(self, delta: int, rounds, begun: float) -> None:
+        phases = []
+        for inner, results in enumerate(rounds):
+            joins = [r for r in results if isinstance(r, Report) and r.phase == "join"]
+            inserts = [r.report for r in results if isinstance(r, Born)]
+            phases += [phase(inner, name, found) for name, found in (("join", joins), ("insert", inserts)) if found]
+        born, seconds = self._delta(), time.perf_counter() - begun
+        busy = sum(max(p["seconds"]) for p in phases)
+        largest = max(self.relations.values(), key=lambda relation: relation.count)
+        self.trace.iteration(
+            self.iteration, delta=delta, born=born, births=[born], steps=1, phases=phases, seconds=seconds,
+            full=sum(relation.count for relation in self.relations.values()), driver=max(0.0, seconds - busy),
+            relation=largest.name, **balance_of(largest.home.map, largest.home.sizes),
+        )  # fmt: skip
+
+
+def refined(placement: BucketMap) -> bool:
+    return bool((placement.subbuckets > 1).any())
+
+
+def searched(steps) -> set[tuple[str, tuple]]:
+    """The relations and orders that steps search, those inside of aggregates too."""
+    found = set()
+    for step in steps:
+        if isinstance(step, Join | AntiJoin):
+            found.add((step.relation, step.order))
+        found |= searched(getattr(step, "steps", []))
+    return found

@@ -1,0 +1,100 @@
+"""The local plan: a stratum evaluated where the driver is, without a Spark job, while it is small.
+
+A job costs more than the work of most strata of most programs. What turns out large is handed over, at the end of an
+iteration, to a plan that spreads it.
+"""
+
+from dataclasses import dataclass, field
+
+from ra.rules.arithmetic import EvaluationError
+from ra.rules.derive import Sink
+from ra.rules.ir import Rule
+from semi_naive.planning.order import outgrown, plan_body, versions
+from semi_naive.planning.strata import Stratum
+
+
+class TooLarge(Exception):
+    """A stratum has made more tuples than one process should."""
+
+
+@dataclass
+class Local:
+    """One stratum in this process."""
+
+    stratum: Stratum
+    number: int
+    database: object
+    indexes: object
+    profile: object
+    budget: int | None = None  # head tuples made, with repetitions, before it is too large
+    tell: object = None
+    made: int = 0
+    iteration: int = 0
+    bodies: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        recursive = set(self.stratum.relations) if self.stratum.recursive else set()
+        self.recursive = recursive
+        self.once = [rule for rule in self.stratum.rules if not versions(rule, recursive)]
+        self.again = [rule for rule in self.stratum.rules if versions(rule, recursive)]
+        self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
+
+    def run(self) -> None:
+        """To the fixpoint, or TooLarge: then nothing of the iteration it was in has been kept."""
+        self.marks = {name: table.mark() for name, table in self.tables.items()}
+        self.start()
+        while any([table.turn() for table in self.tables.values()]):
+            if not self.again:
+                continue
+            self.iterate()
+
+    def start(self) -> None:
+        """What needs no recursion. Facts that were loaded are in `new`, with whatever this adds."""
+        for rule in self.once:
+            self._derive(rule, None, {}, 0)
+
+    def iterate(self) -> None:
+        self.iteration += 1
+        self.marks = {name: table.mark() for name, table in self.tables.items()}
+        delta = sum(table.delta_size for table in self.tables.values())
+        for rule in self.again:
+            for number, (place, parts) in enumerate(versions(rule, self.recursive)):
+                if self.tables[rule.body[place].relation].delta_size:
+                    self._derive(rule, place, parts, number)
+        if self.tell:
+            self.tell(self.iteration, delta, sum(table.count for table in self.tables.values()))
+
+    def _derive(self, rule: Rule, place, parts, number: int) -> None:
+        entry = self.profile.rule(rule, self.number, bool(self.recursive))
+        with self.profile.timed(entry):
+            sink = Sink(self.tables[rule.head.relation])
+            try:
+                for heads in self._body(rule, place, parts, number).derivation.heads(self.database):
+                    sink.take(heads)
+                    self._within_budget(sink.made)
+            except EvaluationError as error:
+                raise located(error, rule) from None
+            sink.flush()
+        self.made += sink.made
+        entry["made"] += sink.made
+        entry["tuples"] += sink.born
+
+    def _within_budget(self, made: int) -> None:
+        if self.budget is not None and self.made + made > self.budget:
+            for name, table in self.tables.items():
+                table.back_to(self.marks[name])
+            raise TooLarge
+
+    def _body(self, rule: Rule, place, parts, number):
+        """The compiled version, planned again when sizes have changed a lot."""
+        key = (id(rule), number)
+        if key not in self.bodies or outgrown(self.bodies[key], self.database):
+            self.bodies[key] = plan_body(rule, self.database, self.indexes, parts, place, number)
+        return self.bodies[key]
+
+
+def located(error: EvaluationError, rule: Rule) -> EvaluationError:
+    """The error with the rule it happened in."""
+    span = rule.span
+    place = f" in file {span.file} at line {span.line}, column {span.column}" if span is not None else ""
+    return EvaluationError(f"{error}{place}, in the rule\n  {rule.text or rule}")
