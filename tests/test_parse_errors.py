@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from semi_naive.language import syntax_errors
 from semi_naive.language.errors import ProgramError, Span
-from semi_naive.language.parse import parse
+from semi_naive.language.parse import _parser, parse
 
 
 def problems(text, **more):
@@ -75,6 +76,8 @@ def test_one_argument_for_min_and_max_outside_of_a_head():
         ("user-defined functors", "A(>>>@f(1))."),
         ("user-defined aggregates", "A(x) :- x = >>>@@f y : 0, B(y)."),
         ("debug_delta", ".decl A = debug_delta(B) btree"),
+        ("debug_delta", ".debug_delta A()"),
+        ("recursive_iteration_cnt", "A(x) :- A(x), >>>__ITERATION__ < 9."),
         ("recursive_iteration_cnt", "A(x) :- x = >>>recursive_iteration_cnt()."),
     ],
 )
@@ -109,6 +112,20 @@ def test_the_caret_stands_under_the_token():
         "  B(x) C(x).",
         "-------^----",
     ]
+
+
+def test_the_words_for_tokens_are_of_tokens_that_there_are():
+    terminals = {terminal.name for terminal in _parser()[0].terminals}
+    for group in (
+        set(syntax_errors.KINDS),
+        syntax_errors.EXPRESSION,
+        syntax_errors.OPERATORS,
+        syntax_errors.COMPARISONS,
+        syntax_errors.LITERALS,
+        syntax_errors.QUALIFIERS,
+        syntax_errors.STATEMENTS,
+    ):
+        assert group <= terminals
 
 
 PIECES = 'A( B x ) , ; . :- { } [ ] ! = < 1 2u "s" " min count : sum _ $ @ .decl .comp .init .plan .type |'.split(" ")
