@@ -4,7 +4,7 @@
 
 becomes
 
-    A(x, count@2) :- C(x), count@2 = count : { B(x, _@1) }.
+    A(x, count@1) :- C(x), count@1 = count : { B(x, _) }.
 """
 
 from dataclasses import replace
@@ -13,7 +13,7 @@ from itertools import count
 from ra.rules import ir
 from semi_naive.language import syntax
 from semi_naive.language.inference import Typing
-from semi_naive.language.trees import names, variables, walk
+from semi_naive.language.trees import names, variables
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
 
 _IDENTITY = ("min", "max", "cat")  # of one argument
@@ -23,10 +23,13 @@ def lowered(source: syntax.Source, env: TypeEnvironment, relations, typings: lis
     """The program: only called for one without errors. `lattices`: of some relations, "min" or "max"."""
     lines = {file: text.split("\n") for file, text in source.texts.items()}
     types = {name: env.resolved(name) for name in [*PREDEFINED, *env.declared]}
+    found = {name: _relation(node, types, lattices.get(name)) for name, node in relations.items()}
+    projections = Projections(found)
+    rules = [rule(typing, lattices.get(typing.single.head.relation), lines, projections) for typing in typings]
     return ir.Program(
         types=types,
-        relations={name: _relation(node, types, lattices.get(name)) for name, node in relations.items()},
-        rules=[rule(typing, lattices.get(typing.single.head.relation), lines) for typing in typings],
+        relations=found | projections.relations,
+        rules=rules + projections.rules,
         directives=_directives(source),
         pragmas={node.key: node.value for node in source.statements if isinstance(node, syntax.Pragma)},
         texts=source.texts,
@@ -43,9 +46,9 @@ def _directives(source) -> list[ir.Directive]:
     return [ir.Directive(node.kind, node.relation, dict(node.parameters), node.span) for node in found]
 
 
-def rule(typing: Typing, lattice: str | None, lines: dict[str, list[str]]) -> ir.Rule:
+def rule(typing: Typing, lattice: str | None, lines: dict[str, list[str]], projections: "Projections") -> ir.Rule:
     """One clause as a rule. `lines`: of the source files, by name."""
-    single, lowering = typing.single, Lowering(typing)
+    single, lowering = typing.single, Lowering(typing, projections)
     head = single.head
     if lattice and head.args and _is_lattice(head.args[-1]):
         head = replace(head, args=(*head.args[:-1], head.args[-1].args[0]))
@@ -75,8 +78,8 @@ def _written(span, lines) -> str:
 class Lowering:
     """One clause. Every method gives what it lowered and the literals that must stand beside it."""
 
-    def __init__(self, typing: Typing):
-        self.typing = typing
+    def __init__(self, typing: Typing, projections: "Projections"):
+        self.typing, self.projections = typing, projections
         self._numbers = count(1 + max(_taken(typing.single), default=0))
 
     def fresh(self, name: str, kind: ir.Kind) -> ir.Var:
@@ -87,10 +90,10 @@ class Lowering:
 
     # -- literals
 
-    def literal(self, node, wild=True) -> list:
-        """The literals that one becomes. `wild`: whether `_` in a positive atom stays one, or becomes a variable."""
+    def literal(self, node) -> list:
+        """The literals that one becomes."""
         if isinstance(node, syntax.Atom):
-            atom, before = self.atom(node, positive=True, wild=wild)
+            atom, before = self.atom(node, positive=True)
             return [*before, atom]
         if isinstance(node, syntax.Constraint):
             return self._constraint(node)
@@ -100,18 +103,12 @@ class Lowering:
         atom, before = self.atom(node.body)
         return [*before, ir.Not(atom)]
 
-    def atom(self, node: syntax.Atom, positive=False, wild=True) -> tuple[ir.Atom, list]:
+    def atom(self, node: syntax.Atom, positive=False) -> tuple[ir.Atom, list]:
         before: list = []
-        args = []
-        for arg, kind in zip(node.args, self._attribute_kinds(node), strict=True):
-            if isinstance(arg, syntax.Underscore):
-                args.append(ir.Wild() if wild else self.fresh("_", kind))
-            else:
-                args.append(self.term(arg, before, named=positive))
+        args = [
+            ir.Wild() if isinstance(arg, syntax.Underscore) else self.term(arg, before, named=positive) for arg in node.args
+        ]
         return ir.Atom(node.relation, tuple(args)), before
-
-    def _attribute_kinds(self, node):
-        return [self.typing.env.kind(type_name) for _, type_name in self.typing.relations[node.relation].attributes]
 
     def _constraint(self, node) -> list:
         if not node.args:
@@ -165,8 +162,9 @@ class Lowering:
         return result
 
     def _aggregate(self, node, before) -> ir.Var:
-        wild = not _counts_all(node)
-        body = [low for literal in node.body for low in self.literal(literal, wild)]
+        body = [low for literal in node.body for low in self.literal(literal)]
+        if _of_a_set(node):
+            body = [self.projections.of(low) if isinstance(low, ir.Atom) else low for low in body]
         target = self.term(node.target, body) if node.target is not None else None
         result = self.fresh(node.op, self.kind(node))
         before.append(ir.Aggregate(result, node.op, target, tuple(body)))
@@ -181,19 +179,42 @@ def _taken(single):
                 yield int(name.split("@")[1])
 
 
-def _counts_all(aggregate: syntax.Aggregate) -> bool:
-    """Whether `_` in the body tells tuples apart, so that each counts: with count it does, and where the body is one atom.
+def _of_a_set(aggregate: syntax.Aggregate) -> bool:
+    """Whether tuples that differ in `_` only are one to the aggregate.
 
-    A body of several literals, which is a relation of its named variables, is a set of those; so it is in Soufflé.
+    So it is in Soufflé for a sum or mean over several literals, whose body becomes a relation of its named variables. count,
+    and all over a single atom, take every tuple by itself.
     """
-    constant = isinstance(aggregate.target, (syntax.Number, syntax.String))
-    if aggregate.op in ("min", "max"):
+    if aggregate.op not in ("sum", "mean") or isinstance(aggregate.target, syntax.Number):
         return False
-    if aggregate.op == "count" or constant:
-        return True
     if len(aggregate.body) > 1 or not isinstance(aggregate.target, syntax.Variable):
-        return False
-    atom = aggregate.body[0]
-    found = [variable.name for variable in variables(atom)]
-    plain = all(not isinstance(node, (syntax.Functor, syntax.Aggregate)) for node in walk(atom))
-    return isinstance(atom, syntax.Atom) and plain and len(found) == len(set(found))
+        return True
+    found = [variable.name for variable in variables(aggregate.body[0])]
+    return len(found) > len(set(found))
+
+
+class Projections:
+    """Relations of some attributes of others: b@0 has the first attribute of b, and each of its values once."""
+
+    def __init__(self, declared: dict[str, ir.Relation]):
+        self._declared = declared
+        self.relations: dict[str, ir.Relation] = {}
+        self.rules: list[ir.Rule] = []
+
+    def of(self, atom: ir.Atom) -> ir.Atom:
+        """The same without the `_` among its arguments."""
+        kept = [at for at, arg in enumerate(atom.args) if not isinstance(arg, ir.Wild)]
+        if len(kept) == len(atom.args):
+            return atom
+        name = f"{atom.relation}@{'_'.join(map(str, kept))}"
+        if name not in self.relations:
+            self._make(name, self._declared[atom.relation], kept)
+        return ir.Atom(name, tuple(atom.args[at] for at in kept))
+
+    def _make(self, name, relation, kept):
+        attributes = tuple(relation.attributes[at] for at in kept)
+        terms = [ir.Var(attribute, type_.kind) for attribute, type_ in relation.attributes]
+        body = ir.Atom(relation.name, tuple(term if at in kept else ir.Wild() for at, term in enumerate(terms)))
+        made = ir.Rule(ir.Atom(name, tuple(terms[at] for at in kept)), (body,), span=relation.span)
+        self.relations[name] = ir.Relation(name, attributes, span=relation.span)
+        self.rules.append(replace(made, text=str(made)))
