@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from ra.rules import ir
 from semi_naive.language import syntax
+from semi_naive.language.anonymous import without_anonymous
 from semi_naive.language.checks import (
     clause_problems,
     declared_relations,
@@ -50,7 +51,7 @@ def check(source: syntax.Source) -> ir.Program:
     problems: list[Problem] = []
     env = TypeEnvironment(source)
     relations = declared_relations(source, env, problems)
-    found = singles(source, problems)
+    found = [each for single in singles(source, problems) for each in without_anonymous(single, env, relations)]
     graph = _graph(found, relations)
     ops = lattices(found, relations, problems)
     scoped = [resolve(single) for single in found]

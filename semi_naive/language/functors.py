@@ -29,9 +29,10 @@ _NUMERIC, _INTEGRAL = (N, U, F), (N, U)
 INFIX = {"+", "-", "*", "/", "%", "^", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor"}
 
 OVERLOADS: dict[str, list[Overload]] = {
-    **{op: _same(_NUMERIC) for op in ("+", "-", "*", "/", "^")},
+    **{op: _same(_NUMERIC) for op in ("-", "*", "/", "^")},
     **{op: _same(_INTEGRAL) for op in ("%", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor")},
     **{op: _same(_INTEGRAL, arity=1) for op in ("bnot", "lnot")},
+    "+": _same((*_NUMERIC, S)),  # of symbols it is cat
     "neg": _same((N, F), arity=1),
     **{op: _same((S, N, U, F), arity=1, variadic=True) for op in ("min", "max")},
     "range": _same(_NUMERIC) + _same(_NUMERIC, arity=3),

@@ -155,6 +155,8 @@ class Lowering:
         args = tuple(self.term(arg, before) for arg in node.args)
         if node.name in _IDENTITY and len(args) == 1:
             return args[0]
+        if node.name == "+" and self.kind(node) == ir.Kind.SYMBOL:
+            return ir.Call("cat", args, ir.Kind.SYMBOL)
         if node.name != "range":
             return ir.Call(node.name, args, self.kind(node))
         result = self.fresh("range", self.kind(node))

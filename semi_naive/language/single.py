@@ -46,7 +46,7 @@ def singles(source: syntax.Source, problems: list[Problem]) -> list[Single]:
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
             for head in clause.heads:
-                for body in _ways(clause.body) if clause.body is not None else [()]:
+                for body in ways(clause.body) if clause.body is not None else [()]:
                     found.append(_single(head, body, clause, problems))
     return found
 
@@ -61,12 +61,12 @@ def _single(head, body, clause, problems) -> Single:
 
 
 def _flat_aggregate(node: syntax.Aggregate, change, problems) -> syntax.Aggregate:
-    ways = _ways(node.body)
-    if len(ways) > 1:
+    found = ways(node.body)
+    if len(found) > 1:
         hint = "make the disjunction a relation of its own and aggregate over that"
         problems.append(Problem("Disjunctions in aggregation clauses are not supported", node.span, hint))
     target = rebuilt(node.target, change) if node.target is not None else None
-    return replace(node, target=target, body=tuple(rebuilt(literal, change) for literal in ways[0]))
+    return replace(node, target=target, body=tuple(rebuilt(literal, change) for literal in found[0]))
 
 
 def _signed(node):
@@ -76,19 +76,19 @@ def _signed(node):
     return None
 
 
-def _ways(body) -> list[tuple]:
+def ways(body) -> list[tuple]:
     """Disjunctive normal form: the conjunctions of which any one suffices.
 
     >>> a, b, c = (syntax.Atom(name, ()) for name in "abc")
-    >>> [[literal.relation for literal in way] for way in _ways(syntax.And((a, syntax.Or((b, c)))))]
+    >>> [[literal.relation for literal in way] for way in ways(syntax.And((a, syntax.Or((b, c)))))]
     [['a', 'b'], ['a', 'c']]
     """
     if isinstance(body, tuple):
         body = syntax.And(body)
     if isinstance(body, syntax.Or):
-        return [way for item in body.items for way in _ways(item)]
+        return [way for item in body.items for way in ways(item)]
     if isinstance(body, syntax.And):
-        return [tuple(literal for part in parts for literal in part) for parts in product(*map(_ways, body.items))]
+        return [tuple(literal for part in parts for literal in part) for parts in product(*map(ways, body.items))]
     if isinstance(body, syntax.Not):
         return _negated(body)
     if isinstance(body, syntax.Constraint) and body.op in ("=", "!="):
@@ -100,12 +100,12 @@ def _negated(node: syntax.Not) -> list[tuple]:
     """De Morgan's laws."""
     inner = node.body
     if isinstance(inner, syntax.Not):
-        return _ways(inner.body)
+        return ways(inner.body)
     if isinstance(inner, (syntax.And, syntax.Or)):
         other = syntax.Or if isinstance(inner, syntax.And) else syntax.And
-        return _ways(other(tuple(syntax.Not(item, span=item.span) for item in inner.items), span=inner.span))
+        return ways(other(tuple(syntax.Not(item, span=item.span) for item in inner.items), span=inner.span))
     if isinstance(inner, syntax.Constraint) and inner.op in OPPOSITE:
-        return _ways(replace(inner, op=OPPOSITE[inner.op], span=node.span))
+        return ways(replace(inner, op=OPPOSITE[inner.op], span=node.span))
     return [(node,)]
 
 
@@ -118,4 +118,4 @@ def _by_field(equality: syntax.Constraint) -> list[tuple]:
         return [(syntax.Constraint("true" if equality.op == "=" else "false", span=equality.span),)]
     pairs = [replace(equality, args=pair) for pair in zip(left.args, right.args, strict=True)]
     combine = syntax.And if equality.op == "=" else syntax.Or
-    return _ways(combine(tuple(pairs), span=equality.span))
+    return ways(combine(tuple(pairs), span=equality.span))

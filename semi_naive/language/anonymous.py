@@ -1,0 +1,51 @@
+"""Records of no declared type: names for parts of a rule, which disappear.
+
+    a(x, w) :- b(x, y), p = [x, y], p = [v, w].
+
+p goes into no relation, so nothing says its type; and nothing needs to, for the rule is
+
+    a(x, w) :- b(x, y), x = v, y = w.
+"""
+
+from dataclasses import replace
+
+from semi_naive.language import syntax
+from semi_naive.language.inference import ANY, Typing
+from semi_naive.language.single import Single, ways
+from semi_naive.language.trees import names, rebuilt
+
+
+def without_anonymous(single: Single, env, relations) -> list[Single]:
+    """The clause, or the several it becomes, without equalities of untyped variables and records."""
+    if not any(_binds_record(literal) for literal in single.body):
+        return [single]
+    typing = Typing(single, env, relations)
+    for literal in single.body:
+        if (pair := _binds_record(literal)) and typing.types(pair[0]) is ANY and pair[0].name not in names(pair[1]):
+            rest = tuple(other for other in single.body if other is not literal)
+            return [done for s in _replaced(single, rest, *pair) for done in without_anonymous(s, env, relations)]
+    return [single]
+
+
+def _binds_record(literal):
+    """(variable, record) of an equality between two such."""
+    if isinstance(literal, syntax.Constraint) and literal.op == "=":
+        for one, other in (literal.args, literal.args[::-1]):
+            if isinstance(one, syntax.Variable) and isinstance(other, syntax.Record):
+                return one, other
+    return None
+
+
+def _replaced(single, body, variable, record) -> list[Single]:
+    def change(node):
+        if isinstance(node, syntax.Variable) and node.name == variable.name:
+            return replace(_copy(record), span=node.span)
+        return None
+
+    head = rebuilt(single.head, change)
+    found = ways(syntax.And(tuple(rebuilt(literal, change) for literal in body)))
+    return [Single(_copy(head), tuple(map(_copy, way)), single.clause) for way in found]  # the ways share no nodes
+
+
+def _copy(node):
+    return rebuilt(node, lambda _: None)
