@@ -10,6 +10,9 @@ __version__ = "0.1.0"
 
 # Loaded when first used: `import semi_naive` must not cost the half second that the compiled kernels do.
 _LAZY = {
+    "Program": "semi_naive.program",
+    "ProgramError": "semi_naive.language.errors",
+    "EvaluationError": "ra.rules.arithmetic",
     "transitive_closure": "semi_naive.closure",
     "Closure": "semi_naive.result",
     "Config": "semi_naive.config",

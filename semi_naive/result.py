@@ -206,7 +206,7 @@ class Closure:
         parallel, at any URI it knows), .csv, .tsv, .facts, .txt, also .gz (one file)."""
         kind, zipped = output_format(path)
         if kind == ".parquet":
-            return _write_parquet(self, str(path))
+            return write_parquet(self._frame(), str(path))
         self._write_text(Path(path).absolute(), DELIMITERS[kind], zipped)
 
     def _write_text(self, path: Path, delimiter: str, zipped: bool) -> None:
@@ -252,13 +252,14 @@ def _beside(path: Path) -> Path:
     return path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.partial"
 
 
-def _write_parquet(closure: Closure, path: str) -> None:
+def write_parquet(frame, path: str) -> None:
+    """A Spark DataFrame as a directory of parquet files, which replaces what is there once it is whole."""
     if "://" in path:
-        return closure._frame().write.mode("overwrite").parquet(path)
+        return frame.write.mode("overwrite").parquet(path)
     target = Path(path).absolute()
     partial = _beside(target)
     try:
-        closure._frame().write.parquet(partial.as_uri())
+        frame.write.parquet(partial.as_uri())
         with contextlib.suppress(FileNotFoundError):
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)

@@ -164,11 +164,13 @@ class Block:
             self._directories[rest] = np.uint64(base), coarse, starts
         return self._directories[rest]
 
+    def by_first(self):
+        """The directory of the first column of a block of pairs in words of two halves, and the greatest second value."""
+        return self._directory(32), self._greatest_second
+
     @cached_property
-    def distinct_first(self) -> int:
-        """How many values the first column has."""
-        first = self.column(0)
-        return int(np.count_nonzero(first[1:] != first[:-1])) + 1 if self.size else 0
+    def _greatest_second(self) -> int:
+        return int((self.words[0] & np.uint64((1 << 32) - 1)).max(initial=0))
 
 
 def _halves(packing: Packing) -> bool:

@@ -25,7 +25,7 @@ class Deal:
                 begin, end = (whole.size * p // self.partitions for p in (partition, partition + 1))
                 some = Block(whole.packing, whole.words[:, begin:end].copy())
                 block = some.reordered(tuple(order.index(i) for i in home.order))
-                yield from parcels.home(block, home.keys, home.map, name)
+                yield from parcels.home(block, home.keys, home.map, name, parcels.Streams(partition))
 
 
 @dataclass

@@ -16,18 +16,14 @@ from ra.rules.block import Block, halved, merged, roomy
 
 
 class Parcel(NamedTuple):
-    """Part of a block on its way; `tag` says to what."""
+    """Part of a block on its way; `tag` says to what. Parcels of one stream are, in their order, one sorted sequence."""
 
     tag: str
     bounds: Bounds
+    stream: tuple[int, ...]
+    order: int
     count: int
     data: bytes
-
-    def open(self) -> Block:
-        packing = Packing(self.bounds)
-        if packing.lanes == 1:
-            return Block(packing, codec.decode(self.data, self.count)[None])
-        return Block(packing, np.frombuffer(self.data, np.uint64).reshape(packing.lanes, self.count).copy())
 
 
 def slots(block: Block, keys: int, placement: BucketMap) -> np.ndarray:
@@ -56,52 +52,75 @@ def _key(block: Block, places) -> np.ndarray:
     return combined(np.array(columns, np.int64).reshape(len(columns), block.size))
 
 
-def parcels(block: Block, destination: np.ndarray, parts: int, tag: str):
+class Streams:
+    """Numbers what one task sends under one tag: a block that goes on where the last one ended is of the same stream."""
+
+    def __init__(self, *name: int):
+        self.name, self.number, self.order, self.last = name, 0, 0, None
+
+    def place(self, block: Block) -> tuple[tuple[int, ...], int]:
+        """The stream and the order of a block."""
+        follows = self.last is not None and block.packing.lanes == 1 and self.last < block.words[0, 0]
+        self.number, self.order = (self.number, self.order + 1) if follows else (self.number + 1, 0)
+        self.last = block.words[0, -1] if block.packing.lanes == 1 else None
+        return (*self.name, self.number), self.order
+
+
+def parcels(block: Block, destination: np.ndarray, parts: int, tag: str, place=((0, 0), 0)):
     """Yield (partition, parcel) for each partition that some tuple of the block goes to; destination (n,)."""
     if not block.size:
         return
     if block.packing.lanes == 1:
         words = np.ascontiguousarray(block.words[0])
         for part, count, data in codec.encode_split(words, destination, np.arange(parts), parts):
-            yield part, Parcel(tag, block.packing.bounds, count, data)
+            yield part, Parcel(tag, block.packing.bounds, *place, count, data)
         return
     for part in np.unique(destination).tolist():
         words = np.ascontiguousarray(block.words[:, destination == part])
-        yield part, Parcel(tag, block.packing.bounds, words.shape[1], words.tobytes())
+        yield part, Parcel(tag, block.packing.bounds, *place, words.shape[1], words.tobytes())
 
 
-def home(block: Block, keys: int, placement: BucketMap, tag: str):
+def home(block: Block, keys: int, placement: BucketMap, tag: str, streams: Streams):
     """Each tuple to the partition of its subbucket."""
-    if block.size:
-        _, homes = placement.tables()
-        yield from parcels(block, homes[slots(block, keys, placement)], placement.partitions, tag)
+    if not block.size:
+        return
+    _, homes = placement.tables()
+    slot, place = slots(block, keys, placement), streams.place(block)
+    if block.packing.lanes > 1:
+        yield from parcels(block, homes[slot], placement.partitions, tag, place)
+        return
+    words = np.ascontiguousarray(block.words[0])
+    for part, count, data in codec.encode_split(words, slot, homes, placement.partitions):
+        yield part, Parcel(tag, block.packing.bounds, *place, count, data)
 
 
-def to_bucket(block: Block, keys: int, placement: BucketMap, tag: str):
+def to_bucket(block: Block, keys: int, placement: BucketMap, tag: str, streams: Streams):
     """Each binding to every partition that has a subbucket of the bucket of its key, the first `keys` columns: the
     intra-bucket shuffle (*Load-balancing Parallel Relational Algebra*, section 2)."""
     if not block.size:
         return
     bucket = bucket_of(combined_key(block, keys), np.uint64(placement.buckets)).astype(np.int64)
     wanted = np.zeros((placement.partitions, placement.buckets), np.bool_)
+    place = streams.place(block)
     for number, homes in enumerate(placement.homes):
         wanted[list(homes), number] = True
     for part in range(placement.partitions):
         chosen = wanted[part][bucket]
         if chosen.any():
             some = Block(block.packing, np.ascontiguousarray(block.words[:, chosen]))
-            yield from parcels(some, np.full(some.size, part), placement.partitions, tag)
+            yield from parcels(some, np.full(some.size, part), placement.partitions, tag, place)
 
 
-def to_all(block: Block, partitions: int, tag: str):
+def to_all(block: Block, partitions: int, tag: str, streams: Streams):
     """Each binding to every partition."""
+    place = streams.place(block)
     for part in range(partitions):
-        yield from parcels(block, np.full(block.size, part), partitions, tag)
+        yield from parcels(block, np.full(block.size, part), partitions, tag, place)
 
 
 def received(records, tag: str) -> Block | None:
     """All that arrived under a tag, as one block; None if nothing did."""
-    blocks = [record.open() for record in sorted(r for r in records if isinstance(r, Parcel) and r.tag == tag)]
+    blocks = [_opened(parcels) for parcels in _streams(records, tag)]
     if not blocks:
         return None
     bounds = [block.packing.bounds for block in blocks]
@@ -110,3 +129,23 @@ def received(records, tag: str) -> Block | None:
         wide = tuple((min(low for low, _ in column), max(high for _, high in column)) for column in low_high)
         return merged(blocks, roomy(wide))
     return merged(blocks, blocks[0].packing)
+
+
+def _streams(records, tag: str) -> list[list[Parcel]]:
+    """The parcels under a tag, those of one stream together and in order."""
+    found: dict = {}
+    for parcel in sorted((r for r in records if isinstance(r, Parcel) and r.tag == tag), key=lambda r: (r.stream, r.order)):
+        if Packing(parcel.bounds).lanes == 1:
+            found.setdefault((parcel.stream, parcel.bounds), []).append(parcel)
+        else:
+            found[parcel.stream, parcel.order, parcel.bounds] = [parcel]
+    return list(found.values())
+
+
+def _opened(parcels: list[Parcel]) -> Block:
+    """One stream as one block."""
+    first = parcels[0]
+    packing = Packing(first.bounds)
+    if packing.lanes == 1:
+        return Block(packing, codec.decode_all([(parcel.data, parcel.count) for parcel in parcels])[None])
+    return Block(packing, np.frombuffer(first.data, np.uint64).reshape(packing.lanes, first.count).copy())

@@ -52,7 +52,8 @@ class Leave:
                 path = os.path.join(self.root, str(partition), f"{self.label}-{part}-{number}")
                 kept[part] += store(path, Block(block.packing, np.ascontiguousarray(block.words[:, ~leaves])))
                 leaving = Block(block.packing, np.ascontiguousarray(block.words[:, leaves]))
-                yield from parcels.parcels(leaving, target[leaves], self.index.map.partitions, part)
+                place = (partition, number), 0
+                yield from parcels.parcels(leaving, target[leaves], self.index.map.partitions, part, place)
         yield partition, kept
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ra import rowwise
 from ra.joins import Join as Composition
 from ra.rules import ir, kernels
 from ra.rules.aggregates import reduce_groups
@@ -19,7 +20,6 @@ from ra.rules.ir import Aggregate, Compare, Kind, Range, Term, Truth
 from ra.rules.ranges import expand_ranges, range_counts
 
 MOST = 1 << 21  # bindings of one batch, about: what bounds the memory of a body
-WHOLE = 1 << 24  # pairs of one batch of a fused join: larger ones lose fewer duplicates
 DENSE = 1 << 27  # ids below this have a bitmap in the fused join: 16 MB
 
 
@@ -111,30 +111,22 @@ class Join:
         if self.composed is None or not halved(block):
             return False
         key, carried, new = self.composed
+        if batch.pair and batch.pair[:2] == (carried, key):
+            directory, greatest = block.by_first()
+            if greatest >= DENSE:
+                return False
+            rows = rowwise.compose(batch.pair[2], np.ascontiguousarray(block.words[0]), directory, greatest)
+            yield from (Batch(words.size, pair=(carried, new, words)) for words in rows)
+            return True
         outer = batch.as_pair(key, carried)
         if outer is None:
             return False
-        if not outer.size:
-            return True
-        low = outer & np.uint64(0xFFFFFFFF)
-        most = int(low.max())
+        most = int((outer & np.uint64(0xFFFFFFFF)).max(initial=0))
         if most >= DENSE:
             return False
-        inner = np.ascontiguousarray(block.words[0])
-        waiting = []
-        for words in Composition(outer, inner, 32, most + 1).chunks():
-            waiting.append(words.copy())
-            if sum(piece.size for piece in waiting) >= WHOLE:
-                yield _pair(waiting, new, carried)
-                waiting = []
-        if waiting:
-            yield _pair(waiting, new, carried)
+        heads = Composition(outer, np.ascontiguousarray(block.words[0]), 32, most + 1).chunks()
+        yield from (Batch(words.size, pair=(new, carried, words.copy())) for words in heads)
         return True
-
-
-def _pair(pieces, first: str, second: str) -> Batch:
-    words = np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
-    return Batch(words.size, pair=(first, second, words))
 
 
 @dataclass

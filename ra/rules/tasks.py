@@ -138,6 +138,7 @@ class Evaluate:
     slices: int | None = None  # tuples of the delta to begin with
 
     def __call__(self, partition, records):
+        self.streams = parcels.Streams(partition, self.stage)
         yield from ((partition, report) for report in reports(records, partition))
         for number, version in enumerate(self.versions):
             segment = self.stage - version.first
@@ -218,10 +219,11 @@ class Evaluate:
             whole = joined([Batch(out.size, {name: out.columns[name] for name in names}) for out in made])
             block = Block.of([whole.columns[name] for name in names], whole.size)
             index = self.world.relations[exchange.relation].index(exchange.order)
+            tag = version.tag(segment + 1)
             if exchange.keys:
-                yield from parcels.to_bucket(block, index.keys, index.map, version.tag(segment + 1))
+                yield from parcels.to_bucket(block, index.keys, index.map, tag, self.streams)
             else:
-                yield from parcels.to_all(block, self.partitions, version.tag(segment + 1))
+                yield from parcels.to_all(block, self.partitions, tag, self.streams)
 
     def _heads(self, version: Version, batch: Batch, context: TaskContext):
         relation = self.world.relations[version.derivation.relation]
@@ -233,7 +235,7 @@ class Evaluate:
             else:
                 columns, size = heads
                 block = Block.of([columns[i] for i in home.order], size)
-            yield from parcels.home(block, home.keys, home.map, relation.name)
+            yield from parcels.home(block, home.keys, home.map, relation.name, self.streams)
 
 
 # -- insertion
@@ -270,7 +272,9 @@ class Insert:
             if block is not None and block.size:
                 for number, index in enumerate(relation.indexes[1:], 1):
                     order = tuple(relation.home.order.index(i) for i in index.order)
-                    yield from parcels.home(block.reordered(order), index.keys, index.map, f"{relation.name}/{number}")
+                    streams = parcels.Streams(partition)
+                    tag = f"{relation.name}/{number}"
+                    yield from parcels.home(block.reordered(order), index.keys, index.map, tag, streams)
             born.report.seconds, born.report.clock = time.perf_counter() - begun, clock
             results.append(born)
         yield from ((partition, result) for result in results) if self.forward else results

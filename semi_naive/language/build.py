@@ -160,14 +160,19 @@ class Build(Terms):
     @worded
     def rule(self, span, heads, _if, body, dot, plan=None):
         self._check_lonely(heads)
-        return syntax.Clause(tuple(heads), body, plan, span=self.between([heads, dot]) if plan is not None else span)
+        if plan is None:
+            return syntax.Clause(tuple(heads), body, span=span)
+        orders = {version: atoms for version, atoms, _ in plan}
+        spans = {version: place for version, _, place in plan}
+        return syntax.Clause(tuple(heads), body, orders, spans, span=self.between([heads, dot]))
 
     @node
     def subsumption(self, span, *_):
         self.unsupported("subsumption", span)
 
     def _check_lonely(self, heads):
-        """min(e) and max(e) with one argument aggregate a whole relation, which only an argument of a head can do."""
+        """min(e) and max(e) with one argument aggregate a whole relation, which only an argument of a head can do. Why sum(e)
+        cannot even there, `lattices` says."""
         allowed = {id(arg) for head in heads for arg in head.args}
         for functor in self._now.lonely:
             if id(functor) not in allowed:
@@ -176,11 +181,11 @@ class Build(Terms):
         self._now.lonely.clear()
 
     def plan(self, children):
-        return dict(saying(children))
+        return list(saying(children))
 
-    def order(self, children):
-        version, *atoms = map(int, saying(children))
-        return (version, tuple(atoms))
+    @node
+    def order(self, span, version, *atoms):
+        return int(version), tuple(map(int, atoms)), span
 
 
 def _flat(statements) -> list:

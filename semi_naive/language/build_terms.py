@@ -125,7 +125,7 @@ class Terms(Reduce):
 
     @node
     def aggregate_functor(self, span, name, *args):
-        if name not in ("min", "max"):
+        if name not in ("min", "max") and len(args) != 1:
             hint = f"an aggregate has a body: {_form(name)}"
             self.problem(f"{name} is an aggregate and not a functor", span, hint)
         made = Functor(str(name), args, span=span)

@@ -149,9 +149,10 @@ def plan_problems(single: Single, group: set[str]):
     atoms = [literal for literal in single.body if isinstance(literal, syntax.Atom)]
     versions = sum(atom.relation in group for atom in atoms)
     for version, order in plan.items():
+        span = single.clause.plan_spans.get(version, single.clause.span)
         if sorted(order) != list(range(1, len(atoms) + 1)):
             hint = f"it must name each of the {len(atoms)} atoms once, by their numbers from 1"
-            yield Problem("Invalid execution order in plan", single.clause.span, hint)
+            yield Problem("Invalid execution order in plan", span, hint)
         if version >= versions:
             hint = f"only versions 0..{versions - 1} permitted: one for each recursive atom"
-            yield Problem(f"execution plan for version {version}", single.clause.span, hint)
+            yield Problem(f"execution plan for version {version}", span, hint)

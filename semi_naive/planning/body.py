@@ -99,7 +99,7 @@ class Compiler:
         if atom.relation in self.spread and part not in ("delta", "share"):
             needed = live | set().union(*(names(term) for term in keys.values()))
             ordered = tuple(keys[column] for column in order[: len(keys)])
-            self.steps.append(steps.Exchange(atom.relation, order, ordered, frozenset(needed)))
+            self.steps.append(steps.Exchange(atom.relation, order, ordered, frozenset(needed & self.bound)))
         self.deal = False
         rank = {column: place for place, column in enumerate(order)}
         binds = tuple((rank[place], name) for place, name in sorted(new.items()) if name in live)

@@ -58,24 +58,43 @@ def order_of(chain: list[Search], arity: int) -> Order:
 
 @dataclass
 class Indexes:
-    """The orders in use. `ask` while bodies are planned; after `settle` the same questions get the shared answers."""
+    """The orders in use. Bodies ask while they are planned; after `settle` the same questions get the shared answers.
+
+    >>> indexes = Indexes({"r": 3})
+    >>> indexes.order_for("r", frozenset({1})), indexes.order_for("r", frozenset({1, 2}))
+    ((1, 0, 2), (1, 2, 0))
+    >>> indexes.settle(), indexes.order_for("r", frozenset({1})), indexes.settle()
+    ({'r'}, (1, 2, 0), set())
+    """
 
     arities: dict[str, int]
     searches: dict[str, set[Search]] = field(default_factory=dict)
     orders: dict[str, list[Order]] = field(default_factory=dict)
+    unsettled: set[str] = field(default_factory=set)  # relations with searches that are new since the last `settle`
 
     def order_for(self, relation: str, columns: Search) -> Order:
-        """An order that begins with these columns; the relation's own order when there are none."""
+        """An order that begins with these columns; the relation's own order when there are none, or no others."""
         arity = self.arities[relation]
-        for order in self.orders.get(relation, []):
+        if not columns or len(columns) == arity:
+            return tuple(range(arity))
+        for order in self.orders.get(relation, ()):
             if frozenset(order[: len(columns)]) == columns:
                 return order
-        if not columns or len(columns) == arity:
-            return self.orders.get(relation, [tuple(range(arity))])[0]
-        self.searches.setdefault(relation, set()).add(columns)
-        order = order_of([columns], arity)
-        return order
+        asked = self.searches.setdefault(relation, set())
+        if columns not in asked:
+            asked.add(columns)
+            self.unsettled.add(relation)
+        return order_of([columns], arity)
 
-    def settle(self) -> None:
-        for relation, searches in self.searches.items():
+    def settle(self) -> set[str]:
+        """Share: the fewest orders for all searches asked for by now. Returns the relations of which some search was told
+        another order before: what was compiled with that one should be compiled again."""
+        moved = set()
+        for relation in self.unsettled:
+            searches = self.searches[relation]
+            told = {search: self.order_for(relation, search) for search in searches}
             self.orders[relation] = [order_of(chain, self.arities[relation]) for chain in chains(searches)]
+            if any(self.order_for(relation, search) != order for search, order in told.items()):
+                moved.add(relation)
+        self.unsettled.clear()
+        return moved

@@ -2,12 +2,13 @@
 
 import time
 import weakref
+from html import escape
 
 import numpy as np
 
 from ra.rules.reading import ReadPieces, columns_of
 from ra.rules.spread import SpreadRelation
-from semi_naive.facts import Options, arrow_table, write
+from semi_naive.facts import Options, arrow_table, together, write
 
 
 class Spread:
@@ -33,12 +34,30 @@ class Spread:
         return np.concatenate([np.empty((self.relation.arity, 0), np.int64), *found], axis=1)
 
 
+SHOWN = 10  # tuples of a relation in a notebook
+_pinned: set["Result"] = set()  # those that a DataFrame may still read
+
+
 class Answer:
     """One relation of a result. What it is made into is made when asked for."""
 
     def __init__(self, result: "Result", name: str):
         self._result, self.name = result, name
         self.relation = result.relations[name]
+
+    @property
+    def types(self) -> dict:
+        return self._result.types
+
+    @property
+    def values(self):
+        """What the ids of symbols and records mean."""
+        return self._result.values
+
+    @property
+    def on_partitions(self) -> bool:
+        """Whether the tuples are on Spark's partitions, and not in this process."""
+        return self.name in self._result.database.spread
 
     def count(self) -> int:
         return self._result.database.count(self.name)
@@ -78,11 +97,20 @@ class Answer:
 
     def to_df(self):
         """A Spark DataFrame with the declared names. Of a relation on the partitions nothing is collected: Spark reads the
-        tuples where they are, as long as the result is not closed."""
-        return self._result.frame(self.name)
+        tuples where they are, and they stay until the result is closed, even if nobody else remembers it."""
+        if self.on_partitions:
+            _pinned.add(self._result)
+        return self.frame()
+
+    def frame(self):
+        """The same for as long as the result is at hand."""
+        from semi_naive.running.frames import frame_of
+
+        self._result.check_open()
+        return frame_of(self._result, self.name)
 
     def write(self, path) -> None:
-        """Write to one file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
+        """Write to a file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
         from semi_naive.running.files import write_answer
 
         write_answer(self, path)
@@ -90,6 +118,18 @@ class Answer:
     def __repr__(self) -> str:
         attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in self.relation.attributes)
         return f"<{self.name}({attributes}): {self.count():,} tuples>"
+
+    def _repr_html_(self) -> str:
+        """The first tuples, where that takes no job."""
+        head = "".join(f"<th>{name}<br>{escape(type_.name)}</th>" for name, type_ in self.relation.attributes)
+        rows = []
+        if not self.on_partitions and not self._result.closed:
+            some = arrow_table(self.relation, self.types, self.columns()[:, :SHOWN], self.values)
+            rows = zip(*(column.to_pylist() for column in some.columns), strict=True)
+        rows = ["".join(f"<td>{escape(str(_plain(value)))}</td>" for value in row) for row in rows]
+        shown = "".join(f"<tr>{row}</tr>" for row in [head, *rows])
+        more = f"<p>{self.count():,} tuples{', the first are shown' * (0 < len(rows) < self.count())}</p>"
+        return f"<p>{escape(self.name)}</p><table>{shown}</table>{more}"
 
 
 class Result:
@@ -132,27 +172,23 @@ class Result:
         The files appear together at the end, each whole; if one cannot be written, none is replaced.
         """
         self.check_open()
-        folder = str(folder)
-        written = []
-        for directive in (d for d in self.directives if d.kind in ("output", "printsize") and d.relation in self.relations):
-            relation = self.relations[directive.relation]
-            if directive.kind == "printsize":
-                columns = np.empty((0, self.database.count(relation.name)), np.int64)
-            else:
-                columns = limited(self.database.columns(relation.name), self._limit(relation.name))
-            written.append(write(directive, relation, self.types, columns, folder, self.values, Options()))
+        wanted = [d for d in self.directives if d.kind in ("output", "printsize") and d.relation in self.relations]
+        with together():
+            written = [self._write(directive, str(folder)) for directive in wanted]
         return [path for path in written if path]
+
+    def _write(self, directive, folder: str) -> str | None:
+        relation = self.relations[directive.relation]
+        if directive.kind == "printsize":
+            columns = np.empty((0, self.database.count(relation.name)), np.int64)
+        else:
+            columns = limited(self.database.columns(relation.name), self._limit(relation.name))
+        return write(directive, relation, self.types, columns, folder, self.values, Options())
 
     def _limit(self, name: str) -> int | None:
         """Of .limitsize: how many tuples to write at most."""
         found = [d.parameters.get("n") for d in self.directives if d.kind == "limitsize" and d.relation == name]
         return int(found[-1]) if found and found[-1] is not None else None
-
-    def frame(self, name: str):
-        from semi_naive.running.frames import frame_of
-
-        self.check_open()
-        return frame_of(self, name)
 
     @staticmethod
     def columns_of_nothing(relation) -> np.ndarray:
@@ -165,6 +201,7 @@ class Result:
     def close(self) -> None:
         """Remove what is on the hosts' disks."""
         self.closed = True
+        _pinned.discard(self)
         self._finalizer()
 
     def __enter__(self):
@@ -179,12 +216,12 @@ class Result:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{name}</td><td>{', '.join(a for a, _ in relation.attributes)}</td>"
+            f"<tr><td>{escape(name)}</td><td>{escape(', '.join(f'{a}: {t.name}' for a, t in relation.attributes))}</td>"
             f"<td style='text-align:right'>{self.database.count(name):,}</td></tr>"
             for name, relation in self.relations.items()
         )
         head = "<tr><th>relation</th><th>attributes</th><th>tuples</th></tr>"
-        return f"<table>{head}{rows}</table>"
+        return f"<p>{escape(self.name)}: {self.trace['seconds']:.2f} s</p><table>{head}{rows}</table>"
 
 
 def _plain(value):

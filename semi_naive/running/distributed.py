@@ -84,7 +84,7 @@ class Distributed:
             kind = (relation.lattice, relation.kinds[-1]) if relation.lattice else None
             orders = dict(wanted[name])
             if kind or not orders:
-                orders = {tuple(range(relation.arity)): max(1, relation.arity - 1) if kind else 1} | orders
+                orders = {tuple(range(relation.arity)): relation.arity - 1 if kind else min(1, relation.arity)} | orders
             indexes = [SpreadIndex(order, keys, self._dealt()) for order, keys in orders.items()]
             self.relations[name] = SpreadRelation(name, relation.arity, indexes, kind)
 
@@ -97,7 +97,7 @@ class Distributed:
             blocks = {}
             for name in self.stratum.relations:
                 table = self.database.tables[name]
-                if part == "delta":
+                if part == "delta" and self.iteration == 0:
                     table.turn()
                 found = table.blocks(part, table.home) if not (part == "full" and self.relations[name].lattice) else []
                 found = [block for block in found if block.size]

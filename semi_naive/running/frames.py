@@ -8,9 +8,6 @@ from ra.rules.spread import SpreadRelation
 from semi_naive.facts import arrow_table
 from semi_naive.running.answers import Spread
 
-_pinned: set = set()  # results that a DataFrame reads: their tuples stay until they are closed
-
-
 @dataclass
 class ReadFrame:
     """As `DataFrame.mapInArrow` calls it: one row for each partition in, its tuples out, with the declared names and types."""
@@ -40,7 +37,6 @@ def frame_of(result, name: str):
         return session.createDataFrame(as_spark_has_it(result[name].to_arrow()))
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    _pinned.add(result)
     empty = as_spark_has_it(arrow_table(relation, result.types, result.columns_of_nothing(relation), result.values))
     values = result.values.share(result.cluster.store.path("values"))
     partitions = found.relation.home.map.partitions

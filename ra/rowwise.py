@@ -1,0 +1,110 @@
+"""The local join row by row, where the outer tuples come sorted by the column that is carried, not by the one joined on.
+
+    head(carried: x, new: z) :- outer(carried: x, key: y), inner(key: y, new: z).
+
+All heads of one x are made together, so their duplicates meet in a bitmap over z that stays in the cache, and they leave
+sorted by (x, z): nothing is sorted before or after. `ra.joins` is the same for outer tuples sorted by (y, x), and its heads
+are sorted by (z, x); so two joins in a row, one of each, need no sorting at all.
+"""
+
+import numpy as np
+from numba import njit, types
+
+from ra.bits import lowest_bit
+from ra.words import JIT, i64, u64
+
+CHUNK = 1 << 20  # heads made at a time, about
+FEW = 24  # pairs of one x that are sorted rather than put into the bitmap
+HALF = np.uint64(32)
+LOW = np.uint64((1 << 32) - 1)
+
+
+@njit(types.UniTuple(types.int64, 2)(u64, types.uint64, types.uint64, types.int64, i64), inline="always", **JIT)
+def _range(inner, key, base, coarse, starts):
+    """The positions [low, high) of a key in inner; see `ra.rules.kernels.directory`."""
+    if key < base:
+        return 0, 0
+    group = (key - base) >> np.uint64(coarse)
+    if group >= np.uint64(starts.size - 1):
+        return 0, 0
+    low, high = starts[np.int64(group)], starts[np.int64(group) + 1]
+    if coarse:
+        while low < high and inner[low] >> HALF < key:
+            low += 1
+        end = low
+        while end < high and inner[end] >> HALF == key:
+            end += 1
+        high = end
+    return low, high
+
+
+@njit(
+    types.UniTuple(types.int64, 3)(u64, types.int64, u64, types.uint64, types.int64, i64, u64, u64),
+    **JIT,
+)
+def _rows(outer, cursor, inner, base, coarse, starts, out, seen):
+    """Make heads of whole rows from outer[cursor:] into `out` until it might overflow. Returns (heads, pairs, cursor).
+
+    `seen` is a bitmap over new values, zero on entry and on return; `out` has room for one row at least: 64 · seen.size.
+    """
+    made = joined = 0
+    most = seen.size * 64
+    while cursor < outer.size and made + most <= out.size:
+        x = outer[cursor] >> HALF
+        begin, first, total, last = made, cursor, 0, 0
+        while cursor < outer.size and outer[cursor] >> HALF == x:
+            low, high = _range(inner, outer[cursor] & LOW, base, coarse, starts)
+            total += high - low
+            last = cursor if high > low else last
+            cursor += 1
+        if total == 0:
+            continue
+        joined += total
+        if total > FEW and 8 * total > seen.size:  # dense: set bits without looking, and read them off in order
+            for i in range(first, last + 1):
+                low, high = _range(inner, outer[i] & LOW, base, coarse, starts)
+                for j in range(low, high):
+                    z = inner[j] & LOW
+                    seen[np.int64(z >> np.uint64(6))] |= np.uint64(1) << (z & np.uint64(63))
+            for cell in range(seen.size):
+                word = seen[cell]
+                seen[cell] = 0
+                while word:
+                    out[made] = x << HALF | np.uint64(cell << 6) | lowest_bit(word)
+                    made += 1
+                    word &= word - np.uint64(1)
+            continue
+        for i in range(first, last + 1):
+            low, high = _range(inner, outer[i] & LOW, base, coarse, starts)
+            for j in range(low, high):
+                z = inner[j] & LOW
+                cell, bit = np.int64(z >> np.uint64(6)), np.uint64(1) << (z & np.uint64(63))
+                if seen[cell] & bit == 0:
+                    seen[cell] |= bit
+                    out[made] = x << HALF | z
+                    made += 1
+        for i in range(begin, made):
+            seen[np.int64((out[i] & LOW) >> np.uint64(6))] = 0
+        out[begin:made].sort()
+    return made, joined, cursor
+
+
+def compose(outer: np.ndarray, inner: np.ndarray, directory, greatest: int):
+    """Yield sorted arrays of heads (x, z), without repetitions, from sorted words (x, y) and (y, z) of two halves each.
+
+    directory: (base, coarse, starts) of inner; greatest: the largest z.
+
+    >>> words = lambda *pairs: np.array([a << 32 | b for a, b in pairs], "u8")
+    >>> inner = words((1, 5), (2, 5), (2, 6))
+    >>> [(int(w) >> 32, int(w) & 7) for w in next(compose(words((7, 1), (7, 2), (8, 2)), inner,
+    ...     (np.uint64(1), 0, np.array([0, 1, 3])), 6))]
+    [(7, 5), (7, 6), (8, 5), (8, 6)]
+    """
+    base, coarse, starts = directory
+    seen = np.zeros(greatest // 64 + 1, np.uint64)
+    out = np.empty(CHUNK + seen.size * 64, np.uint64)
+    cursor = 0
+    while cursor < outer.size:
+        made, _, cursor = _rows(outer, cursor, inner, base, coarse, starts, out, seen)
+        if made:
+            yield out[:made].copy()
