@@ -186,7 +186,8 @@ CASES = {
         a(1, 2).
         a(x, z) :- a(x, y), a(y, z). .plan 0: (1, 2), 1: (2, 1)
         a(x, z) :- a(x, y), a(y, z). .plan 0: (1, 1)     //! Invalid execution order in plan
-        a(x, z) :- a(x, y), a(y, z). .plan 2: (2, 1)     //! execution plan for version 2
+        a(x, z) :- a(x, y), a(y, z).
+            .plan 0: (1, 2), 2: (2, 1)                   //! execution plan for version 2
     """,
     "recursive aggregation": """
         .decl edge(x: number, y: number, w: number)
@@ -212,6 +213,7 @@ CASES = {
         path(y, d) :- path(y, d), edge(y, _, _).                  //! so must be every recursive rule for it
         path(y, max(w)) :- edge(_, y, w).                         //! aggregated by both min and max
         path(min(y), w) :- edge(_, y, w).                         //! min must be the last argument of a head
+        path(x, sum(w)) :- edge(x, _, w).                         //! sum is not monotone in recursion
     """,
 }
 

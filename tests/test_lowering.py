@@ -40,6 +40,8 @@ def lowered(text: str) -> list[str]:
         ('a(x) :- r(y), y = [x, "t"], y != nil.', ['a(x) :- r(y), y = [x, "t"], y != nil.']),
         ('b(x, y) :- [x, y] = [1, 2], [1, "a"] = [1, "a"].', ['b(x, y) :- x = 1, y = 2, 1 = 1, "a" = "a".']),
         ("a(x) :- b(x, y), [x, 1] != [y, 2].", ["a(x) :- b(x, y), x != y.", "a(x) :- b(x, y), 1 != 2."]),
+        ("a(x) :- b(x, y), p = [x, y], q = p, q = [v, 1].", ["a(x) :- b(x, y), x = v, y = 1."]),
+        ('s("a" + x) :- s(x).', ['s(cat("a", x)) :- s(x).']),
         ("a(x) :- x = range(1, 4).", ["a(x) :- range@1 = range(1, 4), x = range@1."]),
         ("a(range(1, 4)).", ["a(range@1) :- range@1 = range(1, 4)."]),
         ("a(autoinc()) :- s(_).", ["a(autoinc()) :- s(_)."]),
