@@ -286,6 +286,12 @@ def test_several_heads_and_disjunctions_report_an_error_once():
     assert sorted(errors_of(text)) == [(2, "Ungrounded variable x"), (2, "Ungrounded variable x"), (2, "Ungrounded variable z")]
 
 
+def test_an_expression_too_deep_is_an_error_and_not_a_crash():
+    text = ".decl a(x: number)\na(" + " + ".join(["1"] * 2000) + ")."
+    assert errors_of(text) == [(2, "Expression nested more than 250 levels deep")]
+    assert compile_text(".decl a(x: number)\na(" + " + ".join(["1"] * 200) + ").").rules
+
+
 WARNINGS = """
     .decl a(x: number)
     .decl b(x: number, y: number)

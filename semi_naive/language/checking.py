@@ -10,6 +10,7 @@ from semi_naive.language.anonymous import without_anonymous
 from semi_naive.language.checks import (
     clause_problems,
     declared_relations,
+    depth_problems,
     directive_problems,
     empty_warnings,
     occurrence_warnings,
@@ -48,7 +49,9 @@ def check(source: syntax.Source) -> ir.Program:
     from semi_naive.language.components import expand
 
     source = expand(source)
-    problems: list[Problem] = []
+    problems = list(depth_problems(source))
+    if problems:
+        raise ProgramError(problems, source.texts)
     env = TypeEnvironment(source)
     relations = declared_relations(source, env, problems)
     found = [each for single in singles(source, problems) for each in without_anonymous(single, env, relations)]

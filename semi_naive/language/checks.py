@@ -9,6 +9,7 @@ from semi_naive.language.trees import children, variables, walk, walk_all
 from semi_naive.language.types import TypeEnvironment
 
 WARNING = "Warning"
+DEEPEST = 250  # levels of an expression: each takes several frames of Python's stack in every pass
 
 
 def declared_relations(source: syntax.Source, env: TypeEnvironment, problems: list[Problem]):
@@ -70,6 +71,19 @@ def _similar(name, relations) -> str:
 
 
 # -- clauses
+
+
+def depth_problems(source: syntax.Source):
+    """Expressions too deeply nested for passes that recurse."""
+    for clause in source.statements:
+        if isinstance(clause, syntax.Clause):
+            level = [*clause.heads, *([clause.body] if clause.body is not None else [])]
+            depth = 0
+            while level and depth < DEEPEST:
+                level, depth = [child for node in level for child in children(node)], depth + 1
+            if level:
+                hint = "give a part of it a name: x = …, or make it a relation of its own"
+                yield Problem(f"Expression nested more than {DEEPEST} levels deep", clause.span, hint)
 
 
 def clause_problems(single: Single, relations, recursive: bool):
