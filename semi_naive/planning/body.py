@@ -16,6 +16,10 @@ from semi_naive.planning.rewrite import variables_of, walk
 
 def names(node) -> set[str]:
     """The names of the variables of a term, a literal, or several."""
+    if isinstance(node, Var):  # most are: planning is mostly this
+        return {node.name}
+    if isinstance(node, Atom) and all(isinstance(term, Var) for term in node.args):
+        return {term.name for term in node.args}
     return set(variables_of(node))
 
 
@@ -237,7 +241,7 @@ class Compiler:
 
 
 def has_wild(term) -> bool:
-    return any(isinstance(node, Wild) for node in walk(term))
+    return not isinstance(term, Var) and any(isinstance(node, Wild) for node in walk(term))
 
 
 def _kind(a, b):

@@ -16,7 +16,7 @@ def chains(searches: set[Search]) -> list[list[Search]]:
 
     >>> found = chains({frozenset({0}), frozenset({1}), frozenset({0, 1}), frozenset({0, 2})})
     >>> sorted(sorted(map(sorted, chain)) for chain in found)
-    [[[0], [0, 1]], [[0, 2]], [[1]]]
+    [[[0], [0, 2]], [[0, 1], [1]]]
     """
     nodes = sorted(searches, key=lambda s: (len(s), sorted(s)))
     larger = {node: [other for other in nodes if node < other] for node in nodes}
@@ -77,13 +77,11 @@ class Indexes:
         arity = self.arities[relation]
         if not columns or len(columns) == arity:
             return tuple(range(arity))
+        self.searches.setdefault(relation, set()).add(columns)
         for order in self.orders.get(relation, ()):
             if frozenset(order[: len(columns)]) == columns:
                 return order
-        asked = self.searches.setdefault(relation, set())
-        if columns not in asked:
-            asked.add(columns)
-            self.unsettled.add(relation)
+        self.unsettled.add(relation)
         return order_of([columns], arity)
 
     def settle(self) -> set[str]:

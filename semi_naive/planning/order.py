@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ra.rules.derive import Derivation
 from ra.rules.ir import Atom, Rule, Var
+from ra.rules.steps import AntiJoin, Join
 from semi_naive.planning.body import Body, Chosen, Compiler, names
 from semi_naive.planning.indexes import Indexes
 
@@ -114,6 +115,24 @@ def plan_body(
     relations = {literal.relation for literal in rule.body if isinstance(literal, Atom)}
     derivation = Derivation(steps, rule.head.relation, rule.head.args)
     return Body(rule, derivation, greedy.log, {name: sizes.size(name) for name in relations})
+
+
+def share_indexes(bodies: dict, indexes: Indexes) -> None:
+    """Settle what the bodies of a stratum search. Those that were compiled with an index that is none of the shared ones are
+    forgotten: whoever needs them compiles them again."""
+    if moved := indexes.settle():
+        for key in [key for key, body in bodies.items() if any(name in moved for name, _ in searched(body.derivation.steps))]:
+            del bodies[key]
+
+
+def searched(steps) -> set[tuple[str, tuple]]:
+    """The relations and orders that steps search, those inside of aggregates too."""
+    found = set()
+    for step in steps:
+        if isinstance(step, Join | AntiJoin):
+            found.add((step.relation, step.order))
+        found |= searched(getattr(step, "steps", []))
+    return found
 
 
 def outgrown(body: Body, sizes: Sizes) -> bool:

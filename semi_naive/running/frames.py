@@ -8,6 +8,7 @@ from ra.rules.spread import SpreadRelation
 from semi_naive.facts import arrow_table
 from semi_naive.running.answers import Spread
 
+
 @dataclass
 class ReadFrame:
     """As `DataFrame.mapInArrow` calls it: one row for each partition in, its tuples out, with the declared names and types."""

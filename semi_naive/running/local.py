@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ra.rules.arithmetic import EvaluationError
 from ra.rules.derive import Sink
 from ra.rules.ir import Rule
-from semi_naive.planning.order import outgrown, plan_body, versions
+from semi_naive.planning.order import outgrown, plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum
 
 
@@ -50,11 +50,15 @@ class Local:
 
     def start(self) -> None:
         """What needs no recursion. Facts that were loaded are in `new`, with whatever this adds."""
+        self._plan((rule, None, {}, 0) for rule in self.once)
         for rule in self.once:
             self._derive(rule, None, {}, 0)
 
     def iterate(self) -> None:
         self.iteration += 1
+        if self.iteration == 1:
+            each = ((rule, enumerate(versions(rule, self.recursive))) for rule in self.again)
+            self._plan((rule, place, parts, number) for rule, found in each for number, (place, parts) in found)
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         delta = sum(table.delta_size for table in self.tables.values())
         for rule in self.again:
@@ -84,6 +88,12 @@ class Local:
             for name, table in self.tables.items():
                 table.back_to(self.marks[name])
             raise TooLarge
+
+    def _plan(self, wanted) -> None:
+        """All bodies together, before the first of them runs: so they share indexes."""
+        for one in wanted:
+            self._body(*one)
+        share_indexes(self.bodies, self.indexes)
 
     def _body(self, rule: Rule, place, parts, number):
         """The compiled version, planned again when sizes have changed a lot."""
