@@ -28,8 +28,8 @@ class Config:
     rollover, rollover_threshold: a local join that has made so many tuples ships them and goes on in an inner iteration.
     run_ahead: while delta has at most so many tuples, take several steps in one job (0: never); run_ahead_budget bounds
         the tuples one partition makes that way.
-    local_tuples: a stratum of a Datalog program is evaluated in the driver, without a Spark job, until its rules have made so
-        many tuples (0: never).
+    local_tuples: a stratum of a Datalog program is evaluated in the driver, without a Spark job, until its rules make so many
+        tuples in one iteration, or have made four times as many altogether (0: never).
     max_iterations: stop early, with the paths of up to that length; for path-path, of up to 2 ** (max_iterations - 1).
     rule: which of `RULES` derives the closure.
     checkpoint_dir, checkpoint_interval: copy the runs to a durable directory, one that every host sees, every so many
@@ -52,7 +52,7 @@ class Config:
     rollover_threshold: int = 8_000_000
     run_ahead: int = 1_000_000
     run_ahead_budget: int = 4_000_000
-    local_tuples: int = 2_000_000
+    local_tuples: int = 4_000_000
     max_iterations: int | None = None
     rule: str = "path-edge"
     checkpoint_dir: str | None = None

@@ -132,6 +132,6 @@ def compiled(program: ir.Program, keep: set[str] | None, given) -> Compiled:
         program = each(program)
     keep = None if keep is None else set(keep)
     program = simplify(program, keep, given)
-    program = simplify(magic(program, keep or ()), keep, given)
+    program = simplify(magic(program, {*(keep or ()), *given}), keep, given)
     program = share(program)
     return Compiled(program, strata(program))

@@ -17,10 +17,10 @@ from ra.rules.block import Block, merged
 from ra.rules.ir import Atom, Rule, Var
 from ra.rules.loading import Deal, Relocate
 from ra.rules.spread import SpreadIndex, SpreadRelation
-from ra.rules.steps import AntiJoin, Bind, Exchange, Join
+from ra.rules.steps import Bind, Exchange, Join
 from ra.rules.stored import StoredBlock
 from ra.rules.tasks import Born, Evaluate, Insert, InsertOthers, Version, World
-from semi_naive.planning.order import outgrown, plan_body, versions
+from semi_naive.planning.order import outgrown, plan_body, searched, share_indexes, versions
 from semi_naive.running.local import located
 from semi_naive.running.moving import Moving
 
@@ -73,6 +73,9 @@ class Distributed:
             for rule in self.local.again
             for number, (place, parts) in enumerate(versions(rule, self.recursive))
         ]
+        for one in every:
+            self._plan(*one)
+        share_indexes(self.bodies, self.local.indexes)
         for rule, place, parts, number in every:
             for step in self._plan(rule, place, parts, number).derivation.steps:
                 if isinstance(step, Exchange):
@@ -304,13 +307,3 @@ class Distributed:
 
 def refined(placement: BucketMap) -> bool:
     return bool((placement.subbuckets > 1).any())
-
-
-def searched(steps) -> set[tuple[str, tuple]]:
-    """The relations and orders that steps search, those inside of aggregates too."""
-    found = set()
-    for step in steps:
-        if isinstance(step, Join | AntiJoin):
-            found.add((step.relation, step.order))
-        found |= searched(getattr(step, "steps", []))
-    return found

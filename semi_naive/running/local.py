@@ -12,6 +12,8 @@ from ra.rules.ir import Rule
 from semi_naive.planning.order import outgrown, plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum
 
+KEPT = 4  # times the budget: tuples that the relations may have altogether
+
 
 class TooLarge(Exception):
     """A stratum has made more tuples than one process should."""
@@ -26,7 +28,7 @@ class Local:
     database: object
     indexes: object
     profile: object
-    budget: int | None = None  # head tuples made, with repetitions, before it is too large
+    budget: int | None = None  # head tuples made in one iteration, with repetitions, before it is too large
     tell: object = None
     made: int = 0
     iteration: int = 0
@@ -55,7 +57,9 @@ class Local:
             self._derive(rule, None, {}, 0)
 
     def iterate(self) -> None:
-        self.iteration += 1
+        if self.budget is not None and sum(table.count for table in self.tables.values()) > KEPT * self.budget:
+            raise TooLarge
+        self.iteration, self.made = self.iteration + 1, 0
         if self.iteration == 1:
             each = ((rule, enumerate(versions(rule, self.recursive))) for rule in self.again)
             self._plan((rule, place, parts, number) for rule, found in each for number, (place, parts) in found)
@@ -84,6 +88,7 @@ class Local:
         entry["tuples"] += sink.born
 
     def _within_budget(self, made: int) -> None:
+        """Within an iteration; over all of them, what is kept may be more, as it costs memory alone."""
         if self.budget is not None and self.made + made > self.budget:
             for name, table in self.tables.items():
                 table.back_to(self.marks[name])

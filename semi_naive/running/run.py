@@ -5,21 +5,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ra.rules.ir import Autoinc, Const, Kind, Rule
+from ra.rules.ir import Kind, Rule
 from ra.rules.values import Values
 from semi_naive.facts import Options, as_columns, read
 from semi_naive.planning.indexes import Indexes
-from semi_naive.planning.rewrite import walk
-from semi_naive.planning.strata import rule_edges
 from semi_naive.running.answers import Result
+from semi_naive.running.choosing import Choice, chosen, in_one_place, is_fact, names_read, readers
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.database import Database
 from semi_naive.running.distributed import Distributed
 from semi_naive.running.local import Local, TooLarge
 from semi_naive.running.profile import Profile
-from semi_naive.running.shapes import closure_of
-
-READ_HERE = 4  # times Config.local_tuples: what a stratum may read in the driver
 
 
 @dataclass
@@ -40,11 +36,11 @@ class Run:
         self.indexes = Indexes({name: relation.arity for name, relation in self.program.relations.items()})
         self.profile = Profile()
         self.cluster = Cluster(self.spark, self.config)
-        self.read_by = self._readers()
+        self.read_by = readers(self.compiled.strata)
 
     def run(self, facts, lenient: bool) -> Result:
         try:
-            self._load(facts, lenient)
+            self.load(facts, lenient)
             for number, stratum in enumerate(self.compiled.strata):
                 self._evaluate(number, stratum)
             return Result(self)
@@ -54,7 +50,8 @@ class Run:
 
     # -- facts
 
-    def _load(self, facts, lenient: bool) -> None:
+    def load(self, facts, lenient: bool) -> None:
+        """What the relations have before any rule runs."""
         given = facts if isinstance(facts, dict) else {}
         folder = "." if facts is None or isinstance(facts, dict) else facts
         for name in given:
@@ -96,24 +93,16 @@ class Run:
 
     # -- strata
 
-    def _readers(self) -> dict[str, set[int]]:
-        """Of each relation, the strata whose rules read it."""
-        readers: dict[str, set[int]] = {}
-        for number, stratum in enumerate(self.compiled.strata):
-            for rule in stratum.rules:
-                for edge in rule_edges(rule):
-                    readers.setdefault(edge.body, set()).add(number)
-        return readers
-
     def _evaluate(self, number: int, stratum) -> None:
-        """One stratum, by the first plan that takes it: closure, local, distributed."""
-        rules = [rule for rule in stratum.rules if not is_fact(rule)]
+        """One stratum, by the plan that is chosen for it."""
+        stratum = replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)])
         begun = time.perf_counter()
-        if not rules:
+        if not stratum.rules:
             for name in stratum.relations:
                 self.database.tables[name].settle()
             return
-        plan, reason, trace = self._planned(number, stratum, rules)
+        choice = chosen(stratum, self.database, self.config, self.read_by.get(stratum.relations[0], set()) - {number})
+        plan, reason, trace = self._followed(number, stratum, choice)
         for name in stratum.relations:
             self.database.forget_sizes(name)
         tuples = sum(self.database.count(name) for name in stratum.relations)
@@ -124,39 +113,29 @@ class Run:
         self.profile.strata.append(entry)
         self.plans.append(entry | ({"trace": trace} if trace else {}))
 
-    def _planned(self, number: int, stratum, rules):
-        closure = closure_of(stratum, rules, self.database, self.read_by.get(stratum.relations[0], set()) - {number})
-        if closure and closure.large(self.database, self.config):
-            trace = closure.run(self.database, self.cluster, self.config, self._telling(number, stratum))
-            return trace["plan"], f"a transitive closure; {trace['reason']}", trace
-        reason = self._too_large_to_read(rules)
-        local = Local(
-            replace(stratum, rules=rules), number, self.database, self.indexes, self.profile,
-            self.config.local_tuples, self._telling(number, stratum),
-        )  # fmt: skip
-        if reason is None:
+    def _followed(self, number: int, stratum, choice: Choice):
+        """(plan, reason, trace) after the stratum has been evaluated as chosen, or otherwise if that turned out too small."""
+        tell, reason = self._telling(number, stratum), choice.reason
+        if choice.plan == "closure":
+            return self._closed(choice, tell)
+        if choice.plan == "local":
+            self.database.collect(names_read(stratum.rules))
+        budget = None if in_one_place(stratum, self.program.relations) else self.config.local_tuples
+        local = Local(stratum, number, self.database, self.indexes, self.profile, budget, tell)
+        if choice.plan == "local":
             try:
                 local.run()
-                return "local", f"it reads and makes fewer than {self.config.local_tuples:,} tuples: no job is worth it", None
+                small = f" and makes fewer than {budget:,}: no job is worth it" if budget is not None else ""
+                return "local", reason + small, None
             except TooLarge:
                 reason = f"it made more than {self.config.local_tuples:,} tuples in iteration {local.iteration}"
-                if closure:
-                    trace = closure.run(self.database, self.cluster, self.config, self._telling(number, stratum))
-                    return trace["plan"], f"a transitive closure; {trace['reason']}", trace
-        distributed = Distributed(local, self.database, self.cluster, self.config)
-        return "balanced", reason, distributed.run()
+                if choice.closure:
+                    return self._closed(choice, tell)
+        return "balanced", reason, Distributed(local, self.database, self.cluster, self.config).run()
 
-    def _too_large_to_read(self, rules) -> str | None:
-        names = {edge.body for rule in rules for edge in rule_edges(rule)}
-        if any(makes_numbers(rule) for rule in rules):
-            self.database.collect(names)
-            return None  # autoinc() counts in one place
-        if any(name in self.database.spread for name in names):
-            return "it reads a relation that is on the partitions"
-        total = sum(self.database.count(name) for name in names)
-        if self.config.local_tuples == 0 or total > READ_HERE * self.config.local_tuples:
-            return f"it reads {total:,} tuples"
-        return None
+    def _closed(self, choice: Choice, tell):
+        trace = choice.closure.run(self.database, self.cluster, self.config, tell)
+        return trace["plan"], f"a transitive closure; {trace['reason']}", trace
 
     def _telling(self, number: int, stratum):
         if self.progress is None:
@@ -165,12 +144,3 @@ class Run:
         return lambda iteration, delta, tuples: self.progress(
             name, number + 1, len(self.compiled.strata), iteration, delta, tuples
         )
-
-
-def is_fact(rule: Rule) -> bool:
-    return not rule.body and all(isinstance(term, Const) for term in rule.head.args)
-
-
-def makes_numbers(rule: Rule) -> bool:
-    """Whether the rule counts with autoinc()."""
-    return any(isinstance(node, Autoinc) for node in walk(rule))

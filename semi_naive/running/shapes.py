@@ -28,13 +28,19 @@ class ClosureShape:
     def large(self, database, config) -> bool:
         return config.local_tuples == 0 or database.count(self.edges) > SMALL
 
+    def plan(self, database, config) -> tuple[str, str]:
+        """The plan of the closure, and the reason for it."""
+        return choose("auto", self._config(config), round(database.count(self.edges)))
+
+    def _config(self, config):
+        return config.with_options({"rule": "path-edge" if self.rule == "path-path" else self.rule})
+
     def run(self, database, cluster, config, tell) -> dict:
         """Evaluate; the relation is on the partitions then. Returns the trace."""
         from semi_naive.evaluation import Evaluation
 
-        columns = database.columns(self.edges)
-        config = config.with_options({"rule": "path-edge" if self.rule == "path-path" else self.rule})
-        plan, reason = choose("auto", config, columns.shape[1])
+        plan, reason = self.plan(database, config)
+        columns, config = database.columns(self.edges), self._config(config)
         progress = tell and (lambda iteration, delta, tuples, **_: tell(iteration, delta, tuples))
         edges = Edges(np.ascontiguousarray(columns.T), None)
         closure = Evaluation(cluster.sc, config, progress, plan, reason).run(edges)
