@@ -71,12 +71,33 @@ CASES = {
         a(x) :- x = y * 2, y = range(1, z), a(z).
         a(1) :- x = x.                        //! Ungrounded variable x
     """,
+    "groundedness of what is inlined": """
+        .pragma "inline-exclude" "out, other"
+        .decl a(x: number)
+        .decl succ(x: number, y: number) inline
+        .decl positive(x: number) inline
+        .decl both(x: number, y: number) inline
+        .decl out(x: number) inline
+        .decl kept(x: number) inline no_inline
+        succ(x, y) :- x = y + 1.                  //! Ungrounded variable y
+        positive(1).
+        positive(x) :- x > 1.                     //! Ungrounded variable x
+        both(x, y) :- positive(x), succ(y, x).
+        out(x) :- x > 1.                          //! Ungrounded variable x
+        kept(x) :- x < 1.                         //! Ungrounded variable x
+        a(x) :- succ(x, 0).
+        a(x) :- a(y), succ(x, y), positive(x), both(x, _).
+        a(y) :- a(x), both(x, y).
+        a(x) :- succ(0, x).                       //! Ungrounded variable x
+        a(x) :- positive(x).                      //! Ungrounded variable x
+    """,
     "records": """
         .type R = [a: number, b: symbol]
         .decl r(x: R)
         .decl a(x: number)
         a(x) :- r([x, _]).
         a(x) :- r(y), y = [x, _].
+        a(x) :- r([x, _]), _ = [x, x], [_, 3] = [[x], 3].
         a(1) :- r(y), y != [1, _].            //! Ungrounded record
         r([1, "a", 2]).                       //! Ambiguous record  //! Number constant (type mismatch)
         r([1]).                               //! Wrong number of arguments given to record

@@ -68,6 +68,10 @@ def test_macros_of_the_command_line():
     assert [head.relation for head in heads(source)] == ["A", "B"]
 
 
+def test_how_wide_numbers_are_is_known():
+    assert heads(parse("#if RAM_DOMAIN_SIZE == 64\nA(RAM_DOMAIN_SIZE).\n#endif")) == [Atom("A", (Number(64),))]
+
+
 def test_places_after_a_macro_are_right():
     text = "#define LONG_NAME 1\nA(LONG_NAME) :- B(LONG_NAME), C(x, LONG_NAME), D(y)."
     rule = parse(text, "p.dl").statements[0]

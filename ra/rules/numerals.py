@@ -1,5 +1,5 @@
 """Strings as numbers, as stoll, stoull and stod of C++ read them: blanks before are skipped, and whatever follows the
-number is not looked at."""
+number is not looked at. Whole numbers may also be hexadecimal (0x1f) or binary (0b11)."""
 
 import math
 import re
@@ -8,22 +8,25 @@ from ra.rules.ir import Kind
 
 _BLANKS = r"[ \t\n\v\f\r]*"
 _INTEGER = re.compile(_BLANKS + r"([+-]?[0-9]+)")
+_BASED = re.compile(r"(-?0x[0-9a-fA-F]+|-?0b[01]+)")  # only at the very beginning
 _DECIMAL = re.compile(_BLANKS + r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)", re.IGNORECASE)
 _HEXADECIMAL = re.compile(_BLANKS + r"([+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?)", re.IGNORECASE)
 _NAMED = re.compile(_BLANKS + r"([+-]?(?:inf(?:inity)?|nan))", re.IGNORECASE)
 
 
 def _integer(string: str) -> int:
+    if found := _BASED.match(string):
+        return int(found[1], 0)
     found = _INTEGER.match(string)
     if not found:
-        raise ValueError("this is not a number; decimal digits were expected")
+        raise ValueError("this is not a number; digits were expected, or 0x or 0b before them")
     return int(found[1])
 
 
 def to_number(string: str) -> int:
     """
-    >>> to_number(" -12 apples"), to_number("0x10")
-    (-12, 0)
+    >>> to_number(" -12 apples"), to_number("-0x10"), to_number("0b101")
+    (-12, -16, 5)
     """
     value = _integer(string)
     if not -(2**63) <= value < 2**63:

@@ -19,7 +19,7 @@ from semi_naive.language.checks import (
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.grounded import grounded_problems
 from semi_naive.language.inference import Typing
-from semi_naive.language.inlining import inline_problems, inline_relations
+from semi_naive.language.inlining import Expansions, inline_problems, inline_relations, without_excluded
 from semi_naive.language.lattices import lattice_problems, lattices
 from semi_naive.language.lower import lowered
 from semi_naive.language.scopes import Scoped, resolve
@@ -53,7 +53,7 @@ def check(source: syntax.Source) -> ir.Program:
     if problems:
         raise ProgramError(problems, source.texts)
     env = TypeEnvironment(source)
-    relations = declared_relations(source, env, problems)
+    relations = without_excluded(source, declared_relations(source, env, problems))
     found = [each for single in singles(source, problems) for each in without_anonymous(single, env, relations)]
     graph = _graph(found, relations)
     ops = lattices(found, relations, problems)
@@ -61,7 +61,8 @@ def check(source: syntax.Source) -> ir.Program:
     problems += env.problems
     problems += directive_problems(source, relations)
     problems += _clause_problems(scoped, relations, graph)
-    problems += inline_problems(source, relations, found, graph.edges)
+    cannot = list(inline_problems(source, relations, found, graph.edges))
+    problems += cannot or _expansion_problems(found, relations)
     problems += unstratified(graph.groups, graph.edges, {name: node.span for name, node in relations.items()})
     typings = [Typing(each.single, env, relations) for each in scoped] if not env.problems else []
     for typing in typings:
@@ -120,6 +121,11 @@ def _clause_problems(scoped: list[Scoped], relations, graph: _Graph):
         yield from grounded_problems(single, inline, each.injected, each.refused)
         if recursive and single.clause.plan:
             yield from plan_problems(single, group)
+
+
+def _expansion_problems(found: list[Single], relations) -> list[Problem]:
+    expansions = Expansions(found, inline_relations(relations))
+    return [problem for single in found for problem in expansions.problems(single)]
 
 
 def _warnings(source, relations, found) -> list[Problem]:

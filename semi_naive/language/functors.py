@@ -36,10 +36,10 @@ OVERLOADS: dict[str, list[Overload]] = {
     "neg": _same((N, F), arity=1),
     **{op: _same((S, N, U, F), arity=1, variadic=True) for op in ("min", "max")},
     "range": _same(_NUMERIC) + _same(_NUMERIC, arity=3),
-    "to_number": [Overload((kind,), N) for kind in (S, U, F)],
-    "to_unsigned": [Overload((kind,), U) for kind in (S, N, F)],
-    "to_float": [Overload((kind,), F) for kind in (S, N, U)],
-    "to_string": [Overload((kind,), S) for kind in (N, U, F)],
+    **{
+        name: [Overload((kind,), to) for kind in (S, N, U, F)]
+        for name, to in (("to_number", N), ("to_unsigned", U), ("to_float", F), ("to_string", S))
+    },
     "ord": [Overload((kind,), N) for kind in (S, N, U, F, R)],
     "strlen": [Overload((S,), N)],
     "substr": [Overload((S, N, N), S)],

@@ -1,14 +1,30 @@
-"""Which relations cannot be inlined."""
+"""Which relations are inlined, which cannot be, and what is wrong with a clause once they are."""
+
+from dataclasses import replace
+from itertools import count
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
+from semi_naive.language.grounded import grounded_problems
+from semi_naive.language.scopes import resolve
 from semi_naive.language.single import Single
-from semi_naive.language.trees import children, names, walk, walk_all
+from semi_naive.language.trees import children, names, rebuilt, walk, walk_all
 from semi_naive.planning.strata import Edge, components, recursive_relations
 
 
 def inline_relations(relations) -> set[str]:
     return {name for name, declaration in relations.items() if "inline" in declaration.qualifiers}
+
+
+def without_excluded(source: syntax.Source, relations: dict) -> dict:
+    """The declarations, where `no_inline` and `.pragma "inline-exclude" "a,b"` have taken back `inline`."""
+    pragmas = [node.value for node in source.statements if isinstance(node, syntax.Pragma) and node.key == "inline-exclude"]
+    excluded = {name.strip() for value in pragmas for name in value.split(",")}
+    excluded |= {name for name, declaration in relations.items() if "no_inline" in declaration.qualifiers}
+    return {
+        name: replace(declaration, qualifiers=declaration.qualifiers - {"inline"}) if name in excluded else declaration
+        for name, declaration in relations.items()
+    }
 
 
 def inline_problems(source: syntax.Source, relations, found: list[Single], edges: list[Edge]):
@@ -81,3 +97,45 @@ def _aggregate_problems(node, inline):
     for below in walk(node):
         if isinstance(below, syntax.Atom) and below.relation in inline:
             yield Problem("Cannot inline relations that appear in aggregator", below.span)
+
+
+# -- groundedness
+
+
+class Expansions:
+    """Clauses with the bodies of inline relations in place of their atoms, to see what is ungrounded in them."""
+
+    def __init__(self, found: list[Single], inline: set[str]):
+        self.inline, self.definitions = inline, {}
+        for single in found:
+            if single.head.relation in inline:
+                self.definitions.setdefault(single.head.relation, []).append(single)
+        self._numbers = count(1)
+
+    def problems(self, single: Single):
+        """Of a clause of a relation that is not inlined. Every definition of what it reads gets its turn."""
+        read = {node.relation for node in walk_all(single.body) if isinstance(node, syntax.Atom)} & self.definitions.keys()
+        if single.head.relation in self.inline or not read:
+            return
+        for turn in range(max(map(len, self.definitions.values()))):
+            each = resolve(Single(single.head, self._expanded(single.body, turn), single.clause))
+            yield from grounded_problems(each.single, set(), each.injected, each.refused)
+
+    def _expanded(self, body, turn: int) -> tuple:
+        return tuple(literal for part in body for literal in self._literals(part, turn))
+
+    def _literals(self, literal, turn: int) -> tuple:
+        """x = a, y = b, body for s(a, b) if the definition is s(x, y) :- body, its variables renamed apart."""
+        if not isinstance(literal, syntax.Atom) or literal.relation not in self.definitions:
+            return (rebuilt(literal, lambda _: None),)
+        definitions = self.definitions[literal.relation]
+        chosen, number = definitions[min(turn, len(definitions) - 1)], next(self._numbers)
+
+        def apart(node):
+            return replace(node, name=f"{node.name}@{number}") if isinstance(node, syntax.Variable) else None
+
+        head, *body = (rebuilt(part, apart) for part in (chosen.head, *chosen.body))
+        pairs = zip(head.args, literal.args, strict=False)
+        equal = (syntax.Constraint("=", pair, span=literal.span) for pair in pairs)
+        known = [pair for pair in equal if not isinstance(pair.args[1], syntax.Underscore)]
+        return *(rebuilt(pair, lambda _: None) for pair in known), *self._expanded(body, turn)

@@ -7,6 +7,7 @@ import pcpp
 from semi_naive.language.errors import Problem, Span
 from semi_naive.language.origins import Text, read_text
 
+PREDEFINED = {"RAM_DOMAIN_SIZE": "64"}  # as Soufflé defines it, so that programs can tell how wide numbers are
 DEPTH = 60  # nested includes, of which each takes several frames of Python's stack; only a cycle has that many
 
 
@@ -41,7 +42,7 @@ class Macros(pcpp.Preprocessor):
         self.at = ("", 0, 0)  # the file, line and column that the last token was found at
         for directory in include_dirs:
             self.add_path(directory)
-        for name, value in dict(defines).items():
+        for name, value in (PREDEFINED | dict(defines)).items():
             self.define(f"{name} {value}")
 
     def lay_out(self, token):

@@ -110,8 +110,11 @@ def _negated(node: syntax.Not) -> list[tuple]:
 
 
 def _by_field(equality: syntax.Constraint) -> list[tuple]:
-    """[a, b] = [c, d] is a = c, b = d, and so for every pair of records written out: their type need not be known."""
+    """[a, b] = [c, d] is a = c, b = d, and so for every pair of records written out: their type need not be known. `_` is
+    equal to any record."""
     left, right = equality.args
+    if equality.op == "=" and {type(left), type(right)} == {syntax.Underscore, syntax.Record}:
+        return [(syntax.Constraint("true", span=equality.span),)]
     if not (isinstance(left, syntax.Record) and isinstance(right, syntax.Record)) or len(left.args) != len(right.args):
         return [(equality,)]
     if not left.args:
