@@ -37,7 +37,7 @@ def run_program(program: str, given: dict) -> None:
     if not given["no_warn"]:
         complain(checked)
     if given["explain"]:
-        click.echo(checked.explain(facts=facts))
+        click.echo(checked.explain(facts=facts, config=config, only_outputs=True), nl=False)
         return
     with RunProgress(given["quiet"]) as progress:
         running = {"spark": spark, "config": config, "progress": progress, "lenient": given["no_warn"]}

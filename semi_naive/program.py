@@ -108,14 +108,15 @@ class Program:
         config = (config or Config()).with_options(options)
         return Run(self, self.compile(facts, only_outputs), config, spark, progress).run(facts, lenient)
 
-    def explain(self, facts=None) -> str:
-        """The strata, the rules' delta versions, their join orders and why, the indexes and the plans, as text.
+    def explain(self, facts=None, config=None, only_outputs=False, **options) -> str:
+        """The strata and their plans, the rules' delta versions, their join orders and why, and the indexes, as text.
 
-        Join orders depend on how large relations are: with `facts` they are those that a run on them starts with.
+        Plans and orders depend on how large relations are: with `facts`, as for `run`, they are those that a run on them
+        starts with. Nothing is evaluated. A facts file that is missing is an empty relation.
         """
         from semi_naive.planning.explain import explained
 
-        return explained(self, facts)
+        return explained(self, facts, only_outputs, (config or Config()).with_options(options))
 
     def __repr__(self) -> str:
         program = self.checked

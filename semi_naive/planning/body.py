@@ -135,14 +135,15 @@ class Compiler:
     # -- everything else
 
     def _apply_ready(self) -> None:
-        """Apply literals until none is ready."""
+        """Apply literals until none is ready; those that make bindings fewer before those that cost or make more."""
         progress = True
         while progress:
             progress = False
-            for literal in list(self.left):
+            for literal in sorted(self.left, key=_effort):
                 if self._apply(literal):
                     self.left.remove(literal)
                     progress = True
+                    break
 
     def _apply(self, literal) -> bool:
         if isinstance(literal, Compare):
@@ -238,6 +239,10 @@ class Compiler:
             if other is not literal:
                 needed |= names(other)
         return needed
+
+
+def _effort(literal) -> int:
+    return 3 if isinstance(literal, Aggregate) else 2 if isinstance(literal, Range) else int(isinstance(literal, Not))
 
 
 def has_wild(term) -> bool:

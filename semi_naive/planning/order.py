@@ -15,6 +15,7 @@ from semi_naive.planning.indexes import Indexes
 
 FILTERED = 0.5  # of the bindings pass an atom whose columns are all bound: a guess, as good as any
 TURNED = 8  # times larger or smaller than planned for: plan again
+FEWEST = "fewest tuples expected"
 
 
 class Sizes(Protocol):
@@ -66,7 +67,9 @@ class Greedy:
         elif self.taken == 0 and not bound and len(atoms) > 1:
             chosen, reason = min(atoms, key=lambda one: self._cost_from(one, atoms)), "the cheapest start"
         else:
-            chosen, reason = min(atoms, key=lambda one: self._rank(one, bound)), "fewest tuples expected"
+            chosen, reason = min(atoms, key=lambda one: self._rank(one, bound)), FEWEST
+        if len(atoms) == 1 and reason == FEWEST:
+            reason = "the last atom" if self.taken else "the only atom"
         number, atom = chosen
         places = bound_places(atom, bound)
         self.rows *= self._fanout(number, atom, bound)

@@ -66,12 +66,12 @@ class Run:
             if directive.kind == "input" and directive.relation in self.program.relations and directive.relation not in given:
                 relation = self.program.relations[directive.relation]
                 self._add(relation.name, read(directive, relation, self.program.types, str(folder), self.values, options))
-        self._load_constants()
+        self.load_constants()
 
     def _add(self, name: str, columns: np.ndarray) -> None:
         self.database.load(name, columns)
 
-    def _load_constants(self) -> None:
+    def load_constants(self) -> None:
         """Facts in the program's text, those of one relation together."""
         rows: dict[str, list[Rule]] = {}
         for stratum in self.compiled.strata:

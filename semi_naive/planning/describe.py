@@ -1,0 +1,144 @@
+"""A compiled body in words, a line for each step: what `explain` shows of a rule."""
+
+from collections.abc import Iterator
+
+from ra.rules import ir, steps
+from ra.rules.ir import Atom, Program, Var, Wild
+from semi_naive.planning.body import Body, Chosen
+from semi_naive.planning.rewrite import substitute
+
+PARTS = {"delta": "the delta", "full": "what is older", "all": "all", "share": "all, a share on each partition"}
+INDENT = "  "
+TAB = "\t"  # between an atom and how it is joined
+
+
+def described(body: Body, program: Program) -> list[str]:
+    """The steps of a body, in their order.
+
+    An atom's line says how it is found: which part of the relation, by which of its attributes, in which index, and how many
+    bindings are expected then, why it comes here.
+    """
+    lines = list(_Words(program).lines(body.derivation.steps, iter(body.atoms)))
+    width = max([line.index(TAB) for line in lines if TAB in line], default=0)
+    padded = [f"{line.partition(TAB)[0]:{width}}  {line.partition(TAB)[2]}" if TAB in line else line for line in lines]
+    return padded or ["it reads nothing"]
+
+
+def counted(number: float, what: str) -> str:
+    """A number of things that may be an estimate.
+
+    >>> counted(1234.4, "rule"), counted(0.3, "rule"), counted(1.0, "rule")
+    ('1,234 rules', 'less than 1 rule', '1 rule')
+    """
+    if 0 < number < 1:
+        return f"less than 1 {what}"
+    return f"{number:,.0f} {what}{'s' * (round(number) != 1)}"
+
+
+def listed(names, word: str = "and") -> str:
+    """
+    >>> listed("x"), listed("xy"), listed("xyz")
+    ('x', 'x and y', 'x, y and z')
+    """
+    *most, last = names
+    return f"{', '.join(most)} {word} {last}" if most else last
+
+
+class _Words:
+    """Says what steps do. `alias`: what to call the variables that the compiler has made."""
+
+    def __init__(self, program: Program):
+        self.program, self.alias, self.number = program, {}, 0
+
+    def lines(self, found, chosen: Iterator[Chosen], depth: int = 0) -> Iterator[str]:
+        for step in found:
+            yield from (INDENT * depth + line for line in self._step(step, chosen))
+            if inner := getattr(step, "steps", None):
+                yield from self.lines(inner, iter(()), depth + 2)
+
+    def _step(self, step, chosen: Iterator[Chosen]) -> Iterator[str]:
+        match step:
+            case steps.Join():
+                yield from self._join(step, next(chosen, None))
+            case steps.Exchange():
+                where = self._attributes(step.relation, step.order[: len(step.keys)])
+                yield (
+                    f"   exchange: to the partition of {step.relation}'s bucket by {listed(where)}"
+                    if where
+                    else (f"   exchange: to every partition, for {step.relation}")
+                )
+            case steps.Narrow():
+                yield f"   keep {listed(map(self._name, step.keep))}, once each" if step.keep else "   keep one"
+            case steps.Filter():
+                yield f"   if {self._shown(step.literal)}"
+            case steps.Bind():
+                yield f"   let {self._name(step.name)} = {self._shown(step.term)}"
+            case steps.Unpack():
+                yield f"   take {self._shown(step.record)} apart into {listed(map(self._name, step.names)) or 'nothing'}"
+            case steps.AntiJoin():
+                yield f"   unless {self._atom(step, ())}{self._found(step)}"
+            case steps.Without():
+                yield "   unless there is"
+            case steps.Generate():
+                yield f"   for each {self._shown(step.literal)}"
+            case steps.Aggregated():
+                yield self._aggregate(step)
+
+    def _join(self, step: steps.Join, chosen: Chosen | None) -> Iterator[str]:
+        """One line, or two where the join is fused with what would follow it."""
+        for place, name in step.binds:
+            if name[0].isdigit():
+                self.alias[name] = f"{step.relation}.{self._attributes(step.relation, step.order)[place]}"
+        if chosen is None:
+            yield f"   each {self._atom(step, step.binds)}{self._found(step)}"
+            return
+        self.number += 1
+        enough = "" if step.binds or step.every else "one is enough of "
+        how = f"{enough}{PARTS[step.part]}{self._found(step)}"
+        yield f"{self.number}. {chosen.atom}{TAB}{how} → {counted(chosen.expected, 'binding')}; {chosen.reason}"
+        if step.composed:
+            key, carried, new = map(self._name, step.composed)
+            yield f"   fused: {key} is not needed any more, so {carried} and {new} come out once each"
+
+    def _aggregate(self, step: steps.Aggregated) -> str:
+        literal = step.literal
+        target = f" {self._shown(literal.target)}" if literal.target is not None else ""
+        each = f", for each {listed(map(self._name, step.outer))}" if step.outer else ""
+        return f"   {'if' if step.bound else 'let'} {literal.result} = {literal.op}{target} of{each}"
+
+    # -- parts of lines
+
+    def _found(self, step) -> str:
+        """By which attributes, in which index."""
+        order = self._attributes(step.relation, step.order)
+        if not step.keys:
+            return ""
+        return f", by {listed(order[: len(step.keys)])} in index ({', '.join(order)})"
+
+    def _attributes(self, relation: str, order) -> list[str]:
+        names = [name for name, _ in self.program.relations[relation].attributes]
+        return [names[column] for column in order]
+
+    def _atom(self, step, binds) -> Atom:
+        """The atom that a join was made from."""
+        args = [Wild()] * len(step.order)
+        for place, term in enumerate(step.keys):
+            args[step.order[place]] = self._renamed(term)
+        for place, name in binds:
+            args[step.order[place]] = Var(self._name(name), ir.Kind.NUMBER)
+        return Atom(step.relation, tuple(args))
+
+    def _renamed(self, node):
+        return substitute(node, {made: Var(shown, ir.Kind.NUMBER) for made, shown in self.alias.items()})
+
+    def _shown(self, node) -> str:
+        return str(self._renamed(node))
+
+    def _name(self, name: str) -> str:
+        return self.alias.get(name, name)
+
+
+def attributes_of(program: Program, relation: str, order) -> str:
+    """Columns by their names, as an index is shown."""
+    names = [name for name, _ in program.relations[relation].attributes]
+    return f"({', '.join(names[column] for column in order)})"

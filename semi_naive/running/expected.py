@@ -1,0 +1,29 @@
+"""Sizes of relations before a run: of facts as they are, of everything else as the rules seem to make them."""
+
+from semi_naive.running.database import Database
+
+UNKNOWN = 1000  # tuples of a relation of which nothing is known
+
+
+class Expected:
+    """What a `Database` says of sizes, and besides what is `supposed` of relations that no rule has filled yet."""
+
+    def __init__(self, database: Database):
+        self.database, self.program, self.tables = database, database.program, database.tables
+        self.supposed: dict[str, float] = {}
+        self.spread: set[str] = set()  # relations that will be on the partitions
+
+    def suppose(self, relation: str, tuples: float) -> None:
+        self.supposed[relation] = self.supposed.get(relation, 0.0) + tuples
+
+    def count(self, relation: str) -> float:
+        return self.database.count(relation) + self.supposed.get(relation, 0.0)
+
+    def size(self, relation: str, part: str = "all") -> float:
+        """Of a delta too: what an iteration begins with is, in the first, all there is."""
+        return self.count(relation)
+
+    def distinct(self, relation: str, column: int) -> float:
+        if relation in self.supposed:
+            return max(1.0, self.count(relation) ** 0.5)
+        return self.database.distinct(relation, column)

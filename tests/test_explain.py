@@ -1,0 +1,229 @@
+"""What `explain` says of programs, word for word; and that it is what a run does."""
+
+import pytest
+
+from graphs.errors import BadInput
+from semi_naive import Program
+
+PATHS = """.decl edge(x: number, y: number)
+.input edge
+.decl path(x: number, y: number)
+.output path
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+.decl far(x: number)
+.output far
+far(x) :- path(x, _), !edge(x, _), x > 2.
+"""
+PATHS_WITHOUT_FACTS = """\
+paths.dl: 3 relations, 3 rules besides facts
+
+Facts
+  not given: each relation that is read is supposed to have 1,000 tuples; plans and orders depend on that
+  edge(x, y): supposed 1,000 tuples
+
+Stratum 1 of 2: path, recursive
+  plan local: it reads 1,000 tuples
+    should it make more than 50,000 in an iteration: balanced
+
+  path(x, y) :- edge(x, y).  [paths.dl:5]
+    once
+      1. edge(x, y)  all → 1,000 bindings; the only atom
+
+  path(x, z) :- path(x, y), edge(y, z).  [paths.dl:6]
+    from what is new in path(x, y)
+      1. path(x, y)  the delta → 1,000 bindings; the delta comes first
+      2. edge(y, z)  all, by x in index (x, y) → 31,623 bindings; the last atom
+         fused: y is not needed any more, so x and z come out once each
+
+  indexes
+    edge(x, y): searched by x
+    path(x, y): read from beginning to end
+
+  expected: 1,000 tuples in path, before it recurs
+
+Stratum 2 of 2: far
+  plan local: it reads 2,000 tuples
+    should it make more than 50,000 in an iteration: balanced
+
+  far(x) :- path(x, _), !edge(x, _), x > 2.  [paths.dl:9]
+    once
+      1. path(x, _)  all → 1,000 bindings; the only atom
+         if x > 2
+         unless edge(x, _), by x in index (x, y)
+
+  indexes
+    edge(x, y): searched by x
+    path(x, y): read from beginning to end
+
+  expected: 1,000 tuples in far
+"""
+
+GENERATION = """.decl parent(child: symbol, parent: symbol)
+.input parent
+.decl same(x: symbol, y: symbol)
+.output same
+same(x, y) :- parent(x, p), parent(y, p), x != y.
+same(x, y) :- parent(x, a), same(a, b), parent(y, b).
+"""
+FAMILY = [("ann", "old"), ("bob", "old"), ("cid", "ann"), ("dan", "bob")]
+GENERATION_ON_THE_PARTITIONS = """\
+same.dl: 2 relations, 2 rules besides facts
+
+Facts
+  parent(child, parent): 4 tuples
+
+Stratum 1 of 1: same, recursive
+  plan balanced: it reads 4 tuples
+
+  same(x, y) :- parent(x, p), parent(y, p), x != y.  [same.dl:5]
+    once
+      1. parent(x, p)  all, a share on each partition → 4 bindings; the cheapest start
+      2. parent(y, p)  all, by parent in index (parent, child) → 5 bindings; the last atom
+         fused: p is not needed any more, so x and y come out once each
+         if x != y
+
+  same(x, y) :- parent(x, a), same(a, b), parent(y, b).  [same.dl:6]
+    from what is new in same(a, b)
+      1. same(a, b)    the delta → 5 bindings; the delta comes first
+      2. parent(x, a)  all, by parent in index (parent, child) → 7 bindings; fewest tuples expected
+         fused: a is not needed any more, so b and x come out once each
+      3. parent(y, b)  all, by parent in index (parent, child) → 9 bindings; the last atom
+         fused: b is not needed any more, so x and y come out once each
+
+  indexes
+    parent(child, parent): read from beginning to end
+    parent(parent, child): searched by parent
+    same(x, y): read from beginning to end
+
+  expected: 5 tuples in same, before it recurs
+"""
+
+PASSES = """.type Pair = [a: number, b: number]
+.decl edge(x: number, y: number)
+.input edge
+.decl near(x: number, y: number) inline
+near(x, y) :- edge(x, y), x < y.
+.decl path(x: number, y: number) magic
+path(x, y) :- near(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+.decl from1(y: number, r: Pair)
+.output from1
+from1(y, [n, y]) :- path(1, y), n = count : { edge(y, z), z > 1 }, edge(y, y).
+.decl steps(x: number, d: number)
+.output steps
+steps(1, 0).
+steps(y, min(d + 1)) :- steps(x, d), edge(x, y).
+.decl gone(x: number)
+gone(x) :- edge(x, x).
+"""
+PASSES_FOR_OUTPUTS = """\
+passes.dl: 5 relations, 4 rules besides facts
+
+What was done to the rules
+  inlined: near
+  on demand: path for those x that path@bf.demand holds, as path@bf
+  left out: gone, on which nothing that is wanted depends
+
+Facts
+  edge(x, y): 3 tuples
+  steps(x, d): 1 tuple
+  path@bf.demand(x): 1 tuple
+
+Stratum 1 of 3: path@bf, recursive
+  plan local: it reads 4 tuples
+    should it make more than 50,000 in an iteration: balanced
+
+  path(x, y) :- near(x, y).  [passes.dl:7]
+    as path@bf(x, y) :- path@bf.demand(x), edge(x, y), x < y.
+    once
+      1. path@bf.demand(x)  all → 1 binding; the cheapest start
+      2. edge(x, y)         all, by x in index (x, y) → 2 bindings; the last atom
+         if x < y
+
+  path(x, z) :- path(x, y), edge(y, z).  [passes.dl:8]
+    as path@bf(x, z) :- path@bf.demand(x), path@bf(x, y), edge(y, z).
+    from what is new in path@bf(x, y)
+      1. path@bf(x, y)      the delta → 2 bindings; the delta comes first
+      2. path@bf.demand(x)  one is enough of all, by x in index (x) → less than 1 binding; fewest tuples expected
+      3. edge(y, z)         all, by x in index (x, y) → 1 binding; the last atom
+         fused: y is not needed any more, so x and z come out once each
+
+  indexes
+    edge(x, y): searched by x
+    path@bf(x, y): read from beginning to end
+    path@bf.demand(x): searched by x
+
+  expected: 2 tuples in path@bf, before it recurs
+
+Stratum 2 of 3: from1
+"""
+
+
+def explained(text: str, file: str, *facts, **options) -> str:
+    return Program(text, file).explain(*facts, local_tuples=options.pop("local_tuples", 50_000), **options)
+
+
+def test_without_facts():
+    assert explained(PATHS, "paths.dl") == PATHS_WITHOUT_FACTS
+
+
+def test_on_the_partitions():
+    assert explained(GENERATION, "same.dl", {"parent": FAMILY}, local_tuples=0) == GENERATION_ON_THE_PARTITIONS
+
+
+def test_passes():
+    found = explained(PASSES, "passes.dl", {"edge": [(1, 2), (2, 3), (1, 4)]}, only_outputs=True)
+    assert found.startswith(PASSES_FOR_OUTPUTS)
+    aggregate = found[found.index("let ") :].splitlines()
+    assert [line.strip() for line in aggregate[:3]] == [
+        "let count@2 = count of, for each y",
+        "each edge(y, z@1), by x in index (x, y)",
+        "if z@1 > 1",
+    ]
+    assert "  steps: of each x the least d\n" in found
+
+
+def test_a_closure_is_told():
+    text = PATHS[: PATHS.index(".decl far")]
+    found = explained(text, "p.dl", {"edge": [(i, i + 1) for i in range(5000)]})
+    assert "  plan decomposed: a transitive closure; path-edge carries x unchanged" in found
+    small = explained(text, "p.dl", {"edge": [(1, 2)]})
+    assert "    should it make more than 50,000 in an iteration: the decomposed plan of a closure\n" in small
+
+
+@pytest.mark.parametrize("local_tuples", [0, 50_000])
+def test_plans_are_those_of_a_run(local_tuples):
+    """Word for word the reason that the record of a run has, where sizes are known to both."""
+    program, facts = Program(GENERATION, "same.dl"), {"parent": FAMILY}
+    stratum = program.run(facts, local_tuples=local_tuples).trace["strata"][-1]
+    found = explained(GENERATION, "same.dl", facts, local_tuples=local_tuples)
+    assert f"plan {stratum['plan']}: {stratum['reason'].split(' and makes')[0]}\n" in found
+
+
+def test_indexes_are_shared():
+    """by y and by y with z need one index."""
+    text = """.decl e(x: number, y: number, z: number)
+.input e
+.decl a(x: number)
+.output a
+.decl b(y: number, z: number)
+.input b
+a(x) :- b(y, z), e(x, y, z).
+a(z) :- b(y, _), e(_, y, z).
+"""
+    program = Program(text)
+    facts = {"e": [(i, i % 7, i % 11) for i in range(200)], "b": [(i % 7, i % 11) for i in range(6)]}
+    assert "e(y, z, x): searched by y; by y and z" in program.explain(facts)
+    with program.run(facts) as result:
+        assert set(result.database.tables["e"].full) == {(0, 1, 2), (1, 2, 0)}
+
+
+def test_facts_are_read_as_for_a_run(tmp_path, capsys):
+    with pytest.raises(BadInput, match=r"edge\[0\]"):
+        explained(PATHS, "paths.dl", {"edge": [(1,)]})
+    (tmp_path / "edge.facts").write_text("1\t2\n")
+    assert "edge(x, y): 1 tuple\n" in explained(PATHS, "paths.dl", tmp_path)
+    (tmp_path / "edge.facts").unlink()
+    assert "edge(x, y): 0 tuples\n" in explained(PATHS, "paths.dl", tmp_path)
+    assert "Cannot open fact file edge.facts" in capsys.readouterr().err
