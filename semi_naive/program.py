@@ -56,6 +56,17 @@ class Program:
         program.name, program.checked = file, check(source)
         return program
 
+    @classmethod
+    def from_rules(cls, relations: dict, rules, outputs=None, types=None, file: str = "<rules>") -> "Program":
+        """A program given as plain data: see `semi_naive.rules`.
+
+        relations: {name: {attribute: type}}. rules: tuples (head, literal, …). outputs: the relations that are written; None:
+        those with rules. types: {name: {field: type}} of records, {name: type} of subtypes.
+        """
+        from semi_naive.rule_source import source
+
+        return cls.from_source(source(relations, rules, outputs, types, file), file)
+
     @property
     def warnings(self) -> list:
         return self.checked.warnings
@@ -120,7 +131,8 @@ class Program:
 
     def __repr__(self) -> str:
         program = self.checked
-        return f"<Program {self.name}: {len(program.relations)} relations, {len(program.rules)} rules>"
+        counts = f"{len(program.relations)} relations, {len(program.rules)} rules"
+        return f"<Program {self.name}: {counts}; outputs: {', '.join(self.outputs) or 'none'}>"
 
 
 PASSES = (inline, equivalences, share)

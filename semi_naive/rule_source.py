@@ -1,0 +1,213 @@
+"""Rules that are Python data (see `semi_naive.rules`), as a syntax tree, with a text for errors to show and to point into."""
+
+import re
+from numbers import Integral, Real
+
+from semi_naive.language import syntax
+from semi_naive.language.errors import Span
+from semi_naive.rules import Expression, Value
+
+COMPARED = {"=", "!=", "<", "<=", ">", ">="}
+TESTS = {"match", "contains"}
+AGGREGATES = {"count", "sum", "min", "max", "mean"}
+INFIX = {"+", "-", "*", "/", "%", "^"}
+NAME = re.compile(r"[A-Za-z_?][\w?]*(\.[A-Za-z_?][\w?]*)*")
+ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+def source(relations: dict, rules, outputs=None, types: dict | None = None, file: str = "<rules>") -> syntax.Source:
+    """The syntax tree of a program, and the text that errors show. See `Program.from_rules`."""
+    statements, lines = [], []
+
+    def written(write) -> None:
+        line = _Line(file, len(lines) + 1)
+        statements.append(write(line))
+        lines.append(line.text)
+
+    for name, definition in (types or {}).items():
+        written(lambda line, name=name, definition=definition: line.type(name, definition))
+    for name, attributes in relations.items():
+        written(lambda line, name=name, attributes=attributes: line.relation(name, attributes))
+    heads = []
+    for number, rule in enumerate(rules):
+        written(lambda line, rule=rule, number=number: line.rule(rule, f"rules[{number}]"))
+        heads.append(statements[-1].heads[0].relation)
+    for name in dict.fromkeys(heads if outputs is None else outputs):
+        written(lambda line, name=name: line.output(name))
+    return syntax.Source(statements, {file: "\n".join(lines)})
+
+
+class _Line:
+    """One statement: its text as it is written, and the nodes with their places in it."""
+
+    def __init__(self, file: str, number: int):
+        self.file, self.number, self.text, self.where = file, number, "", ""
+
+    def _span(self, begin: int) -> Span:
+        return Span(self.file, self.number, begin + 1, self.number, len(self.text) + 1)
+
+    def _node(self, kind, begin: int, *fields, **named):
+        return kind(*fields, **named, span=self._span(begin))
+
+    def _wrong(self, what, expected: str) -> ValueError:
+        return ValueError(f"{self.where}: found {what!r:.60}, expected {expected}")
+
+    def _name(self, name, what: str) -> str:
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise self._wrong(name, f"the name of {what}: letters, digits and _")
+        return name
+
+    def _separated(self, items, write, between: str = ", ") -> tuple:
+        nodes = []
+        for item in items:
+            self.text += between * bool(nodes)
+            nodes.append(write(item))
+        return tuple(nodes)
+
+    # -- declarations
+
+    def type(self, name: str, definition):
+        self.where = f"types[{name!r}]"
+        self.text = f".type {self._name(name, 'a type')} "
+        if isinstance(definition, str):
+            self.text += f"<: {self._name(definition, 'a type')}"
+            return self._node(syntax.SubtypeDecl, 0, name, definition)
+        fields, spans = self._typed(definition, "= [", "]")
+        return self._node(syntax.RecordDecl, 0, name, fields, spans)
+
+    def relation(self, name: str, attributes):
+        self.where = f"relations[{name!r}]"
+        self.text = f".decl {self._name(name, 'a relation')}"
+        span = self._span(len(".decl "))
+        fields, spans = self._typed(attributes, "(", ")")
+        return syntax.RelationDecl(name, fields, spans=spans, span=span)
+
+    def _typed(self, fields, opened: str, closed: str) -> tuple[tuple, tuple]:
+        """(name, type) of attributes or fields, given as a dict or as pairs, and where the types are."""
+        pairs, spans = tuple(fields.items()) if isinstance(fields, dict) else tuple(map(tuple, fields)), []
+        self.text += opened
+        for at, pair in enumerate(pairs):
+            if len(pair) != 2:
+                raise self._wrong(pair, "a pair: a name and a type")
+            self.text += f"{', ' * bool(at)}{self._name(pair[0], 'an attribute')}: "
+            begin = len(self.text)
+            self.text += self._name(pair[1], "a type")
+            spans.append(self._span(begin))
+        self.text += closed
+        return pairs, tuple(spans)
+
+    def output(self, name: str):
+        self.where = "outputs"
+        self.text = f".output {self._name(name, 'a relation')}"
+        return self._node(syntax.Directive, 0, "output", name)
+
+    # -- rules
+
+    def rule(self, rule, where: str) -> syntax.Clause:
+        self.where = where
+        if not isinstance(rule, (tuple, list)) or not rule or isinstance(rule[0], str):
+            raise self._wrong(rule, "(head, literal, …), each of them a tuple")
+        head = self._atom(rule[0])
+        if len(rule) == 1:
+            self.text += "."
+            return self._node(syntax.Clause, 0, (head,))
+        self.text += " :- "
+        begin = len(self.text)
+        items = self._separated(rule[1:], self._literal)
+        body = items[0] if len(items) == 1 else self._node(syntax.And, begin, items)
+        self.text += "."
+        return self._node(syntax.Clause, 0, (head,), body)
+
+    def _literal(self, data):
+        begin = len(self.text)
+        if not isinstance(data, (tuple, list)) or not data or not isinstance(data[0], str):
+            raise self._wrong(data, 'a literal: (relation, term, …), ("!", relation, term, …) or (op, term, term)')
+        if data[0] == "!":
+            self.text += "!"
+            inner = data[1] if len(data) == 2 and isinstance(data[1], (tuple, list)) else data[1:]
+            return self._node(syntax.Not, begin, self._literal(inner))
+        if data[0] in COMPARED or data[0] in TESTS:
+            return self._constraint(data, begin)
+        return self._atom(data)
+
+    def _constraint(self, data, begin: int):
+        op, *args = data
+        if len(args) != 2:
+            raise self._wrong(data, f"({op!r}, term, term)")
+        if op in COMPARED:
+            terms = self._separated(args, self._term, f" {op} ")
+        else:
+            self.text += f"{op}("
+            terms = self._separated(args, self._term)
+            self.text += ")"
+        return self._node(syntax.Constraint, begin, op, terms)
+
+    def _atom(self, data) -> syntax.Atom:
+        if not isinstance(data, (tuple, list)) or not data:
+            raise self._wrong(data, "an atom: (relation, term, …)")
+        begin = len(self.text)
+        self.text += f"{self._name(data[0], 'a relation')}("
+        args = self._separated(data[1:], self._term)
+        self.text += ")"
+        return self._node(syntax.Atom, begin, data[0], args)
+
+    # -- terms
+
+    def _term(self, data):
+        begin = len(self.text)
+        if isinstance(data, Expression):
+            return self._term(data.data)
+        if isinstance(data, str):
+            self.text += self._name(data, 'a variable (of a string constant: value("…"))')
+            return self._node(syntax.Underscore, begin) if data == "_" else self._node(syntax.Variable, begin, data)
+        if isinstance(data, Value):
+            self.text += f'"{data.text.translate(ESCAPED)}"'
+            return self._node(syntax.String, begin, data.text)
+        if data is None:
+            self.text += "nil"
+            return self._node(syntax.Nil, begin)
+        if isinstance(data, list):
+            self.text += "["
+            args = self._separated(data, self._term)
+            self.text += "]"
+            return self._node(syntax.Record, begin, args)
+        if isinstance(data, tuple) and data and isinstance(data[0], str):
+            return self._functor(data[0], data[1:], begin)
+        return self._number(data, begin)
+
+    def _number(self, data, begin: int):
+        if isinstance(data, bool) or not isinstance(data, Real):
+            raise self._wrong(data, "a term: a variable, a number, value(…), None, a list or (functor, term, …)")
+        number = int(data) if isinstance(data, Integral) else float(data)
+        self.text += repr(number)
+        return self._node(syntax.Number, begin, number, "f" if isinstance(number, float) else "")
+
+    def _functor(self, name: str, args: tuple, begin: int):
+        if name in AGGREGATES and args and isinstance(args[-1], list):
+            return self._aggregate(name, args, begin)
+        if name == "as" and len(args) == 2:
+            self.text += "as("
+            inner = self._term(args[0])
+            self.text += f", {self._name(args[1], 'a type')})"
+            return self._node(syntax.As, begin, inner, args[1])
+        if name in INFIX and len(args) == 2:
+            self.text += "("
+            terms = self._separated(args, self._term, f" {name} ")
+        else:
+            self.text += f"{self._name(name, 'a functor')}("
+            terms = self._separated(args, self._term)
+        self.text += ")"
+        return self._node(syntax.Functor, begin, name, terms)
+
+    def _aggregate(self, op: str, args: tuple, begin: int):
+        *target, body = args
+        if len(target) > 1 or not body:
+            raise self._wrong((op, *args), f"({op!r}, term, [literal, …])")
+        self.text += f"{op} "
+        found = self._term(target[0]) if target else None
+        self.text += " : { " if target else ": { "
+        start = len(self.text)
+        items = self._separated(body, self._literal)
+        inner = items[0] if len(items) == 1 else self._node(syntax.And, start, items)
+        self.text += " }"
+        return self._node(syntax.Aggregate, begin, op, found, inner)
