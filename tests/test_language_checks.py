@@ -165,6 +165,9 @@ CASES = {
         out(x) :- a(y), x = sum y : { a(z) }. //! Ungrounded variable y
         out(x) :- x = count : { b(y, _), a(z), y < w }.                      //! Ungrounded variable w
         out(x) :- x = count : { a(z), z < y }, y = count : { a(z), z < x }.  //! Mutually dependent  //! Mutually dependent
+        out(x) :- b(x, y), 0 = count : { b(_, x), a(y) }, 0 = count : { b(y, _), a(x) }, y < 3.
+        out(x) :- b(x, y), 0 = count : { b(z, x), z < y }, 0 = count : { b(y, z), z < x }.  //! Mutually  //! Mutually
+        out(x) :- b(x, y), 0 = count : { b(z, x), z < y }, 0 = count : { b(z, x), z > y }.
         out(x) :- x = count : { a(1) ; a(2) }.                               //! Disjunctions in aggregation clauses
     """,
     "stratification": """

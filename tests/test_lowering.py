@@ -45,6 +45,7 @@ def lowered(text: str) -> list[str]:
         ("a(x) :- x = range(1, 4).", ["a(x) :- range@1 = range(1, 4), x = range@1."]),
         ("a(range(1, 4)).", ["a(range@1) :- range@1 = range(1, 4)."]),
         ("a(autoinc()) :- s(_).", ["a(autoinc()) :- s(_)."]),
+        ("f(x) :- f(y), y = -0.0, x = -1.5.", ["f(x) :- f(y), y = 0.0, x = -1.5."]),
         ("a(as(x, number)) :- f(x).", ["a(as(x)) :- f(x)."]),
         ("a(min(1, 2)). a(as(3, number)).", ["a(min(1, 2)).", "a(3)."]),
     ],

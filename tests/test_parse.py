@@ -114,6 +114,12 @@ def test_old_qualifiers_are_directives():
     assert statements[1:] == [Directive("input", "A"), Directive("output", "A")]
 
 
+def test_ordered_is_a_word_only_as_a_qualifier():
+    a, b, fact, rule = parse(".decl A(x: T) ordered\n.decl ordered(x: T)\nordered (1). A(1) :- ordered(1).").statements
+    assert a.qualifiers == {"ordered"} and (b.name, b.qualifiers) == ("ordered", frozenset())
+    assert fact.heads[0].relation == rule.body.relation == "ordered"
+
+
 def test_directives_with_settings():
     a, b = parse('.output A, b.C(IO=file, delimiter=",", headers=true, n=0x10)').statements
     assert (a.kind, a.relation, b.relation) == ("output", "A", "b.C")

@@ -43,7 +43,7 @@ def places(text):
         ("A(1.", (1, 4), "expecting an operator, ')' or ','", "close the ("),
         (r'A("a\q").', (1, 3), r"Unknown escape sequence \q", "backslash"),
         ("A(1.2.3.256).", (1, 3), "IP out of range", "at most 255"),
-        (".decl A(x: number) brie btree", (1, 25), "btree/brie/eqrel/btree_delete qualifier already set", ""),
+        (".decl A(x: number) brie btree", (1, 25), "btree/brie/eqrel/ordered qualifier already set", ""),
         (".decl A(x: number) inline inline", (1, 27), "inline qualifier already set", ""),
         ("A(x) :- x = count y : { B(y) }.", (1, 13), "incorrect expression arity", "count : { … }"),
         ("A(x) :- x = sum : { B(y) }.", (1, 13), "incorrect expression arity", "sum e : { … }"),

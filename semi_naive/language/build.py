@@ -14,7 +14,7 @@ from semi_naive.language.errors import Span
 from semi_naive.language.reduce import node, saying, worded
 from semi_naive.language.syntax import Node
 
-REPRESENTATIONS = ("btree", "brie", "eqrel", "btree_delete")
+REPRESENTATIONS = ("btree", "brie", "eqrel", "ordered", "btree_delete")
 IO_QUALIFIERS = ("input", "output", "printsize")  # directives written as qualifiers, as one did before there were directives
 
 
@@ -85,7 +85,7 @@ class Build(Terms):
         for word in words:
             rivals = REPRESENTATIONS if word in REPRESENTATIONS else (str(word),)
             if seen.intersection(rivals):
-                self.problem(f"{'/'.join(rivals)} qualifier already set", self._span(word), f"leave out this {word}")
+                self.problem(f"{'/'.join(rivals[:4])} qualifier already set", self._span(word), f"leave out this {word}")
             seen.add(str(word))
         return seen
 

@@ -60,7 +60,26 @@ def grounded_problems(single, inline: set[str], injected: dict[int, set[str]], e
         return []
     # the rules of an inline relation stand where it is used, and that is where its arguments get their values
     given = names(single.head) if single.head.relation in inline else set()
-    return _scope_problems(single.literals, given | excused, injected)
+    return [*_scope_problems(single.literals, given | excused, injected), *_mutual_problems(single.body, injected)]
+
+
+def _mutual_problems(literals, injected) -> list[Problem]:
+    """Two aggregates of which each has an atom that could bind what the other takes from outside. Their meaning is plain,
+    but Soufflé refuses them, so that programs that do without stay exchangeable."""
+    found = [node for node in _own_nodes(literals) if isinstance(node, syntax.Aggregate)]
+    if len(found) < 2:
+        return []
+    bound = {id(node): injected[id(node)] & grounded(node.body) for node in found}
+    hint = "each binds a variable that the other takes from outside: make one of them a relation of its own"
+
+    def leans(one, other) -> bool:
+        return bool((injected[id(one)] - bound[id(one)]) & bound[id(other)])
+
+    return [
+        Problem("Mutually dependent aggregate", one.span, hint)
+        for one in found
+        if any(leans(one, other) and leans(other, one) for other in found)
+    ]
 
 
 def _scope_problems(literals, given, injected) -> list[Problem]:

@@ -65,6 +65,11 @@ def _is_lattice(arg) -> bool:
     return isinstance(arg, syntax.Functor) and arg.name in ("min", "max") and len(arg.args) == 1
 
 
+def _without_minus_zero(term: ir.Term) -> ir.Term:
+    """0.0 for -0.0: what equals the one equals the other, and the passes put constants in place of variables."""
+    return replace(term, value=0.0) if isinstance(term, ir.Const) and term.value == 0 else term
+
+
 def _written(span, lines) -> str:
     """The text of a clause, on one line."""
     found = lines.get(span.file, [])[span.line - 1 : span.end_line]
@@ -118,6 +123,8 @@ class Lowering:
         if node.op in ("match", "contains"):
             return [*before, ir.Test(node.op, (left, right))]
         kind = self.typing.kind(node.args[0]) or self.kind(node.args[1])
+        if kind == ir.Kind.FLOAT and node.op == "=":
+            left, right = _without_minus_zero(left), _without_minus_zero(right)
         return [*before, ir.Compare(node.op, left, right, kind)]
 
     # -- terms: `before` takes the literals that make their values
