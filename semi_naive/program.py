@@ -15,6 +15,7 @@ from semi_naive.config import Config
 from semi_naive.language import check, compile_text
 from semi_naive.language.parse import parse_file
 from semi_naive.planning.equivalence import equivalences
+from semi_naive.planning.halves import halve
 from semi_naive.planning.inline import inline
 from semi_naive.planning.magic import magic
 from semi_naive.planning.shared import share
@@ -146,5 +147,5 @@ def compiled(program: ir.Program, keep: set[str] | None, given) -> Compiled:
     keep = None if keep is None else set(keep)
     program = simplify(program, keep, given)
     program = simplify(magic(program, {*(keep or ()), *given}), keep, given)
-    program = share(program)
+    program = halve(share(program))
     return Compiled(program, strata(program))

@@ -10,5 +10,12 @@
 `checking.check` is the same in code.
 """
 
-from semi_naive.language.checking import check as check
-from semi_naive.language.checking import compile_text as compile_text
+from importlib import import_module
+
+__all__ = ["check", "compile_text"]
+
+
+def __getattr__(name: str):
+    if name not in __all__:
+        raise AttributeError(f"module 'semi_naive.language' has no attribute {name!r}")
+    return getattr(import_module("semi_naive.language.checking"), name)

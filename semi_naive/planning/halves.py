@@ -1,0 +1,83 @@
+"""Rules that join two recursive atoms by way of others: their first half becomes a relation of its own.
+
+    points_to(x, o) :- load(x, y), points_to(y, z), points_to(z, o).
+
+is, for what is new in the last atom, a search through all of points_to for pairs of which few have a load. As
+
+    half(x, z) :- load(x, y), points_to(y, z).        points_to(x, o) :- half(x, z), points_to(z, o).
+
+the few are kept at hand, each once, however often z points somewhere new. What it costs is one more relation, no larger than
+the join that would otherwise be made again in every iteration.
+"""
+
+from dataclasses import replace
+
+from ra.rules import ir
+from ra.rules.ir import Atom, Compare, Program, Relation, Rule, Type, Var, Wild
+from semi_naive.planning.rewrite import variables_of
+from semi_naive.planning.strata import strata
+
+
+def halve(program: Program) -> Program:
+    """The program with such rules split. Only where the half has fewer variables than it joins.
+
+    >>> from ra.rules.ir import Kind
+    >>> x, y, z, o = (Var(name, Kind.NUMBER) for name in "xyzo")
+    >>> column = ("a", Type("number", Kind.NUMBER))
+    >>> relations = {name: Relation(name, (column, column)) for name in ("load", "to")}
+    >>> load, to = (lambda *args, name=name: Atom(name, args) for name in relations)
+    >>> rule = Rule(to(x, o), (load(x, y), to(y, z), to(z, o)))
+    >>> print(*halve(Program({}, relations, [rule])).rules, sep="\\n")
+    half@1(x, z) :- load(x, y), to(y, z).
+    to(x, o) :- half@1(x, z), to(z, o).
+    """
+    cycles = {name: set(stratum.relations) for stratum in strata(program) for name in stratum.relations}
+    rules, relations, made = [], dict(program.relations), {}
+    for rule in program.rules:
+        found = _half(rule, cycles.get(rule.head.relation, set()), program)
+        if found is None:
+            rules.append(rule)
+            continue
+        body, kept = found
+        key = _shape(body, kept)
+        if key not in made:
+            made[key] = name = f"half@{len(made) + 1}"
+            attributes = tuple((v.name, Type(v.kind.value, v.kind)) for v in kept)
+            relations[name] = Relation(name, attributes, span=rule.span)
+            half = Rule(Atom(name, kept), body, span=rule.span)
+            rules.append(replace(half, text=f"{half}  (of: {rule.text or rule})"))
+        left = tuple(literal for literal in rule.body if literal not in body)
+        rules.append(replace(rule, body=(Atom(made[key], kept), *left)))
+    return replace(program, rules=rules, relations=relations) if made else program
+
+
+def _half(rule: Rule, cycle: set[str], program: Program):
+    """(the literals of the half, its variables): one recursive atom, the atoms of earlier strata that share a variable with
+    it, and the filters on their variables; None where nothing is to be gained."""
+    plain = all(isinstance(literal, Atom | Compare | ir.Test) for literal in rule.body) and not rule.plan
+    atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
+    recursive = [atom for atom in atoms if atom.relation in cycle]
+    if not plain or len(recursive) < 2 or len(atoms) == len(recursive) or not all(_simple(atom) for atom in atoms):
+        return None
+    if any(program.relations[atom.relation].lattice for atom in recursive):
+        return None
+    for chosen in recursive:
+        names = set(variables_of(chosen))
+        near = [atom for atom in atoms if atom.relation not in cycle and names & set(variables_of(atom))]
+        body = tuple(literal for literal in rule.body if literal is chosen or any(literal is atom for atom in near))
+        inside = variables_of(body)
+        rest = [literal for literal in rule.body if literal not in body]
+        needed = set(variables_of([rule.head, *rest]))
+        kept = tuple(var for name, var in inside.items() if name in needed)
+        if near and 0 < len(kept) <= len(chosen.args) and len(kept) < len(inside):
+            return body, kept
+    return None
+
+
+def _simple(atom: Atom) -> bool:
+    return all(isinstance(term, Var | Wild) for term in atom.args)
+
+
+def _shape(body, kept) -> str:
+    """The same for the same half under the same names; other names make another, which costs a relation and no more."""
+    return f"{', '.join(map(str, body))} → {', '.join(map(str, kept))}"
