@@ -132,7 +132,8 @@ def _fits(found, kind: Kind) -> bool:
 
     if kind == Kind.SYMBOL:
         return pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_string_view(found)
-    return pa.types.is_integer(found) or (kind == Kind.FLOAT and pa.types.is_floating(found))
+    whole = pa.types.is_integer(found) or (pa.types.is_decimal(found) and found.scale == 0)  # Spark's unsigned are decimals
+    return whole or (kind == Kind.FLOAT and pa.types.is_floating(found))
 
 
 def _record_bits(column, type_, types: dict, values, attribute: str, file: str) -> np.ndarray:

@@ -40,13 +40,15 @@ DEFAULT = Options()
 
 @dataclass(frozen=True)
 class Format:
-    """The parameters of a directive, checked. `columns`: of each field of a file, the attribute it becomes."""
+    """The parameters of a directive, checked. `columns`: of each field of a file, the attribute it becomes. `backslash`: what
+    Soufflé writes before a quote in a quoted field, and RFC 4180 does not know."""
 
     io: str
     name: str
     delimiter: str = "\t"
     headers: bool = False
     rfc4180: bool = False
+    backslash: bool = True
     compress: bool = False
     objects: bool = False
     columns: dict | None = None

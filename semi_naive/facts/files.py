@@ -25,13 +25,14 @@ def standard_input() -> bytes:
     return getattr(sys.stdin, "buffer", sys.stdin).read()
 
 
-def check_there(path: str, relation) -> None:
-    """BadInput when the fact file of a relation is not there: its folder, the file, or is a folder itself."""
+def check_there(path: str, relation, folders: bool = False) -> None:
+    """BadInput when the fact file of a relation is not there: its folder, the file, or is a folder itself, unless `folders`
+    will do."""
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         hint = f"the facts of {relation.name} were expected there; name the right folder with -F (--fact-dir)"
         raise BadInput(f"Cannot open fact file {os.path.basename(path)}: there is no folder {folder!r}", path, hint=hint)
-    if os.path.isdir(path):
+    if os.path.isdir(path) and not folders:
         raise BadInput(f"Cannot open fact file {os.path.basename(path)}: it is a folder", path)
     if not os.path.exists(path):
         hint = f"write the facts of {relation.name} there, name their folder with -F (--fact-dir), or go on without, with -w"

@@ -20,7 +20,7 @@ def read(directive, relation, types: dict, folder: str, values, options: Options
         return _parsed(standard_input(), form, relation, types, values, "<stdin>")
     path = path_of(directive, form, "." if folder == STDOUT else folder)
     try:
-        check_there(path.removeprefix("file:").partition("?")[0], relation)
+        check_there(path.removeprefix("file:").partition("?")[0], relation, folders=form.io == "parquet")
     except BadInput as missing:
         if not options.missing_ok:
             raise

@@ -33,12 +33,13 @@ def write(directive, relation, types: dict, columns: np.ndarray, folder: str, va
         options.printed(b"".join(_json(columns, relation, types, values, form)))
     else:
         path = path_of(directive, form, folder)
-        _to_file(path, columns, relation, types, values, form)
+        write_file(path, columns, relation, types, values, form)
         return path
     return None
 
 
-def _to_file(path: str, columns, relation, types: dict, values, form) -> None:
+def write_file(path: str, columns, relation, types: dict, values, form) -> None:
+    """Write the tuples of `relation` to a file in the format that `form` describes."""
     if form.io == "sqlite":
         from semi_naive.facts.sqlite import write_sqlite
 
@@ -64,16 +65,17 @@ def _table(columns: np.ndarray, relation, types: dict, values, form) -> Iterator
         yield b"()\n" * bool(columns.shape[1])
         return
     rows = ordered(columns, relation, types, values, Tables(form.rfc4180))
-    texts = [_Texts(column, lambda kind, value: _field(kind, value, form.rfc4180)) for column in rows]
+    texts = [_Texts(column, lambda kind, value: _field(kind, value, form)) for column in rows]
     for begin in range(0, columns.shape[1], ROWS):
         yield _joined([each.some(begin) for each in texts], form.delimiter, "", "\n")
 
 
-def _field(kind: Kind, value, rfc4180: bool) -> str:
+def _field(kind: Kind, value, form) -> str:
     if kind == Kind.FLOAT:
         return float_text(value)
-    if rfc4180:
-        return f'"{quoted(value)}"' if kind == Kind.SYMBOL else f'"{value}"'
+    if form.rfc4180:
+        doubled = quoted(value) if form.backslash else value.replace('"', '""')
+        return f'"{doubled}"' if kind == Kind.SYMBOL else f'"{value}"'
     return value
 
 

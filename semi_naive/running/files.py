@@ -2,8 +2,9 @@
 
 import os
 
-from ra.rules.ir import Directive
-from semi_naive.facts import write
+from semi_naive.facts.bits import BUILT_IN
+from semi_naive.facts.directives import Format
+from semi_naive.facts.writing import write_file
 from semi_naive.result import DELIMITERS, output_format, write_parquet
 
 
@@ -11,15 +12,16 @@ def write_answer(answer, path) -> None:
     """Write the tuples of an `Answer`, in order, whole or not at all.
 
     They are collected to this process. Only what is on the partitions and goes to .parquet is not: Spark writes it in
-    parallel, in no order, to a directory of that name. At a URI Spark writes in any case.
+    parallel, in no order, to a directory of that name. At a URI Spark writes in any case. In .csv strings are quoted, by
+    RFC 4180.
     """
     path = os.fspath(path)
     kind, zipped = output_format(path)
     if kind == ".parquet" and (answer.on_partitions or "://" in path):
         return write_parquet(answer.frame(), path)
-    parameters = {"filename": os.path.abspath(path), "IO": "parquet" if kind == ".parquet" else "file"}
-    if kind != ".parquet":
-        parameters |= {"delimiter": DELIMITERS[kind], "rfc4180": "true" if kind == ".csv" else "false"}
-        parameters |= {"compress": "true"} if zipped else {}
-    directive = Directive("output", answer.name, parameters)
-    write(directive, answer.relation, answer.types, answer.columns(), ".", answer.values)
+    if kind == ".parquet":
+        form = Format("parquet", answer.name)
+    else:
+        form = Format("file", answer.name, DELIMITERS[kind], rfc4180=kind == ".csv", backslash=False, compress=zipped)
+    columns = answer.columns()
+    write_file(os.path.abspath(path), columns, answer.relation, BUILT_IN | answer.types, answer.values, form)
