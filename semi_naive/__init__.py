@@ -1,6 +1,7 @@
-"""semi-naive: a distributed relational-algebra fixpoint engine with dynamic load balancing, on Apache Spark.
+"""semi-naive: a Datalog engine, a distributed relational-algebra fixpoint with dynamic load balancing, on Apache Spark.
 
-from semi_naive import transitive_closure
+from semi_naive import Program, transitive_closure
+Program.from_file("program.dl").run("facts").write("out")
 transitive_closure("edges.tsv").to_df()
 """
 
