@@ -1,5 +1,7 @@
 """What `explain` says of programs, word for word; and that it is what a run does."""
 
+import re
+
 import pytest
 
 from graphs.errors import BadInput
@@ -227,3 +229,62 @@ def test_facts_are_read_as_for_a_run(tmp_path, capsys):
     (tmp_path / "edge.facts").unlink()
     assert "edge(x, y): 0 tuples\n" in explained(PATHS, "paths.dl", tmp_path)
     assert "Cannot open fact file edge.facts" in capsys.readouterr().err
+
+
+RAN = """\
+same.dl: 2 relations, 2 rules besides facts, T s
+
+Facts
+  parent(child, parent): 4 tuples
+
+Stratum 1 of 1: same, recursive
+  plan local: it reads 4 tuples and makes fewer than 50,000: no job is worth it
+
+  same(x, y) :- parent(x, p), parent(y, p), x != y.  [same.dl:5]
+    ran once, T s, made 2 tuples
+    once
+      1. parent(x, p)  all → 4 bindings; the cheapest start
+      2. parent(y, p)  all, by parent in index (parent, child) → 5 bindings; the last atom
+         fused: p is not needed any more, so x and y come out once each
+         if x != y
+
+  same(x, y) :- parent(x, a), same(a, b), parent(y, b).  [same.dl:6]
+    ran 2 times, T s, made 2 tuples
+    from what is new in same(a, b)
+      1. same(a, b)    the delta → 2 bindings; the delta comes first
+      2. parent(x, a)  all, by parent in index (parent, child) → 3 bindings; fewest tuples expected
+         fused: a is not needed any more, so b and x come out once each
+      3. parent(y, b)  all, by parent in index (parent, child) → 4 bindings; the last atom
+         fused: b is not needed any more, so x and y come out once each
+
+  indexes
+    parent(child, parent): read from beginning to end
+    parent(parent, child): searched by parent
+    same(x, y): read from beginning to end
+
+  made: 4 tuples in same, T s
+"""
+
+
+def timeless(text: str) -> str:
+    return re.sub(r"\d+\.\d{3} s", "T s", text)
+
+
+def test_after_a_run():
+    result = Program(GENERATION, "same.dl").run({"parent": FAMILY}, local_tuples=50_000)
+    assert timeless(result.explain()) == RAN
+
+
+def test_after_a_run_on_the_partitions(spark):
+    text = (
+        GENERATION + ".decl path(x: symbol, y: symbol)\npath(x, y) :- parent(x, y).\npath(x, z) :- path(x, y), parent(y, z).\n"
+    )
+    with Program(text, "same.dl").run({"parent": FAMILY}, spark, local_tuples=0) as result:
+        found = timeless(result.explain())
+    assert "plan balanced: it reads 4 tuples\n" in found and "all, a share on each partition → 4 bindings" in found
+    assert "plan decomposed: a transitive closure" in found and "made: 6 tuples in path, T s" in found
+
+
+def test_a_rule_for_which_nothing_was_new():
+    result = Program(GENERATION, "same.dl").run({"parent": []})
+    assert "    from what is new in same(a, b)\n      nothing was new\n" in result.explain()

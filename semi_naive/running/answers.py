@@ -136,7 +136,7 @@ class Result:
     """The relations of a run, by name. `trace`: what happened; `profile` in it: what each rule cost."""
 
     def __init__(self, run):
-        self.database, self.values, self.cluster = run.database, run.values, run.cluster
+        self._run, self.database, self.values, self.cluster = run, run.database, run.values, run.cluster
         self.types, self.directives = run.program.types, run.program.directives
         self.relations = {n: r for n, r in run.asked.relations.items() if n in run.program.relations}
         self.name, self.closed = run.asked.name, False
@@ -193,6 +193,13 @@ class Result:
     @staticmethod
     def columns_of_nothing(relation) -> np.ndarray:
         return np.empty((relation.arity, 0), np.int64)
+
+    def explain(self) -> str:
+        """What the run has done, as `Program.explain` says what one would do: plans, join orders, indexes, and what each rule
+        took and made."""
+        from semi_naive.planning.told import told
+
+        return told(self._run, self.trace)
 
     def check_open(self) -> None:
         if self.closed:

@@ -28,6 +28,7 @@ class Run:
     spark: object = None
     progress: object = None
     plans: list[dict] = field(default_factory=list)
+    bodies: dict[int, dict] = field(default_factory=dict)  # of each stratum, its rules as they were compiled last
 
     def __post_init__(self):
         self.program = self.compiled.program
@@ -122,6 +123,7 @@ class Run:
             self.database.collect(names_read(stratum.rules))
         budget = None if in_one_place(stratum, self.program.relations) else self.config.local_tuples
         local = Local(stratum, number, self.database, self.indexes, self.profile, budget, tell)
+        self.bodies[number] = local.bodies
         if choice.plan == "local":
             try:
                 local.run()
@@ -130,8 +132,11 @@ class Run:
             except TooLarge:
                 reason = f"it made more than {self.config.local_tuples:,} tuples in iteration {local.iteration}"
                 if choice.closure:
+                    del self.bodies[number]
                     return self._closed(choice, tell)
-        return "balanced", reason, Distributed(local, self.database, self.cluster, self.config).run()
+        distributed = Distributed(local, self.database, self.cluster, self.config)
+        self.bodies[number] = distributed.bodies
+        return "balanced", reason, distributed.run()
 
     def _closed(self, choice: Choice, tell):
         trace = choice.closure.run(self.database, self.cluster, self.config, tell)

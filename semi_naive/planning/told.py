@@ -1,0 +1,44 @@
+"""What a run has done, as text: the plans it took, the orders of the joins as they were in the end, and what each rule cost."""
+
+from itertools import groupby
+
+from semi_naive.planning.describe import counted, listed
+from semi_naive.planning.telling import Telling, all_versions
+
+
+def told(run, trace: dict) -> str:
+    """The text of `Result.explain`. The bindings that were expected are those of when a rule was last planned."""
+    return _Record(run, trace).text()
+
+
+class _Record(Telling):
+    def __init__(self, run, trace: dict):
+        super().__init__(run)
+        self.trace, self.entries = trace, {entry["number"]: entry for entry in trace["strata"]}
+
+    def more(self) -> str:
+        return f", {self.trace['seconds']:.3f} s"
+
+    def facts(self):
+        for name in self.program.relations:
+            if name in self.given:
+                yield f"{self.named(name)}: {counted(self.run.database.count(name), 'tuple')}"
+
+    def stratum(self, number: int, stratum):
+        entry, bodies = self.entries[number], self.run.bodies.get(number, {})
+        yield f"plan {entry['plan']}: {entry['reason']}"
+        yield from self.lattices(stratum)
+        once, again = all_versions(stratum)
+        for rule, found in groupby([*once, *again], key=lambda one: one[0]):
+            versions = [(version, bodies.get((id(rule), version[3]))) for version in found] if bodies else []
+            yield from self.rule(rule, versions, self._cost(rule))
+        yield from self.indexes(bodies.values())
+        counts = listed([f"{counted(self.run.database.count(name), 'tuple')} in {name}" for name in stratum.relations])
+        yield from ("", f"made: {counts}, {entry['seconds']:.3f} s")
+
+    def _cost(self, rule) -> str:
+        entry = self.run.profile.rules.get(id(rule))
+        if entry is None:
+            return ""
+        times = f"{entry['iterations']} times" if entry["iterations"] != 1 else "once"
+        return f"ran {times}, {entry['seconds']:.3f} s, made {counted(entry['made'], 'tuple')}"
