@@ -186,6 +186,36 @@ def test_passes():
     assert "  steps: of each x the least d\n" in found
 
 
+def test_what_was_done_to_rules():
+    text = """.decl e(x: number, y: number)
+.input e
+.decl same(x: number, y: number) eqrel
+.output same
+same(x, y) :- e(x, y).
+.decl to(x: number, y: number)
+.output to
+to(x, o) :- e(x, y), to(y, z), to(z, o).
+to(x, y) :- e(x, y).
+.decl a(x: number, y: number)
+.output a
+.decl b(x: number, y: number)
+.output b
+a(x, y) :- e(x, v), e(v, y), same(x, x).
+b(y, u) :- e(y, w), e(w, u), !same(u, u).
+b(x, y) :- to(y, x), none(x).
+.decl none(x: number)
+"""
+    found = explained(text, "done.dl", only_outputs=True)
+    done = found[found.index("What was done") : found.index("\n\nFacts")].splitlines()
+    assert done[1:] == [
+        "  shared: shared.1(x, y) :- e(x, v), e(v, y).",
+        "  halved: half@1(x, z) :- e(x, y), to(y, z).",
+        "  closed: same is an equivalence",
+        "  left out: none, on which nothing that is wanted depends",
+        "  left out: b(x, y) :- to(y, x), none(x).  [done.dl:16]: it can have no tuples, or says what another rule says",
+    ]
+
+
 def test_a_closure_is_told():
     text = PATHS[: PATHS.index(".decl far")]
     found = explained(text, "p.dl", {"edge": [(i, i + 1) for i in range(5000)]})

@@ -11,7 +11,10 @@ def changes(before: Program, after: Program) -> list[str]:
     lines = [line for name in before.relations if (line := _inlined(name, before, after))]
     lines += [f"on demand: {_demanded(name, after)}" for name in made if "@" in name and name + ".demand" in after.relations]
     shared = [name for name in made if name.startswith("shared.")]
-    lines += [f"shared: {rule}" for name in shared for rule in rules_by_head(after)[name]]
+    halves = [name for name in made if name.startswith("half@") and name[len("half@") :].isdigit()]
+    by_head = rules_by_head(after)
+    lines += [f"shared: {rule}" for name in shared for rule in by_head[name]]
+    lines += [f"halved: {rule}" for name in halves for rule in by_head[name]]
     lines += [
         f"closed: {name} is an equivalence" for name, r in after.relations.items() if r.eqrel and name in before.relations
     ]
