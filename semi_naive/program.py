@@ -133,7 +133,8 @@ class Program:
     def __repr__(self) -> str:
         program = self.checked
         counts = f"{len(program.relations)} relations, {len(program.rules)} rules"
-        return f"<Program {self.name}: {counts}; outputs: {', '.join(self.outputs) or 'none'}>"
+        outputs = ", ".join(self.outputs[:5]) + ", …" * (len(self.outputs) > 5)
+        return f"<Program {self.name}: {counts}; outputs: {outputs or 'none'}>"
 
 
 PASSES = (inline, equivalences, share)
