@@ -191,6 +191,22 @@ def merged(blocks: list[Block], packing: Packing) -> Block:
     return Block(packing, merge_all([block.words for block in blocks], packing.lanes))
 
 
+def packing_of(blocks: list[Block], arity: int) -> Packing:
+    """One that has room for all of the blocks: theirs, if it is the same."""
+    packings = {block.packing for block in blocks}
+    if len(packings) == 1:
+        return packings.pop()
+    bounds = [bounds_of(block.columns()) for block in blocks if block.size] or [((0, 0),) * arity]
+    columns = zip(*bounds, strict=True)
+    return roomy(tuple((min(low for low, _ in column), max(high for _, high in column)) for column in columns))
+
+
+def merged_as(blocks: list[Block], arity: int) -> Block:
+    """The union of blocks of any packings."""
+    packing = packing_of(blocks, arity)
+    return merged(blocks, packing) if any(block.size for block in blocks) else Block.of([np.empty(0, np.int64)] * arity, 0)
+
+
 def stacked(blocks: list[Block], block: Block, most: int = 6) -> list[Block]:
     """Add a block to a log of blocks, largest first: neighbours that are not twice as large are merged, so that there are
     few to search and a tuple is copied a number of times that grows with the logarithm of theirs.

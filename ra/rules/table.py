@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ra.packing import Bounds, Packing, widen
-from ra.rules.block import Block, bounds_of, fits, merged, roomy, stacked
+from ra.rules.block import Block, bounds_of, fits, merged, packing_of, roomy, stacked
 
 Order = tuple[int, ...]
+FEW = 6
 
 
 @dataclass
@@ -24,10 +25,25 @@ class Table:
     delta: dict[Order, Block] = field(default_factory=dict)
     new: list[Block] = field(default_factory=list)
     packing: Packing | None = None  # of the columns in their own order
+    most: int = FEW  # blocks in a part before some are merged
 
     def __post_init__(self):
         self.home = self.home or tuple(range(self.arity))
         self.full.setdefault(self.home, [])
+
+    @classmethod
+    def of(cls, arity: int, home: Order, full: dict[Order, list[Block]], delta: list[Block]) -> "Table":
+        """A table of blocks that are there already, at home and in other orders, largest first from now on."""
+        table = cls(arity, home)
+        packing = packing_of(full[home] + delta, arity)
+        table.packing = Packing(tuple(packing.bounds[home.index(i)] for i in range(arity)))
+        for order, blocks in full.items():
+            ordered = table._ordered(order)
+            table.full[order] = sorted((block.repacked(ordered) for block in blocks), key=lambda block: -block.size)
+            table.most = max(table.most, len(blocks) + FEW)
+        if any(block.size for block in delta):
+            table.delta[home] = merged([block.repacked(packing) for block in delta], packing)
+        return table
 
     def _ordered(self, order: Order) -> Packing:
         return Packing(tuple(self.packing.bounds[i] for i in order))
@@ -86,7 +102,7 @@ class Table:
         """An iteration is over: delta goes into full, new becomes delta; how many tuples that is."""
         for order, blocks in self.full.items():
             if self.delta_size:
-                self.full[order] = stacked(blocks, self._delta(order))
+                self.full[order] = stacked(blocks, self._delta(order), self.most)
         self.delta = {}
         if self.new:
             self.delta[self.home] = merged(self.new, self._ordered(self.home))

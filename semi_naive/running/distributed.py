@@ -13,16 +13,21 @@ from balance.bucket_map import BucketMap
 from balance.trace import Trace, balance_of, phase
 from ra.pieces import Report
 from ra.rules.arithmetic import EvaluationError
-from ra.rules.block import Block, merged
+from ra.rules.block import Block, merged, merged_as
 from ra.rules.ir import Atom, Rule, Var
+from ra.rules.lattice import LatticeTable
 from ra.rules.loading import Deal, Relocate
 from ra.rules.spread import SpreadIndex, SpreadRelation
 from ra.rules.steps import Bind, Exchange, Join
 from ra.rules.stored import StoredBlock
-from ra.rules.tasks import Born, Evaluate, Insert, InsertOthers, Version, World
+from ra.rules.table import Table
+from ra.rules.tasks import Born, Evaluate, Insert, InsertOthers, Version, World, lattice_table
 from semi_naive.planning.order import outgrown, plan_body, searched, share_indexes, versions
-from semi_naive.running.local import located
+from semi_naive.running.local import TooLarge, located
 from semi_naive.running.moving import Moving
+
+DWINDLED = 100_000  # tuples of a delta that are sooner joined by the driver than by a job, where it can read the runs
+RETURNS = 2  # to the driver, of one stratum: what grows again and again stays on the partitions
 
 
 @dataclass
@@ -54,14 +59,42 @@ class Distributed:
         else:
             self._turn()
         while self._delta() and self.local.again:
+            before = self._delta()
             self._iterate(list(self._versions()))
+            if self._dwindled(before):
+                return self._finished_by_driver()
             if self.iteration % self.config.check_interval == 0 and self._delta() and self.partitions > 1:
                 self.moving(self.relations.values(), self.iteration)
         self._settle()
-        return self.trace.finish(
-            tuples=sum(relation.count for relation in self.relations.values()), iterations=self.iteration,
-            disk_bytes=self.cluster.store.bytes(),
-        )  # fmt: skip
+        return self._traced()
+
+    def _traced(self) -> dict:
+        tuples = sum(self.database.count(name) for name in self.stratum.relations)
+        return self.trace.finish(tuples=tuples, iterations=self.iteration, disk_bytes=self.cluster.store.bytes())
+
+    # -- the last iterations, and small ones
+
+    def _dwindled(self, before: int) -> bool:
+        allowed = self.config.local_tuples and self.cluster.local and self.local.returns < RETURNS
+        return bool(allowed) and 0 < self._delta() < min(DWINDLED, before)
+
+    def _finished_by_driver(self) -> dict:
+        """A job of next to nothing costs 100 ms. On the driver's own host the driver maps the runs and goes on by itself; if
+        the delta grows again, back to the partitions."""
+        self.trace.event("to driver", self.iteration, delta=self._delta())
+        for name, relation in self.relations.items():
+            self.database.tables[name] = opened(relation)
+        local, self.local.returns = self.local, self.local.returns + 1
+        local.iteration = self.iteration
+        try:
+            local.go_on()
+        except TooLarge:
+            self.trace.event("to partitions", local.iteration)
+            again = Distributed(local, self.database, self.cluster, self.config)
+            again.trace.take_up(self.trace.record["iterations"], self.trace.record["events"])
+            return again.run()
+        self.iteration = local.iteration
+        return self._traced()
 
     # -- where everything is
 
@@ -173,9 +206,6 @@ class Distributed:
         body = self._plan(rule, place, parts, version)
         for relation, order in searched(body.derivation.steps):
             self._ensure(relation, order)
-        first = next((step for step in body.derivation.steps if isinstance(step, Join)), None)
-        part = first.part if first is not None and first.part in ("delta", "share") else ""
-        relation, order = (first.relation, first.order) if part else ("", ())
         segments, exchanges = [[]], []
         for step in body.derivation.steps:
             if isinstance(step, Exchange):
@@ -185,6 +215,9 @@ class Distributed:
                 segments.append([])
             else:
                 segments[-1].append(step)
+        first = next((step for step in body.derivation.steps if isinstance(step, Join)), None)
+        part = first.part if first is not None and first.part in ("delta", "share") else ""
+        relation, order = (first.relation, first.order) if part else ("", ())
         names = [self._shipped(number, i, exchange, segments) for i, exchange in enumerate(exchanges)]
         return Version(number, body.derivation, segments, exchanges, relation, order, part, rule, 0, names)
 
@@ -303,6 +336,22 @@ class Distributed:
             full=sum(relation.count for relation in self.relations.values()), driver=max(0.0, seconds - busy),
             relation=largest.name, **balance_of(largest.home.map, largest.home.sizes),
         )  # fmt: skip
+
+
+def opened(relation: SpreadRelation) -> Table | LatticeTable:
+    """A relation that is on the partitions of this host, as a table of this process: its blocks are mapped, not copied."""
+    home, partitions = relation.home, range(relation.home.map.partitions)
+    if relation.lattice:
+        table = LatticeTable(relation.arity, *relation.lattice)
+        blocks = [lattice_table(relation, p).current for p in partitions]
+        delta = [stored.open() for p in partitions for stored in home.delta[p]]
+        known = [block for block in blocks if block is not None]
+        table.current = merged_as(known, relation.arity) if known else None
+        table.delta = {table.home: merged_as(delta, relation.arity)}
+        return table
+    found = {index.order: [stored.open() for p in partitions for stored in index.full[p]] for index in relation.indexes}
+    delta = [stored.open() for p in partitions for stored in home.delta[p]]
+    return Table.of(relation.arity, home.order, found, delta)
 
 
 def refined(placement: BucketMap) -> bool:

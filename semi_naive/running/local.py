@@ -32,6 +32,7 @@ class Local:
     tell: object = None
     made: int = 0
     iteration: int = 0
+    returns: int = 0  # how often it has come back from the partitions
     bodies: dict = field(default_factory=dict)
 
     def __post_init__(self):
@@ -46,9 +47,16 @@ class Local:
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         self.start()
         while any([table.turn() for table in self.tables.values()]):
-            if not self.again:
-                continue
+            if self.again:
+                self.iterate()
+
+    def go_on(self) -> None:
+        """From tables whose delta somebody else has made; to the fixpoint, or TooLarge."""
+        self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
+        while any(table.delta_size for table in self.tables.values()):
             self.iterate()
+            for table in self.tables.values():
+                table.turn()
 
     def start(self) -> None:
         """What needs no recursion. Facts that were loaded are in `new`, with whatever this adds."""
@@ -57,8 +65,6 @@ class Local:
             self._derive(rule, None, {}, 0)
 
     def iterate(self) -> None:
-        if self.budget is not None and sum(table.count for table in self.tables.values()) > KEPT * self.budget:
-            raise TooLarge
         self.iteration, self.made = self.iteration + 1, 0
         if self.iteration == 1:
             each = ((rule, enumerate(versions(rule, self.recursive))) for rule in self.again)
