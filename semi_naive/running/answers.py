@@ -182,13 +182,8 @@ class Result:
         if directive.kind == "printsize":
             columns = np.empty((0, self.database.count(relation.name)), np.int64)
         else:
-            columns = limited(self.database.columns(relation.name), self._limit(relation.name))
+            columns = self.database.columns(relation.name)
         return write(directive, relation, self.types, columns, folder, self.values, Options())
-
-    def _limit(self, name: str) -> int | None:
-        """Of .limitsize: how many tuples to write at most."""
-        found = [d.parameters.get("n") for d in self.directives if d.kind == "limitsize" and d.relation == name]
-        return int(found[-1]) if found and found[-1] is not None else None
 
     @staticmethod
     def columns_of_nothing(relation) -> np.ndarray:
@@ -241,7 +236,3 @@ def _release(cluster, spread) -> None:
         if hasattr(one, "close"):
             one.close()
     cluster.release()
-
-
-def limited(columns: np.ndarray, limit: int | None) -> np.ndarray:
-    return columns if limit is None else columns[:, :limit]

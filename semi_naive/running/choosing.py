@@ -24,7 +24,8 @@ class Choice:
 def chosen(stratum: Stratum, database, config: Config, read_by: set[int]) -> Choice:
     """The first plan that takes the stratum: closure, local, balanced. `read_by`: the strata that read its first relation,
     itself not counted; `stratum` is without its facts."""
-    closure = closure_of(stratum, stratum.rules, database, read_by)
+    limited = limits(stratum, database.program)
+    closure = None if limited else closure_of(stratum, stratum.rules, database, read_by)
     if closure and closure.large(database, config):
         return Choice("closure", f"a transitive closure; {closure.plan(database, config)[1]}", closure)
     names = names_read(stratum.rules)
@@ -39,6 +40,12 @@ def chosen(stratum: Stratum, database, config: Config, read_by: set[int]) -> Cho
     if config.local_tuples == 0 or total > READ_HERE * config.local_tuples:
         return Choice("balanced", reason, closure)
     return Choice("local", reason, closure)
+
+
+def limits(stratum: Stratum, program) -> dict[str, int]:
+    """The .limitsize of each of a stratum's relations that has one."""
+    found = (d for d in program.directives if d.kind == "limitsize" and d.relation in stratum.relations)
+    return {directive.relation: int(directive.parameters["n"]) for directive in found if "n" in directive.parameters}
 
 
 def names_read(rules: list[Rule]) -> set[str]:

@@ -33,6 +33,7 @@ class Local:
     made: int = 0
     iteration: int = 0
     returns: int = 0  # how often it has come back from the partitions
+    limits: dict[str, int] = field(default_factory=dict)  # of relations with a .limitsize
     bodies: dict = field(default_factory=dict)
 
     def __post_init__(self):
@@ -47,16 +48,21 @@ class Local:
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         self.start()
         while any([table.turn() for table in self.tables.values()]):
-            if self.again:
+            if self.again and not self.limited():
                 self.iterate()
 
     def go_on(self) -> None:
         """From tables whose delta somebody else has made; to the fixpoint, or TooLarge."""
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
         while any(table.delta_size for table in self.tables.values()):
-            self.iterate()
+            if not self.limited():
+                self.iterate()
             for table in self.tables.values():
                 table.turn()
+
+    def limited(self) -> bool:
+        """Whether a relation has reached its .limitsize, which ends the recursion: no further iteration begins."""
+        return any(self.database.count(name) >= limit for name, limit in self.limits.items())
 
     def start(self) -> None:
         """What needs no recursion. Facts that were loaded are in `new`, with whatever this adds."""

@@ -10,7 +10,7 @@ from ra.rules.values import Values
 from semi_naive.facts import Options, as_columns, read
 from semi_naive.planning.indexes import Indexes
 from semi_naive.running.answers import Result
-from semi_naive.running.choosing import Choice, chosen, in_one_place, is_fact, names_read, readers
+from semi_naive.running.choosing import Choice, chosen, in_one_place, is_fact, limits, names_read, readers
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.database import Database
 from semi_naive.running.distributed import Distributed
@@ -122,7 +122,9 @@ class Run:
         if choice.plan == "local":
             self.database.collect(names_read(stratum.rules))
         budget = None if in_one_place(stratum, self.program.relations) else self.config.local_tuples
-        local = Local(stratum, number, self.database, self.indexes, self.profile, budget, tell)
+        local = Local(
+            stratum, number, self.database, self.indexes, self.profile, budget, tell, limits=limits(stratum, self.program)
+        )
         self.bodies[number] = local.bodies
         if choice.plan == "local":
             try:

@@ -1,0 +1,57 @@
+"""Whole programs, one folder each in tests/datalog: program.dl, facts/, and in expected/ what has to come out, byte for byte.
+
+`expected/stdout` is what the program prints. A new folder is a new test; what it expects is checked by a person, once.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from semi_naive import Config, Program
+
+FOLDERS = sorted(folder for folder in (Path(__file__).parent / "datalog").iterdir() if (folder / "program.dl").exists())
+NAMES = [folder.name for folder in FOLDERS]
+
+LAYOUTS = {  # an answer may not depend on any of it
+    "few buckets": dict(local_tuples=0, buckets=1, partitions=1),
+    "many buckets": dict(local_tuples=0, buckets=16, partitions=3, refine=False, consolidate=False),
+    "refined at once": dict(local_tuples=0, buckets=2, partitions=2, refinement_minimum=1, refinement_ratio=1.0, check_interval=1),
+    "rolled over": dict(local_tuples=0, buckets=4, partitions=2, rollover_threshold=1),
+}
+SPREAD = {
+    "equivalence": "few buckets", "lists": "many buckets", "growing": "rolled over", "mutual": "refined at once",
+    "generations": "rolled over", "shortest": "many buckets", "heads": "few buckets", "sizes": "refined at once",
+    "nested": "many buckets", "floats": "few buckets",
+}  # fmt: skip
+
+
+def written(name: str, folder: Path, capsys, **running) -> dict[str, bytes]:
+    """What the program writes and prints, by the name of the file."""
+    source = Path(__file__).parent / "datalog" / name
+    program = Program.from_file(source / "program.dl")
+    with program.run(facts=source / "facts", only_outputs=True, **running) as result:
+        result.write(folder)
+    found = {path.name: path.read_bytes() for path in folder.iterdir()}
+    printed = capsys.readouterr().out.encode()
+    return found | ({"stdout": printed} if printed else {})
+
+
+def expected(name: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (Path(__file__).parent / "datalog" / name / "expected").iterdir()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_program(name, tmp_path, capsys):
+    assert written(name, tmp_path, capsys) == expected(name)
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_program_on_partitions(name, tmp_path, capsys, spark):
+    config = Config(**LAYOUTS[SPREAD[name]])
+    assert written(name, tmp_path, capsys, spark=spark, config=config) == expected(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_folder_says_what_it_is_for(name):
+    text = (Path(__file__).parent / "datalog" / name / "program.dl").read_text()
+    assert text.startswith("// ") and text.split("\n")[0].endswith(".")
