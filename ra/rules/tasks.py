@@ -21,6 +21,7 @@ from ra.rules.lattice import LatticeTable
 from ra.rules.spread import SpreadIndex, SpreadRelation
 from ra.rules.steps import Exchange, flow
 from ra.rules.stored import StoredBlock, store
+from ra.words import drop
 
 FEW = 6  # blocks of a part that are searched one by one before they are merged
 
@@ -302,9 +303,14 @@ class Insert:
             bounds = widen(bounds, other.packing.bounds)
         packing = block.packing if fits(bounds, block.packing) else roomy(bounds)
         block = block.repacked(packing)
+        if packing.lanes > 1:
+            for other in opened:
+                block = block.without(other.repacked(packing))
+            return block
+        words = np.ascontiguousarray(block.words[0])  # this task's own: nothing is copied
         for other in opened:
-            block = block.without(other.repacked(packing))
-        return block
+            words = drop(words, np.ascontiguousarray(other.repacked(packing).words[0]))
+        return Block(packing, words[None])
 
     @staticmethod
     def _improve(relation: SpreadRelation, partition: int, arrived, path: str, report: Report):
