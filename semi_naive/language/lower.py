@@ -13,7 +13,7 @@ from itertools import count
 from ra.rules import ir
 from semi_naive.language import syntax
 from semi_naive.language.inference import Typing
-from semi_naive.language.trees import names, variables
+from semi_naive.language.trees import names, variables, walk
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
 
 _IDENTITY = ("min", "max", "cat")  # of one argument
@@ -191,15 +191,15 @@ def _taken(single):
 def _of_a_set(aggregate: syntax.Aggregate) -> bool:
     """Whether tuples that differ in `_` only are one to the aggregate.
 
-    So it is in Soufflé for a sum or mean over several literals, whose body becomes a relation of its named variables. count,
-    and all over a single atom, take every tuple by itself.
+    So it is in Soufflé where the body becomes a relation of its named variables: with several atoms, an aggregate inside, or
+    a variable twice in its atom. Otherwise, whatever the constraints, every tuple counts by itself.
     """
-    if aggregate.op not in ("sum", "mean") or isinstance(aggregate.target, syntax.Number):
+    if aggregate.op in ("min", "max") or isinstance(aggregate.target, syntax.Number):
         return False
-    if len(aggregate.body) > 1 or not isinstance(aggregate.target, syntax.Variable):
-        return True
-    found = [variable.name for variable in variables(aggregate.body[0])]
-    return len(found) > len(set(found))
+    atoms = [literal for literal in aggregate.body if isinstance(literal, syntax.Atom)]
+    found = [variable.name for atom in atoms for variable in variables(atom)]
+    inside = (node for part in (*aggregate.body, aggregate.target) if part is not None for node in walk(part))
+    return len(atoms) > 1 or len(found) > len(set(found)) or any(isinstance(node, syntax.Aggregate) for node in inside)
 
 
 class Projections:
