@@ -56,13 +56,15 @@ class Streams:
     """Numbers what one task sends under one tag: a block that goes on where the last one ended is of the same stream."""
 
     def __init__(self, *name: int):
-        self.name, self.number, self.order, self.last = name, 0, 0, None
+        self.name, self.number, self.order = name, 0, 0
+        self.last: tuple | None = None  # the packing and the last word of the block before
 
     def place(self, block: Block) -> tuple[tuple[int, ...], int]:
         """The stream and the order of a block."""
-        follows = self.last is not None and block.packing.lanes == 1 and self.last < block.words[0, 0]
+        same = self.last is not None and self.last[0] == block.packing  # words of two packings do not compare
+        follows = same and self.last[1] < block.words[0, 0]
         self.number, self.order = (self.number, self.order + 1) if follows else (self.number + 1, 0)
-        self.last = block.words[0, -1] if block.packing.lanes == 1 else None
+        self.last = (block.packing, block.words[0, -1]) if block.packing.lanes == 1 else None
         return (*self.name, self.number), self.order
 
 
