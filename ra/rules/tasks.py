@@ -127,26 +127,31 @@ class Version:
 
 @dataclass
 class Evaluate:
-    """Stage `stage` of an iteration. Stops once `threshold` heads have been made, and goes on from `cursors[partition]` =
-    (version, first tuple of its delta); segments after the first take whatever arrives."""
+    """Stage `stage` of an iteration: the versions whose first segment is due here begin, the others take what arrives.
+
+    Roll-over: once `threshold` tuples have been sent, what has not begun is left for the next inner iteration. Then
+    `cursors[partition][stage]` = (version, first tuple of its delta) is where that takes up; no cursor: nothing is left.
+    """
 
     world: World
     versions: list[Version]
     stage: int
     partitions: int
-    threshold: int | None = None
-    cursors: list | None = None
-    slices: int | None = None  # tuples of the delta to begin with
+    threshold: int | None
+    cursors: list[dict[int, tuple[int, int]]]
 
     def __call__(self, partition, records):
-        self.streams = parcels.Streams(partition, self.stage)
+        self.streams, self.sent = parcels.Streams(partition, self.stage), 0
+        cursor = self.cursors[partition].get(self.stage)
         yield from ((partition, report) for report in reports(records, partition))
         for number, version in enumerate(self.versions):
             segment = self.stage - version.first
             if 0 < segment < len(version.segments):
                 yield from self._report(version, partition, self._arrived(version, segment, partition, records))
-            elif segment == 0:
-                yield from self._report(version, partition, self._begun(number, version, partition))
+            elif segment == 0 and cursor is not None and number >= cursor[0]:
+                begin = cursor[1] if number == cursor[0] else 0
+                yield from self._report(version, partition, self._begun(number, version, partition, begin))
+                cursor = cursor if self._room() else None
         if hasattr(self.world.values, "made") and (made := self.world.values.made()):
             yield partition, Report("values", partition, facts={"made": made})
 
@@ -169,32 +174,24 @@ class Evaluate:
 
     # -- the first segment: from the delta, slice by slice
 
-    def _begun(self, number: int, version: Version, partition: int):
-        first, begin = self.cursors[partition] if self.cursors and self.cursors[partition] else (0, 0)
-        if self.cursors and self.cursors[partition] is None or number < first:
-            return
-        begin = begin if number == first else 0
+    def _begun(self, number: int, version: Version, partition: int, begin: int):
         context = TaskContext(self.world, partition, self.partitions)
         total = self._rows(version, context)
-        size, made = self.slices or max(total, 1), 0
-        while begin < total:
-            if self.threshold is not None and self._made_before(partition) + made >= self.threshold:
-                self.over = True
-                yield {"cursor": (number, begin)}
-                return
+        size = min(total, self.threshold or total)
+        while begin < total and self._room():
             context.window = (begin, begin + size) if version.relation else None
-            sent = 0
+            before = self.sent
             for destination, parcel in self._segment(version, 0, unit(), context):
-                sent += parcel.count
+                self.sent += parcel.count
                 yield destination, parcel
-            begin, made = begin + size, made + sent
-            if self.threshold is not None and sent:
-                size = max(1024, min(4 * size, int(size * self.threshold / (2 * sent))))
-        self.done_before = self._made_before(partition) + made
-        yield {"made": made}
+            begin, made = begin + size, self.sent - before
+            if self.threshold is not None and made:
+                size = max(1024, min(4 * size, size * self.threshold // (2 * made)))
+        if not self._room():
+            yield {"cursor": (number, begin), "stage": self.stage}
 
-    def _made_before(self, partition: int) -> int:
-        return getattr(self, "done_before", 0)
+    def _room(self) -> bool:
+        return self.threshold is None or self.sent < self.threshold
 
     def _rows(self, version: Version, context: TaskContext) -> int:
         if not version.relation:

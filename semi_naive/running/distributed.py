@@ -135,7 +135,10 @@ class Distributed:
                 table = self.database.tables[name]
                 if part == "delta" and self.iteration == 0:
                     table.turn()
-                found = table.blocks(part, table.home) if not (part == "full" and self.relations[name].lattice) else []
+                if self.relations[name].lattice:  # all that is best now is delta: it derives little that is not known
+                    found = table.blocks("all", table.home) if part == "delta" else []
+                else:
+                    found = table.blocks(part, table.home)
                 found = [block for block in found if block.size]
                 if found:
                     whole = merged(found, found[0].packing)
@@ -259,8 +262,8 @@ class Distributed:
         for version in compiled:
             version.first = stages - len(version.segments)
         world = World(self.relations, self.statics, self.database.values.share(self.cluster.store.path("values")))
-        cursors, rounds = [(0, 0)] * self.partitions, []
-        while any(cursor is not None for cursor in cursors):
+        cursors, rounds = [dict.fromkeys(range(stages), (0, 0))] * self.partitions, []
+        while any(cursors):
             label = self.cluster.label(f"{self.iteration + 1}.{len(rounds)}")
             tasks = [
                 Evaluate(world, compiled, stage, self.partitions, self.config.threshold, cursors) for stage in range(stages)
@@ -268,7 +271,7 @@ class Distributed:
             results = self._job(tasks, list(self.relations.values()), label)
             self._absorb(results)
             cursors = self._noted(compiled, results)
-            if any(cursor is not None for cursor in cursors):
+            if any(cursors):
                 self.trace.event("roll-over", self.iteration + 1, inner=len(rounds), cursors=cursors)
             rounds.append(results)
         self._turn()
@@ -286,7 +289,7 @@ class Distributed:
 
     def _noted(self, compiled: list[Version], results) -> list:
         """What the evaluation reports: cursors, errors, new symbols, and what each rule cost."""
-        cursors = [None] * self.partitions
+        cursors = [{} for _ in range(self.partitions)]
         for report in (r for r in results if isinstance(r, Report) and r.phase == "values"):
             self.database.values.learn(report.facts["made"])
         for report in (r for r in results if isinstance(r, Report) and r.phase == "join"):
@@ -294,7 +297,7 @@ class Distributed:
             if "error" in report.facts:
                 raise located(EvaluationError(report.facts["error"]), version.rule)
             if report.facts["cursor"] is not None:
-                cursors[report.partition] = report.facts["cursor"]
+                cursors[report.partition][report.facts["stage"]] = report.facts["cursor"]
             entry = self.profile.rule(version.rule, self.local.number, bool(self.recursive))
             entry["seconds"] += report.seconds / self.partitions
             entry["made"] += report.sent

@@ -1,0 +1,181 @@
+"""Datalog programs mean what the oracle says, wherever and however they are evaluated."""
+
+import signal
+
+import numpy as np
+import pytest
+from datalog_oracle import solve
+from datalog_programs import listing, programs
+from hypothesis import HealthCheck, Phase, given, note, settings
+from oracle import closure
+from test_failure import python_workers
+
+from semi_naive import Config, EvaluationError, Program
+from semi_naive.program import compiled
+from semi_naive.running.run import Run
+
+# Not shrunk where Spark runs: a failing case prints itself, and is small anyway.
+SLOW = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate]}
+LAYOUTS = [
+    Config(local_tuples=0, partitions=3, buckets=5),
+    Config(local_tuples=0, partitions=2, buckets=2, check_interval=1, refinement_minimum=1, refinement_ratio=1.0),
+    Config(local_tuples=0, partitions=4, buckets=8, rollover_threshold=2, refine=False, consolidate=False),
+    Config(local_tuples=3, partitions=2, buckets=4),  # begun in the driver, handed over, taken back
+]
+NONLINEAR = """
+.decl edge(x: number, y: number)
+.decl path(x: number, y: number)
+.output path
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), path(y, z), x >= 0.
+"""
+
+
+class Asked:
+    """What a `Run` wants to know of the program that it runs, where there is no text."""
+
+    def __init__(self, program):
+        self.relations, self.name = program.relations, "random"
+
+
+def check(case, config, spark=None):
+    """Every relation is as the oracle has it."""
+    program, facts = case
+    note(listing(program, facts))
+    expected = solve(program, facts)
+    with Run(Asked(program), compiled(program, None, list(facts)), config, spark).run(facts, False) as result:
+        for name in result:
+            found = result[name].to_set()
+            assert found == expected[name], f"{name}: missing {expected[name] - found}, extra {found - expected[name]}"
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs())
+def test_the_driver_agrees_with_the_oracle(case):
+    check(case, Config())
+
+
+@pytest.mark.parametrize("config", LAYOUTS, ids=["spread", "refined", "rolled over", "handed over"])
+def test_every_layout_agrees_with_the_oracle(spark, config):
+    @settings(max_examples=10, **SLOW)
+    @given(programs())
+    def agrees(case):
+        check(case, config, spark)
+
+    agrees()
+
+
+def skewed(size: int = 60) -> np.ndarray:
+    """A few nodes with most edges, so that buckets differ."""
+    rng = np.random.default_rng(5)
+    return np.unique(np.minimum(rng.geometric(0.08, (size * 3, 2)), size), axis=0)
+
+
+@pytest.mark.parametrize("balance", [True, False])
+def test_buckets_are_refined_in_the_middle_of_joins_with_themselves(spark, balance):
+    """A refined bucket's deltas go to every subbucket; nothing is lost, nothing is found that is not there."""
+    options = {"local_tuples": 0, "partitions": 3, "buckets": 4, "check_interval": 1, "refinement_minimum": 1}
+    options |= {"refinement_ratio": 1.1, "refine": balance, "consolidate": balance}
+    edges = skewed()
+    with Program(NONLINEAR).run({"edge": edges}, spark, **options) as result:
+        assert result["path"].to_set() == closure([tuple(edge) for edge in edges.tolist()])
+        (trace,) = [stratum["trace"] for stratum in result.trace["strata"] if "trace" in stratum]
+    events = {event["event"] for event in trace["events"]}
+    assert ("refine" in events) == balance
+    for iteration in trace["iterations"]:
+        assert sum(map(sum, iteration["sizes"])) == sum(iteration["loads"])
+
+
+def test_a_threshold_makes_inner_iterations(spark):
+    edges = np.array([(i, i + 1) for i in range(12)])
+    with Program(NONLINEAR).run({"edge": edges}, spark, local_tuples=0, rollover_threshold=1, partitions=2) as result:
+        assert result["path"].count() == 12 * 13 // 2
+        (trace,) = [stratum["trace"] for stratum in result.trace["strata"] if "trace" in stratum]
+    assert "roll-over" in {event["event"] for event in trace["events"]}
+
+
+def test_symbols_and_records_are_made_on_the_partitions(spark):
+    """By several workers at once, over several iterations: the same content has the same id."""
+    text = """
+    .type Cell = [head: symbol, tail: Cell]
+    .decl letter(x: symbol)
+    .decl word(x: symbol, cell: Cell)
+    .output word
+    word("", nil).
+    word(cat(w, l), [l, c]) :- word(w, c), letter(l), strlen(w) < 3.
+    .decl length(n: number)
+    .output length
+    length(n) :- n = count : { word(_, _) }.
+    """
+    facts = {"letter": [("a",), ("b",), ("é",)]}
+    with Program(text).run(facts) as here, Program(text).run(facts, spark, local_tuples=0, partitions=3) as there:
+        assert there["word"].to_set() == here["word"].to_set()
+        assert there["length"].to_list() == [(len(here["word"]),)]
+        assert any(stratum["plan"] == "balanced" for stratum in there.trace["strata"])
+
+
+def test_shortest_paths_end_on_cycles_in_every_layout(spark):
+    text = """
+    .decl edge(x: number, y: number, w: number)
+    .decl far(x: number, d: number)
+    .output far
+    far(0, 0).
+    far(y, min(d + w)) :- far(x, d), edge(x, y, w).
+    """
+    rng = np.random.default_rng(2)
+    edges = np.column_stack([rng.integers(0, 40, (160, 2)), rng.integers(1, 9, 160)])
+    best = {0: 0}
+    for _ in range(40):
+        for x, y, w in edges.tolist():
+            if x in best and best[x] + w < best.get(y, 1 << 60):
+                best[y] = best[x] + w
+    for options in ({}, {"local_tuples": 0, "partitions": 3}, {"local_tuples": 5, "partitions": 2}):
+        with Program(text).run({"edge": edges}, spark, **options) as result:
+            assert dict(result["far"].to_list()) == best
+
+
+def test_a_closure_written_in_datalog_is_decomposed(spark):
+    edges = np.array([(i, i + 1) for i in range(5000)])
+    text = NONLINEAR.replace(", x >= 0", "")
+    with Program(text).run({"edge": edges}, spark) as result:
+        assert [stratum["plan"] for stratum in result.trace["strata"]][-1] == "decomposed"
+        assert result["path"].count() == 5000 * 5001 // 2
+
+
+def test_an_error_in_a_worker_names_the_rule(spark):
+    text = ".decl a(x: number)\n.decl b(x: number)\n.output b\nb(10 / x) :- a(x).\n"
+    for options in ({}, {"local_tuples": 0}):
+        with pytest.raises(EvaluationError, match=r"(?s)division by zero.*line 4, column 1.*b\(10 / x\)"):
+            Program(text).run({"a": [(1,), (0,)]}, spark, **options)
+
+
+def test_a_killed_worker_costs_time_and_no_tuple(spark):
+    """SIGKILL, once, in the middle of the second iteration; the job is run again."""
+    killed = []
+
+    def kill(stratum, number, of, iteration, delta, tuples):
+        workers = python_workers()
+        if not killed and len(workers) > 1:
+            killed.append(workers[-1].pid)
+            workers[-1].send_signal(signal.SIGKILL)
+
+    edges = np.array([(i, i + 1) for i in range(20)])
+    with Program(NONLINEAR).run({"edge": edges}, spark, progress=kill, local_tuples=0, partitions=2) as result:
+        assert result["path"].count() == 20 * 21 // 2
+    assert killed
+
+
+def test_nothing_is_left_on_disk(spark, tmp_path):
+    edges = skewed()
+    with Program(NONLINEAR).run({"edge": edges}, spark, local_tuples=0, local_dir=str(tmp_path)) as result:
+        assert any(tmp_path.iterdir())
+        assert result["path"].count()
+    assert not any(tmp_path.iterdir())
+
+
+def test_spark_is_not_started_for_what_is_small():
+    def never():
+        raise AssertionError("Spark was asked for")
+
+    with Program(NONLINEAR).run({"edge": [(1, 2), (2, 3)]}, never) as result:
+        assert result["path"].to_set() == {(1, 2), (1, 3), (2, 3)}
