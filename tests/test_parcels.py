@@ -5,7 +5,10 @@ import numpy as np
 from balance.bucket_map import BucketMap
 from ra.packing import Packing
 from ra.rules.block import Block
+from ra.rules.loading import Deal, Relocate
 from ra.rules.parcels import Streams, home, received
+from ra.rules.spread import SpreadIndex, SpreadRelation
+from ra.rules.stored import store
 
 NARROW, SIGNED = Packing(((0, 2**21 - 1),) * 3), Packing(((-(2**20), 2**20 - 1),) * 3)
 
@@ -18,7 +21,32 @@ def test_blocks_of_several_packings_in_turn():
     streams, placement, sent = Streams(0), BucketMap.deal(1, 1), []
     parts = [(NARROW, [(1, 1, 1), (5, 5, 5)]), (SIGNED, [(-7, 0, 0), (3, 0, 0)]), (NARROW, [(2, 2, 2), (9, 9, 9)])]
     for packing, tuples in parts:
-        block = Block.of([np.array(column) for column in zip(*tuples, strict=True)], len(tuples), packing)
-        sent += [parcel for _, parcel in home(block, 1, placement, "r", streams)]
+        sent += [parcel for _, parcel in home(block_of(packing, tuples), 1, placement, "r", streams)]
     arrived = received(sent, "r")
     assert rows(arrived) == sorted(row for _, tuples in parts for row in tuples)
+
+
+def block_of(packing: Packing, tuples) -> Block:
+    return Block.of([np.array(column) for column in zip(*tuples, strict=True)], len(tuples), packing)
+
+
+def spread(*stored) -> SpreadRelation:
+    index = SpreadIndex((0, 1, 2), 1, BucketMap.deal(1, 1))
+    index.full[0] = [one for blocks in stored for one in blocks]
+    return SpreadRelation("r", 3, [index])
+
+
+def test_several_blocks_dealt_by_one_partition(tmp_path):
+    first, second = [(1, 2, 3), (8, 0, 0)], [(0, 9, 9), (4, 4, 4)]
+    stored = store(str(tmp_path / "a"), block_of(NARROW, first)) + store(str(tmp_path / "b"), block_of(NARROW, second))
+    sent = [parcel for _, parcel in Deal({"r": spread()}, {"r": (stored, (0, 1, 2))}, 1)(0, [])]
+    assert rows(received(sent, "r")) == sorted(first + second)
+
+
+def test_blocks_packed_when_values_were_smaller_are_relocated_together(tmp_path):
+    small, large = [(1, 2, 3)], [(2**40, 5, -6), (0, 7, 2)]
+    wide = Packing(((0, 2**41), (0, 9), (-9, 9)))
+    relation = spread(store(str(tmp_path / "a"), block_of(NARROW, small)), store(str(tmp_path / "b"), block_of(wide, large)))
+    (tmp_path / "0").mkdir()
+    [[stored]] = Relocate(relation, (2, 0, 1), str(tmp_path), "x")(0, [])
+    assert rows(stored.open()) == sorted((z, x, y) for x, y, z in small + large)

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 
 from ra.rules import parcels
-from ra.rules.block import Block, merged
+from ra.rules.block import Block, merged_as
 from ra.rules.spread import SpreadRelation
 from ra.rules.stored import StoredBlock, store
 from ra.rules.tasks import lattice_table
@@ -20,12 +20,12 @@ class Deal:
 
     def __call__(self, partition, records):
         for name, (stored, order) in self.blocks.items():
-            home = self.relations[name].home
+            home, streams = self.relations[name].home, parcels.Streams(partition)
             for whole in (one.open() for one in stored):
                 begin, end = (whole.size * p // self.partitions for p in (partition, partition + 1))
                 some = Block(whole.packing, whole.words[:, begin:end].copy())
                 block = some.reordered(tuple(order.index(i) for i in home.order))
-                yield from parcels.home(block, home.keys, home.map, name, parcels.Streams(partition))
+                yield from parcels.home(block, home.keys, home.map, name, streams)
 
 
 @dataclass
@@ -50,4 +50,4 @@ class Relocate:
         if not blocks:
             return [[]]
         path = os.path.join(self.root, str(partition), f"{self.relation.name}-{self.label}")
-        return [store(path, merged(blocks, blocks[0].packing))]
+        return [store(path, merged_as(blocks, len(self.order)))]  # they may have been packed when values were smaller
