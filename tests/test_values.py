@@ -1,7 +1,9 @@
 """Symbols and records as ids, in the driver, in workers, and from one to the other."""
 
 import pickle
+import shutil
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ra.rules.carried import CarriedValues
 from ra.rules.lexicon import Lexicon, Rows, Strings
 from ra.rules.values import Made, Values
 from ra.symbols import SymbolTable
@@ -198,3 +201,14 @@ def test_a_million_records_in_about_a_second(values):
     ids = values.pack(rows)
     assert time.process_time() - start < 4  # 0.6 s when nobody else is at work; a loop over tuples takes longer than this
     assert (values.fields(ids, 2) == rows).all()
+
+
+def test_a_host_without_the_files_gets_them_from_spark(tmp_path):
+    """What a broadcast brings, in place of another host: the files are gone, the bytes are there."""
+    values = Values(SymbolTable())
+    ids, records = values.intern(["a", "b"]), values.pack(np.array([[1, 2], [3, 4]]))
+    shared = values.share(str(tmp_path / "values"))
+    files = {str(path): SimpleNamespace(value=path.read_bytes()) for path in (tmp_path / "values").iterdir()}
+    shutil.rmtree(tmp_path / "values")
+    there = pickle.loads(pickle.dumps(CarriedValues(*shared.snapshots, files)))
+    assert there.strings(ids) == ["a", "b"] and there.fields(records, 2).tolist() == [[1, 2], [3, 4]]

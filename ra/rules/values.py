@@ -171,6 +171,11 @@ class SharedValues(_Content):
         return SharedValues, self._snapshots
 
     @property
+    def snapshots(self) -> tuple[Snapshot, dict[int, Snapshot]]:
+        """Of the symbols, and of the records by arity."""
+        return self._snapshots
+
+    @property
     def _symbols(self) -> Lexicon:
         if Strings not in self._opened:
             self._opened[Strings] = self._snapshots[0].open(Strings)

@@ -2,11 +2,13 @@
 
 import contextlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from ra import session
 from ra.exchange import Fabric
+from ra.rules.carried import CarriedValues
 from ra.rules.stored import StoredBlock, store
 from ra.runs import Remove, Store
 
@@ -17,6 +19,7 @@ class Cluster:
     def __init__(self, spark, config):
         self.spark, self.config = spark, config
         self._fabric = self._store = None
+        self._sent: dict[str, object] = {}  # broadcasts of the values' files, by path
         self.jobs = 0
 
     @property
@@ -67,6 +70,17 @@ class Cluster:
             words = self.sc.broadcast(np.ascontiguousarray(block.words).reshape(-1))
             stored = [replace(one, broadcast=words) for one in stored]
         return stored
+
+    def share_values(self, values):
+        """Symbols and records as tasks need them: see `ra.rules.values`. Costs what is new since the last time."""
+        folder = Path(self.store.path("values"))
+        shared = values.share(str(folder))
+        if self.local:
+            return shared
+        for path in folder.iterdir():
+            if str(path) not in self._sent:
+                self._sent[str(path)] = self.sc.broadcast(path.read_bytes())
+        return CarriedValues(*shared.snapshots, dict(self._sent))
 
     def release(self) -> None:
         """Forget what Spark holds, and remove the run's directory from every host."""

@@ -261,7 +261,7 @@ class Distributed:
         stages = max([len(version.segments) for version in compiled], default=1)
         for version in compiled:
             version.first = stages - len(version.segments)
-        world = World(self.relations, self.statics, self.database.values.share(self.cluster.store.path("values")))
+        world = World(self.relations, self.statics, self.cluster.share_values(self.database.values))
         cursors, rounds = [dict.fromkeys(range(stages), (0, 0))] * self.partitions, []
         while any(cursors):
             label = self.cluster.label(f"{self.iteration + 1}.{len(rounds)}")

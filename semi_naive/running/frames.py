@@ -39,7 +39,7 @@ def frame_of(result, name: str):
     from pyspark.sql.pandas.types import from_arrow_schema
 
     empty = as_spark_has_it(arrow_table(relation, result.types, result.columns_of_nothing(relation), result.values))
-    values = result.values.share(result.cluster.store.path("values"))
+    values = result.cluster.share_values(result.values)
     partitions = found.relation.home.map.partitions
     read = ReadFrame(found.relation, relation, result.types, values)
     return session.range(0, partitions, 1, partitions).mapInArrow(Signed(read), from_arrow_schema(empty.schema))

@@ -1,0 +1,37 @@
+"""Symbols and records on hosts other than the driver's: the files of a snapshot, sent along by Spark."""
+
+import os
+import uuid
+from pathlib import Path
+
+from ra.rules.lexicon import Lexicon
+from ra.rules.values import SharedValues
+
+
+class CarriedValues(SharedValues):
+    """A snapshot whose files a host writes when it first needs one. `files`: broadcasts of their bytes, by path."""
+
+    def __init__(self, symbols, records, files: dict[str, object]):
+        super().__init__(symbols, records)
+        self.files = files
+
+    def __reduce__(self):
+        return CarriedValues, (*self._snapshots, self.files)
+
+    @property
+    def _symbols(self) -> Lexicon:
+        self._write()
+        return super()._symbols
+
+    def _lexicon(self, arity: int) -> Lexicon:
+        self._write()
+        return super()._lexicon(arity)
+
+    def _write(self) -> None:
+        """The files that are not here yet, each whole or not at all."""
+        for path, broadcast in self.files.items():
+            if not os.path.exists(path):
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                partial = f"{path}.{uuid.uuid4().hex}.partial"
+                Path(partial).write_bytes(broadcast.value)
+                os.replace(partial, path)
