@@ -13,10 +13,10 @@ FOLDERS = sorted(folder for folder in (Path(__file__).parent / "datalog").iterdi
 NAMES = [folder.name for folder in FOLDERS]
 
 LAYOUTS = {  # an answer may not depend on any of it
-    "few buckets": dict(local_tuples=0, buckets=1, partitions=1),
-    "many buckets": dict(local_tuples=0, buckets=16, partitions=3, refine=False, consolidate=False),
-    "refined at once": dict(local_tuples=0, buckets=2, partitions=2, refinement_minimum=1, refinement_ratio=1.0, check_interval=1),
-    "rolled over": dict(local_tuples=0, buckets=4, partitions=2, rollover_threshold=1),
+    "few buckets": dict(buckets=1, partitions=1),
+    "many buckets": dict(buckets=16, partitions=3, refine=False, consolidate=False),
+    "refined at once": dict(buckets=2, partitions=2, refinement_minimum=1, refinement_ratio=1.0, check_interval=1),
+    "rolled over": dict(buckets=4, partitions=2, rollover_threshold=1),
 }
 SPREAD = {
     "equivalence": "few buckets", "lists": "many buckets", "growing": "rolled over", "mutual": "refined at once",
@@ -47,7 +47,7 @@ def test_program(name, tmp_path, capsys):
 
 @pytest.mark.parametrize("name", SPREAD)
 def test_program_on_partitions(name, tmp_path, capsys, spark):
-    config = Config(**LAYOUTS[SPREAD[name]])
+    config = Config(local_tuples=0, **LAYOUTS[SPREAD[name]])
     assert written(name, tmp_path, capsys, spark=spark, config=config) == expected(name)
 
 

@@ -20,7 +20,8 @@ PROGRAMS = {
     "all in one go": (
         {"main.dl": ".decl a(x: number)\na(x) :- !a(x).\n.output b\na(\"one\").\na(1, 2).\n"},
         [
-            ("Ungrounded variable x", "main.dl", 2), ("Unable to stratify", "main.dl", 2), ("Undefined relation b", "main.dl", 3),
+            ("Ungrounded variable x", "main.dl", 2), ("Unable to stratify", "main.dl", 2),
+            ("Undefined relation b", "main.dl", 3),
             ("Symbol constant (type mismatch)", "main.dl", 4), ("Mismatching arity of relation a", "main.dl", 5),
         ],
     ),
