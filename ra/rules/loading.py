@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from ra.rules import parcels
 from ra.rules.block import Block, merged_as
+from ra.rules.context import lattice_table
 from ra.rules.spread import SpreadRelation
 from ra.rules.stored import StoredBlock, store
-from ra.rules.tasks import lattice_table
 
 
 @dataclass

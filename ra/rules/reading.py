@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ra.rules.context import lattice_table
 from ra.rules.spread import SpreadRelation
-from ra.rules.tasks import lattice_table
 
 ROWS = 1 << 20
 

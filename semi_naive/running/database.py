@@ -6,7 +6,7 @@ from ra import words
 from ra.rules.ir import Program
 from ra.rules.lattice import LatticeTable
 from ra.rules.table import Table
-from semi_naive.running.answers import Spread
+from semi_naive.running.spread import Spread
 
 SAMPLE = 1 << 20  # tuples from which distinct values are estimated
 

@@ -13,16 +13,20 @@ from balance.bucket_map import BucketMap
 from balance.trace import Trace, balance_of, phase
 from ra.pieces import Report
 from ra.rules.arithmetic import EvaluationError
-from ra.rules.block import Block, merged, merged_as
-from ra.rules.ir import Atom, Rule, Var
+from ra.rules.block import Block, merged_as
+from ra.rules.context import World, lattice_table
+from ra.rules.evaluating import Evaluate, Version
+from ra.rules.inserting import Born, Insert, InsertOthers
+from ra.rules.ir import Rule
 from ra.rules.lattice import LatticeTable
 from ra.rules.loading import Deal, Relocate
 from ra.rules.spread import SpreadIndex, SpreadRelation
-from ra.rules.steps import Bind, Exchange, Join
+from ra.rules.steps import Exchange
 from ra.rules.stored import StoredBlock
 from ra.rules.table import Table
-from ra.rules.tasks import Born, Evaluate, Insert, InsertOthers, Version, World, lattice_table
 from semi_naive.planning.order import outgrown, plan_body, searched, share_indexes, versions
+from semi_naive.planning.strata import rule_edges
+from semi_naive.running.cutting import cut
 from semi_naive.running.local import TooLarge, located
 from semi_naive.running.moving import Moving
 
@@ -141,7 +145,7 @@ class Distributed:
                     found = table.blocks(part, table.home)
                 found = [block for block in found if block.size]
                 if found:
-                    whole = merged(found, found[0].packing)
+                    whole = merged_as(found, table.arity)
                     blocks[name] = self.cluster.share(f"{name}-{part}", whole), table.home
             if blocks:
                 label = self.cluster.label(part)
@@ -159,7 +163,7 @@ class Distributed:
             self.statics[relation, order] = self._gathered(self.database.spread[relation], order)
             return
         blocks = [block for block in self.database.blocks(relation, "all", order) if block.size]
-        stored = self.cluster.share(relation, merged(blocks, blocks[0].packing)) if blocks else []
+        stored = self.cluster.share(relation, merged_as(blocks, len(order))) if blocks else []
         self.statics[relation, order] = stored
 
     def _gathered(self, spread, order) -> list[StoredBlock]:
@@ -183,11 +187,17 @@ class Distributed:
     def size(self, relation: str, part: str = "all") -> float:
         if relation in self.relations:
             spread = self.relations[relation]
-            return spread.home.delta_size() if part == "delta" else max(spread.count, 1)
-        return self.database.size(relation, part)
+            return spread.home.delta_size() if part == "delta" else spread.count or self._largest_read()
+        known = self.database.size(relation, part)
+        return known or (self._largest_read() if relation in self.stratum.relations else 0)
+
+    def _largest_read(self) -> float:
+        """For a relation of the stratum that has no tuples yet: as many as the largest that it is made of."""
+        names = {edge.body for rule in self.stratum.rules for edge in rule_edges(rule)} - set(self.stratum.relations)
+        return max([self.database.size(name) for name in names], default=1) or 1
 
     def distinct(self, relation: str, column: int) -> float:
-        if relation in self.relations:
+        if relation in self.relations or relation in self.stratum.relations:
             return max(1.0, self.size(relation) ** 0.5)
         return self.database.distinct(relation, column)
 
@@ -209,48 +219,7 @@ class Distributed:
         body = self._plan(rule, place, parts, version)
         for relation, order in searched(body.derivation.steps):
             self._ensure(relation, order)
-        segments, exchanges = [[]], []
-        for step in body.derivation.steps:
-            if isinstance(step, Exchange):
-                if not exchanges and place is not None and self._stays(rule.body[place], segments[0], step):
-                    continue
-                exchanges.append(step)
-                segments.append([])
-            else:
-                segments[-1].append(step)
-        first = next((step for step in body.derivation.steps if isinstance(step, Join)), None)
-        part = first.part if first is not None and first.part in ("delta", "share") else ""
-        relation, order = (first.relation, first.order) if part else ("", ())
-        names = [self._shipped(number, i, exchange, segments) for i, exchange in enumerate(exchanges)]
-        return Version(number, body.derivation, segments, exchanges, relation, order, part, rule, 0, names)
-
-    def _stays(self, atom: Atom, segment: list, exchange: Exchange) -> bool:
-        """Whether the delta can be scanned where its partners in an exchange already are: then nothing has to go anywhere."""
-        spread, target = self.relations[atom.relation], self.relations[exchange.relation].index(exchange.order)
-        keys = exchange.keys[: target.keys]
-        scan = segment[0] if segment and isinstance(segment[0], Join) and segment[0].part == "delta" else None
-        if scan is None or scan.keys or not all(isinstance(term, Var) for term in keys) or target.keys != len(keys):
-            return False
-        for index in () if refined(target.map) else spread.indexes:
-            bound = [atom.args[column] for column in index.order[: index.keys]]
-            if bound == list(keys) and index.map.homes == target.map.homes:
-                order = {place: scan.order[place] for place, _ in scan.binds}
-                scan.binds = tuple((index.order.index(order[place]), name) for place, name in scan.binds)
-                scan.order = index.order
-                return True
-        return False
-
-    @staticmethod
-    def _shipped(number: int, at: int, exchange: Exchange, segments) -> tuple[str, ...]:
-        """The columns of what is shipped: the key's, made where it is no variable, and the others that are needed."""
-        names = []
-        for place, term in enumerate(exchange.keys):
-            if isinstance(term, Var) and term.name not in names:
-                names.append(term.name)
-            else:
-                names.append(f"key.{number}.{at}.{place}")
-                segments[at].append(Bind(names[-1], term))
-        return tuple(names) + tuple(sorted(exchange.keep - set(names) - {"@group"}))
+        return cut(number, rule, place, body, self.relations)
 
     # -- iterating
 
@@ -358,7 +327,3 @@ def opened(relation: SpreadRelation) -> Table | LatticeTable:
     found = {index.order: [stored.open() for p in partitions for stored in index.full[p]] for index in relation.indexes}
     delta = [stored.open() for p in partitions for stored in home.delta[p]]
     return Table.of(relation.arity, home.order, found, delta)
-
-
-def refined(placement: BucketMap) -> bool:
-    return bool((placement.subbuckets > 1).any())

@@ -6,7 +6,7 @@ from ra.rules.ir import Kind, Relation, Type
 from ra.rules.reading import pieces_of
 from ra.rules.spread import SpreadRelation
 from semi_naive.facts import arrow_table
-from semi_naive.running.answers import Spread
+from semi_naive.running.spread import Spread
 
 
 @dataclass

@@ -1,0 +1,85 @@
+"""The tuples as the rules of one task see them: what its partition holds, and what every host does."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ra.rules.block import Block
+from ra.rules.lattice import LatticeTable
+from ra.rules.spread import SpreadRelation
+from ra.rules.stored import StoredBlock
+
+
+@dataclass
+class World:
+    """All that the tasks of a stratum read: picklable, it is handles."""
+
+    relations: dict[str, SpreadRelation]  # on the partitions
+    statics: dict[tuple[str, tuple], list[StoredBlock]]  # whole, on every host, by relation and order
+    values: object
+
+
+@dataclass
+class TaskContext:
+    """The tuples as the rules of one task see them. `window`: which of the delta, or of its share of a relation."""
+
+    world: World
+    partition: int
+    partitions: int
+    window: tuple[int, int] | None = None
+
+    @property
+    def values(self):
+        return self.world.values
+
+    def blocks(self, relation: str, part: str, order) -> list[Block]:
+        spread = self.world.relations.get(relation)
+        if part == "share":
+            return self._windowed(self._share(relation, order, spread))
+        if spread is None or (relation, order) in self.world.statics:
+            return [stored.share() for stored in self.world.statics[relation, order]]
+        if spread.lattice and part != "delta":
+            return self._best(spread, order)
+        index = spread.index(order) or spread.home
+        stored = index.delta[self.partition] if part == "delta" else index.full[self.partition]
+        stored = stored + index.delta[self.partition] * (part == "all")
+        blocks = [handle.open() for handle in stored]
+        if index.order != order:
+            blocks = [block.reordered(tuple(index.order.index(i) for i in order)) for block in blocks]
+        return self._windowed(blocks) if part == "delta" else blocks
+
+    def _share(self, relation, order, spread) -> list[Block]:
+        """This partition's part of a relation that is read from the beginning."""
+        if spread is not None and (relation, order) not in self.world.statics:
+            return self.blocks(relation, "all", order)
+        shared = [stored.share() for stored in self.world.statics[relation, order]]
+        first, last = self.partition, self.partition + 1
+        return [_slice(b, b.size * first // self.partitions, b.size * last // self.partitions) for b in shared]
+
+    def _windowed(self, blocks: list[Block]) -> list[Block]:
+        if self.window is None:
+            return blocks
+        begin, end = self.window
+        found = []
+        for block in blocks:
+            if begin < block.size and end > 0:
+                found.append(_slice(block, max(begin, 0), min(end, block.size)))
+            begin, end = begin - block.size, end - block.size
+        return found
+
+    def _best(self, spread: SpreadRelation, order) -> list[Block]:
+        return lattice_table(spread, self.partition).blocks("all", order)
+
+
+def _slice(block: Block, begin: int, end: int) -> Block:
+    if (begin, end) == (0, block.size):
+        return block
+    return Block(block.packing, np.ascontiguousarray(block.words[:, begin:end]))
+
+
+def lattice_table(spread: SpreadRelation, partition: int) -> LatticeTable:
+    """The best tuples of a partition."""
+    table = LatticeTable(spread.arity, *spread.lattice)
+    for stored in spread.home.full[partition]:
+        table.current = stored.open()
+    return table

@@ -1,0 +1,151 @@
+"""The tasks at the end of an iteration: what arrived at home and was not known is born, and goes into the other indexes."""
+
+import os
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from ra.packing import widen
+from ra.pieces import Report, reports
+from ra.rules import parcels
+from ra.rules.block import Block, fits, merged, roomy
+from ra.rules.context import lattice_table
+from ra.rules.spread import SpreadIndex, SpreadRelation
+from ra.rules.stored import StoredBlock, store
+from ra.words import drop
+
+FEW = 6  # blocks of a part that are searched one by one before they are merged
+
+
+@dataclass
+class Born:
+    """What an insert left on disk in one index."""
+
+    relation: str
+    index: int
+    partition: int
+    full: list[StoredBlock]
+    new: list[StoredBlock]
+    sizes: np.ndarray
+    count: int
+    report: Report
+
+
+@dataclass
+class Insert:
+    """Drop from what arrived whatever the home index holds; write the rest, and send it on to the other indexes."""
+
+    relations: list[SpreadRelation]
+    label: str
+    root: str
+    forward: bool  # whether another stage follows
+
+    def __call__(self, partition, records):
+        results = reports(records, partition)
+        for relation in self.relations:
+            begun, clock = time.perf_counter(), time.time()
+            born, block = self._insert(relation, partition, records)
+            if block is not None and block.size:
+                for number, index in enumerate(relation.indexes[1:], 1):
+                    order = tuple(relation.home.order.index(i) for i in index.order)
+                    streams = parcels.Streams(partition)
+                    tag = f"{relation.name}/{number}"
+                    yield from parcels.home(block.reordered(order), index.keys, index.map, tag, streams)
+            born.report.seconds, born.report.clock = time.perf_counter() - begun, clock
+            results.append(born)
+        yield from ((partition, result) for result in results) if self.forward else results
+
+    def _insert(self, relation: SpreadRelation, partition: int, records):
+        arrived = parcels.received(records, relation.name)
+        path = os.path.join(self.root, str(partition), f"{relation.name}-0-{self.label}")
+        report = Report("insert", partition, arrived.size if arrived is not None else 0)
+        if relation.lattice:
+            return self._improve(relation, partition, arrived, path, report)
+        home = relation.home
+        full, delta, new = (list(getattr(home, part)[partition]) for part in ("full", "delta", "new"))
+        full, new = compacted(full, path + "-full"), compacted(new, path + "-new", 32)
+        if arrived is not None:
+            arrived = self._without(arrived, full + delta + new)
+            new = new + store(path, arrived)
+            report.sent = arrived.size
+        return Born(relation.name, 0, partition, full, new, _sizes(arrived, home), report.sent, report), arrived
+
+    @staticmethod
+    def _without(block: Block, known: list[StoredBlock]) -> Block:
+        opened = [stored.open() for stored in known]
+        bounds = block.packing.bounds
+        for other in opened:
+            bounds = widen(bounds, other.packing.bounds)
+        packing = block.packing if fits(bounds, block.packing) else roomy(bounds)
+        block = block.repacked(packing)
+        if packing.lanes > 1:
+            for other in opened:
+                block = block.without(other.repacked(packing))
+            return block
+        words = np.ascontiguousarray(block.words[0])  # this task's own: nothing is copied
+        for other in opened:
+            words = drop(words, np.ascontiguousarray(other.repacked(packing).words[0]))
+        return Block(packing, words[None])
+
+    @staticmethod
+    def _improve(relation: SpreadRelation, partition: int, arrived, path: str, report: Report):
+        """A lattice: keep the best of each key."""
+        home, table = relation.home, lattice_table(relation, partition)
+        if arrived is None or not table.insert(arrived.columns(), arrived.size):
+            sizes = np.zeros_like(home.sizes)
+            return Born(relation.name, 0, partition, home.full[partition], home.new[partition], sizes, 0, report), None
+        before = table.current.size if table.current is not None else 0
+        table.turn()
+        delta = table.blocks("delta", table.home)[0]
+        report.sent = delta.size
+        sizes = _sizes(table.current, home) - (_sizes(_only(home.full[partition]), home) if before else 0)
+        full, new = store(path + "-full", table.current), home.new[partition] + store(path, delta)
+        return Born(relation.name, 0, partition, full, new, sizes, delta.size, report), delta
+
+
+def _only(blocks: list[StoredBlock]) -> Block:
+    return blocks[0].open()
+
+
+@dataclass
+class InsertOthers:
+    """Into the other indexes of each relation: what arrives was not known."""
+
+    relations: list[SpreadRelation]
+    label: str
+    root: str
+
+    def __call__(self, partition, records):
+        yield from reports(records, partition) + [r for r in records if isinstance(r, Born)]
+        for relation in self.relations:
+            for number, index in enumerate(relation.indexes[1:], 1):
+                begun, clock = time.perf_counter(), time.time()
+                path = os.path.join(self.root, str(partition), f"{relation.name}-{number}-{self.label}")
+                arrived = parcels.received(records, f"{relation.name}/{number}")
+                full = compacted(list(index.full[partition]), path + "-full")
+                new = list(index.new[partition]) + (store(path, arrived) if arrived is not None else [])
+                size = arrived.size if arrived is not None else 0
+                report = Report("insert", partition, size, size, 0, time.perf_counter() - begun, clock)
+                yield Born(relation.name, number, partition, full, new, _sizes(arrived, index), size, report)
+
+
+def _sizes(block: Block | None, index: SpreadIndex) -> np.ndarray:
+    size = int(index.map.subbuckets.sum())
+    if block is None or not block.size:
+        return np.zeros(size, np.int64)
+    return np.bincount(parcels.slots(block, index.keys, index.map), minlength=size)
+
+
+def compacted(blocks: list[StoredBlock], path: str, most: int = FEW) -> list[StoredBlock]:
+    """When there are more than `most`, make one of all but the largest half of `most`. The old ones stay on disk, for whoever
+    still reads them."""
+    if len(blocks) <= most:
+        return blocks
+    ordered = sorted(blocks, key=lambda stored: -stored.size)
+    kept, small = ordered[: most // 2], [stored.open() for stored in ordered[most // 2 :]]
+    bounds = small[0].packing.bounds
+    for block in small[1:]:
+        bounds = widen(bounds, block.packing.bounds)
+    packing = small[0].packing if fits(bounds, small[0].packing) else roomy(bounds)
+    return kept + store(path, merged(small, packing))
