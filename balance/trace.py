@@ -20,6 +20,10 @@ events: refine, consolidate, copy, roll-over, checkpoint, restore, runs lost; ea
 result: iterations, tuples, bytes on disk
 
 The decomposed plan is one iteration of many steps, with one phase, "groups", whose lists and loads are by task.
+
+The record of a Datalog program's run has instead of the iterations
+strata: of each its relations, plan, reason, tuples, seconds, and if it was on the partitions its trace, as above
+profile                         what each rule took
 """
 
 import json
@@ -100,7 +104,26 @@ def read_trace(path) -> dict:
         record = json.loads(Path(path).read_text())
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a trace: {error}") from None
-    if not isinstance(record, dict) or "iterations" not in record or record.get("version") != VERSION:
+    known = isinstance(record, dict) and ("iterations" in record or "strata" in record)
+    if not known or record.get("version") != VERSION:
         found = record.get("version") if isinstance(record, dict) else None
         raise ValueError(f"{path} is not a trace of version {VERSION} (version: {found}): record the run again")
     return record
+
+
+def spread(record: dict) -> dict[str, dict]:
+    """What there is to see of balance in a record: itself, as "", or of a Datalog program's run the records of those strata
+    that were on the partitions, by their first relation. ValueError when there is none.
+
+    >>> list(spread({"strata": [{"relations": ["a"]}, {"relations": ["path", "half"], "trace": {"iterations": [{}]}}]}))
+    ['path']
+    """
+    if "iterations" in record:
+        return {"": record}
+    found = {s["relations"][0]: s["trace"] for s in record["strata"] if s.get("trace", {}).get("iterations")}
+    if not found:
+        raise ValueError(
+            "nothing of this run was on the partitions, so there is no balance to draw: its strata were small enough for the "
+            "driver (--set local_tuples=0 spreads them all)"
+        )
+    return found

@@ -125,6 +125,11 @@ def spans(iterations: list[dict]) -> np.ndarray:
     return np.array([first["iteration"] - first.get("steps", 1), *(entry["iteration"] for entry in iterations)]) + 0.5
 
 
+def _of(entry: dict, events: list[dict]) -> list[dict]:
+    """The events of the relation whose sizes the iterations show, in its home index."""
+    return [e for e in events if e.get("relation") == entry.get("relation", "path") and not e.get("index")]
+
+
 def _heat_map(figure, axes, iterations, edges, events) -> None:
     """One band a bucket, split as the bucket is into subbuckets."""
     from matplotlib import colormaps
@@ -137,7 +142,7 @@ def _heat_map(figure, axes, iterations, edges, events) -> None:
     norm = LogNorm(loads.min() or 1, max(10, loads.max() or 1))  # of nothing at all, min and max are masked: false
     image = axes.pcolorfast(edges, rows, loads, cmap=colormaps["cividis"].with_extremes(bad="white"), norm=norm)
     figure.colorbar(image, ax=axes, label="tuples in a subbucket (white: none)", pad=0.02)
-    refined = [event for event in events if event["event"] == "refine" and event.get("relation") == "path"]
+    refined = [event for event in _of(iterations[-1], events) if event["event"] == "refine"]
     split = [(event["iteration"] + 0.5, b["bucket"]) for event in refined for b in event.get("buckets", ())]
     if split:
         style = {"marker": ">", "s": 34, "color": "white", "edgecolors": "black", "linewidths": 0.8, "clip_on": False}
@@ -232,7 +237,7 @@ def phase_seconds(entry: dict, name: str) -> float:
 
 def _partitions(axes, last: dict, events) -> None:
     """The loads at the end; and around the balancing that moved most, before and after it."""
-    moves = [e for e in events if e.get("relation") == "path" and "loads_before" in e and "loads_after" in e]
+    moves = [e for e in _of(last, events) if "loads_before" in e and "loads_after" in e]
     after = [event["loads_after"] for event in moves if event["iteration"] >= last["iteration"]]
     shown = {"at the end": after[-1] if after else last["loads"]}
     if moves:

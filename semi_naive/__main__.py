@@ -108,15 +108,16 @@ def tc(edges, output, plan, options, max_iterations, trace, plot, header, string
 @click.option("-o", "--output", metavar="DIR", default=".", show_default=True, help="Where the figures go.")
 def plot(run, output):
     """Draw a recorded run (--trace) as figures."""
-    from balance.trace import read_trace
+    from balance.trace import read_trace, spread
     from plots.balance import save
 
-    record = read_trace(run)
+    records = spread(read_trace(run))
     Path(output).mkdir(parents=True, exist_ok=True)
-    for kind in ("png", "svg"):
-        target = Path(output) / f"{Path(run).stem}-balance.{kind}"
-        save(record, target)
-        click.echo(target)
+    for name, record in records.items():
+        for kind in ("png", "svg"):
+            target = Path(output) / f"{Path(run).stem}-{name + '-' * bool(name)}balance.{kind}"
+            save(record, target)
+            click.echo(target)
 
 
 def _assignment(text: str) -> tuple[str, str]:

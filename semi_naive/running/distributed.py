@@ -305,11 +305,11 @@ class Distributed:
             phases += [phase(inner, name, found) for name, found in (("join", joins), ("insert", inserts)) if found]
         born, seconds = self._delta(), time.perf_counter() - begun
         busy = sum(max(p["seconds"]) for p in phases)
-        largest = max(self.relations.values(), key=lambda relation: relation.count)
+        shown = self.relations[self.stratum.relations[0]]  # one of them, the same in every iteration
         self.trace.iteration(
             self.iteration, delta=delta, born=born, births=[born], steps=1, phases=phases, seconds=seconds,
             full=sum(relation.count for relation in self.relations.values()), driver=max(0.0, seconds - busy),
-            relation=largest.name, **balance_of(largest.home.map, largest.home.sizes),
+            relation=shown.name, **balance_of(shown.home.map, shown.home.sizes),
         )  # fmt: skip
 
 
