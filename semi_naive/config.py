@@ -29,7 +29,8 @@ class Config:
     run_ahead: while delta has at most so many tuples, take several steps in one job (0: never); run_ahead_budget bounds
         the tuples one partition makes that way.
     local_tuples: a stratum of a Datalog program is evaluated in the driver, without a Spark job, until its rules make so many
-        tuples in one iteration, or have made four times as many altogether (0: never).
+        tuples in one iteration (0: never). None: 4 million; 64 million where Spark has no more than two cores, as two
+        partitions take as long for what they send each other as they save.
     max_iterations: stop early, with the paths of up to that length; for path-path, of up to 2 ** (max_iterations - 1).
     rule: which of `RULES` derives the closure.
     checkpoint_dir, checkpoint_interval: copy the runs to a durable directory, one that every host sees, every so many
@@ -52,7 +53,7 @@ class Config:
     rollover_threshold: int = 8_000_000
     run_ahead: int = 1_000_000
     run_ahead_budget: int = 4_000_000
-    local_tuples: int = 4_000_000
+    local_tuples: int | None = None
     max_iterations: int | None = None
     rule: str = "path-edge"
     checkpoint_dir: str | None = None
@@ -73,7 +74,7 @@ class Config:
 
     def _check(self, name, holds, expected: str) -> None:
         value = getattr(self, name)
-        optional = {"partitions", "max_iterations", "relief_ratio"}
+        optional = {"partitions", "max_iterations", "relief_ratio", "local_tuples"}
         try:
             right = (value is None and name in optional) or (value is not None and holds(value))
         except TypeError:

@@ -62,15 +62,19 @@ class Join:
 
     def __call__(self, batch: Batch, context: Context):
         blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
-        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys] if blocks else []
-        if not self.binds and not self.every:
-            yield from self._passing(batch, blocks, keys)
-        elif not self.keys and batch.size == 1:
+        if (self.binds or self.every) and not self.keys and batch.size == 1:
             yield from self._scanned(batch, blocks)
-        else:
-            for block in blocks:
-                if not (yield from self._composed(batch, block)):
-                    yield from self._expanded(batch, block, keys)
+            return
+        left = []  # what the fused join does not take; it needs no keys
+        for block in blocks:
+            if not (yield from self._composed(batch, block)):
+                left.append(block)
+        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys] if left else []
+        if not self.binds and not self.every:
+            yield from self._passing(batch, left, keys)
+            return
+        for block in left:
+            yield from self._expanded(batch, block, keys)
 
     def _passing(self, batch, blocks, keys):
         found = np.zeros(batch.size, np.bool_)

@@ -43,6 +43,13 @@ class Cluster:
         assert self.sc is not None
 
     @property
+    def cores(self) -> int:
+        """What Spark has, or will have if it is started for this run."""
+        if self.spark is None or callable(self.spark):
+            return session.cpus()
+        return self.sc.defaultParallelism
+
+    @property
     def fabric(self) -> Fabric:
         if self._fabric is None:
             sc = self.sc

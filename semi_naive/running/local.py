@@ -12,7 +12,7 @@ from ra.rules.ir import Rule
 from semi_naive.planning.order import outgrown, plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum
 
-KEPT = 4  # times the budget: tuples that the relations may have altogether
+MOST = 100_000_000  # tuples that a stratum's relations may have in the driver: 800 MB, and as much while blocks are merged
 
 
 class TooLarge(Exception):
@@ -30,6 +30,7 @@ class Local:
     profile: object
     budget: int | None = None  # head tuples made in one iteration, with repetitions, before it is too large
     tell: object = None
+    most: int = MOST  # tuples that the stratum's relations may have
     made: int = 0
     iteration: int = 0
     returns: int = 0  # how often it has come back from the partitions
@@ -76,6 +77,8 @@ class Local:
             each = ((rule, enumerate(versions(rule, self.recursive))) for rule in self.again)
             self._plan((rule, place, parts, number) for rule, found in each for number, (place, parts) in found)
         self.marks = {name: table.mark() for name, table in self.tables.items()}
+        if self.budget is not None and self.returns == 0 and sum(table.count for table in self.tables.values()) > self.most:
+            raise TooLarge
         delta = sum(table.delta_size for table in self.tables.values())
         for rule in self.again:
             for number, (place, parts) in enumerate(versions(rule, self.recursive)):

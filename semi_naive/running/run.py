@@ -17,6 +17,9 @@ from semi_naive.running.distributed import Distributed
 from semi_naive.running.local import Local, TooLarge
 from semi_naive.running.profile import Profile
 
+CLOSED = 500_000  # pairs of a closure that are not worth a job
+LOCAL, LOCAL_ON_TWO = 4_000_000, 64_000_000  # Config.local_tuples: 7.7 M pairs of points-to, 2 cores: 9 s, spread 20 s
+
 
 @dataclass
 class Run:
@@ -37,6 +40,9 @@ class Run:
         self.indexes = Indexes({name: relation.arity for name, relation in self.program.relations.items()})
         self.profile = Profile()
         self.cluster = Cluster(self.spark, self.config)
+        if self.config.local_tuples is None:
+            few = self.cluster.cores <= 2
+            self.config = self.config.with_options({"local_tuples": LOCAL_ON_TWO if few else LOCAL})
         self.read_by = readers(self.compiled.strata)
 
     def run(self, facts, lenient: bool) -> Result:
@@ -125,6 +131,8 @@ class Run:
         local = Local(
             stratum, number, self.database, self.indexes, self.profile, budget, tell, limits=limits(stratum, self.program)
         )
+        if choice.closure:
+            local.most = CLOSED  # there is something better for a large one
         self.bodies[number] = local.bodies
         if choice.plan == "local":
             try:
@@ -132,7 +140,7 @@ class Run:
                 small = f" and makes fewer than {budget:,}: no job is worth it" if budget is not None else ""
                 return "local", reason + small, None
             except TooLarge:
-                reason = f"it made more than {self.config.local_tuples:,} tuples in iteration {local.iteration}"
+                reason = f"it made too many tuples for one process, {local.made:,} in iteration {local.iteration}"
                 if choice.closure:
                     del self.bodies[number]
                     return self._closed(choice, tell)
