@@ -14,7 +14,6 @@ from ra.rules import ir
 from semi_naive.config import Config
 from semi_naive.language import check, compile_text
 from semi_naive.language.parse import parse_file
-from semi_naive.planning.equivalence import equivalences
 from semi_naive.planning.halves import halve
 from semi_naive.planning.inline import inline
 from semi_naive.planning.magic import magic
@@ -137,16 +136,13 @@ class Program:
         return f"<Program {self.name}: {counts}; outputs: {outputs or 'none'}>"
 
 
-PASSES = (inline, equivalences, share)
-
-
 def compiled(program: ir.Program, keep: set[str] | None, given) -> Compiled:
     """The passes between checks and planning. keep: the relations to compute, None for all; given: those that get facts."""
-    program = replace(program, rules=list(program.rules))
-    for each in PASSES[:2]:
-        program = each(program)
     keep = None if keep is None else set(keep)
+    program = inline(replace(program, rules=list(program.rules)))
     program = simplify(program, keep, given)
-    program = simplify(magic(program, {*(keep or ()), *given}), keep, given)
-    program = halve(share(program))
+    program = magic(program, {*(keep or ()), *given})
+    program = simplify(program, keep, given)
+    program = share(program)
+    program = halve(program)
     return Compiled(program, strata(program))

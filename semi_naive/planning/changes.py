@@ -24,10 +24,6 @@ def changes(before: Program, after: Program) -> list[str]:
     return lines + _left_out(before, after, set(gone))
 
 
-def _eqrel(name: str, program: Program) -> bool:
-    return program.relations[name].eqrel
-
-
 def _inlined(name: str, before: Program, after: Program) -> str:
     if "inline" not in before.relations[name].qualifiers:
         return ""

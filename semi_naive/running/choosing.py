@@ -69,6 +69,8 @@ def in_one_place(stratum: Stratum, relations) -> str:
     """Why a stratum cannot be spread over partitions; empty if it can."""
     if any(makes_numbers(rule) for rule in stratum.rules):
         return "autoinc() counts in one place"
+    if any(relations[name].eqrel for name in stratum.relations):
+        return "the classes of an equivalence relation are united in one place"
     for rule in stratum.rules:
         own = [a for a in rule.body if isinstance(a, Atom) and a.relation in stratum.relations]
         if len(own) > 1 and any(relations[atom.relation].lattice for atom in own):

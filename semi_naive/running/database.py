@@ -3,6 +3,7 @@
 import numpy as np
 
 from ra import words
+from ra.rules.equivalence import EquivalenceTable
 from ra.rules.ir import Program
 from ra.rules.lattice import LatticeTable
 from ra.rules.table import Table
@@ -82,7 +83,7 @@ class Database:
 def table_for(relation) -> Table | LatticeTable:
     if relation.lattice:
         return LatticeTable(relation.arity, relation.lattice, relation.kinds[-1])
-    return Table(relation.arity)
+    return EquivalenceTable(2) if relation.eqrel else Table(relation.arity)
 
 
 def estimated(table, column: int) -> float:

@@ -1,0 +1,89 @@
+"""An equivalence relation: whatever is inserted, what follows by reflexivity, symmetry and transitivity is born with it.
+
+Classes are kept by union-find (as in Nappa, Zhao, Subotić, Scholz 2019, "Fast parallel equivalence relations in a Datalog
+compiler"); their pairs are tuples like all others, so a class of n takes 8 n² bytes.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit, types
+
+from ra.rules import kernels
+from ra.rules.table import Table
+from ra.words import JIT, i64
+
+
+@njit(types.void(i64, i64, i64), **JIT)
+def _unite(parents, lefts, rights):
+    """Union by the smaller index; afterwards every parent is a root."""
+    for i in range(lefts.size):
+        a, b = lefts[i], rights[i]
+        while parents[a] != a:
+            parents[a] = parents[parents[a]]
+            a = parents[a]
+        while parents[b] != b:
+            parents[b] = parents[parents[b]]
+            b = parents[b]
+        parents[max(a, b)] = min(a, b)
+    for i in range(parents.size):  # parents come before their children
+        parents[i] = parents[parents[i]]
+
+
+@dataclass
+class EquivalenceTable(Table):
+    """`members`: every value there is, ascending; `classes`: of each, the place of the least value of its class.
+
+    >>> table = EquivalenceTable(2)
+    >>> table.insert([np.array([1, 5]), np.array([2, 2])], 2), sorted(table.columns()[0].tolist())
+    (9, [1, 1, 1, 2, 2, 2, 5, 5, 5])
+    """
+
+    members: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    classes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def insert(self, columns: list[np.ndarray], size: int) -> int:
+        if not size:
+            return 0
+        before, known = self.members, self.classes
+        every = np.sort(np.concatenate([before, *columns]))
+        self.members = every[np.concatenate(([True], every[1:] != every[:-1]))]
+        places = np.searchsorted(self.members, before)
+        parents = np.arange(self.members.size)
+        parents[places] = places[known]
+        _unite(parents, *(np.searchsorted(self.members, column) for column in columns))
+        old = np.full(self.members.size, -1)
+        old[places] = places[known]
+        self.classes = parents
+        return super().insert(*self._grown(old))
+
+    def insert_block(self, block) -> int:
+        """A block in home order, as rules make it or as `insert` does."""
+        columns = block.columns()
+        if self._closed(columns):
+            return super().insert_block(block)
+        return self.insert(columns, block.size)
+
+    def _closed(self, columns) -> bool:
+        """Whether all of these pairs are within known classes."""
+        if not self.members.size:
+            return False
+        places = [np.minimum(np.searchsorted(self.members, column), self.members.size - 1) for column in columns]
+        here = all((self.members[place] == column).all() for place, column in zip(places, columns, strict=True))
+        return here and bool((self.classes[places[0]] == self.classes[places[1]]).all())
+
+    def _grown(self, old: np.ndarray):
+        """The pairs of classes that have grown, without those that were of one class before: (columns, size)."""
+        order = np.argsort(self.classes, kind="stable")
+        roots = self.classes[order]
+        starts, ends = np.searchsorted(roots, roots, "left"), np.searchsorted(roots, roots, "right")
+        changed = old[order] != old[roots]
+        changed |= old[order] < 0
+        grown = np.zeros(self.members.size, np.bool_)
+        grown[roots[changed]] = True
+        lows, highs = starts.copy(), np.where(grown[roots], ends, starts)
+        rows, positions = kernels.expand(lows, highs, 0, lows.size, int((highs - lows).sum()))
+        first, second = order[rows], order[positions]
+        new = (old[first] != old[second]) | (old[first] < 0)
+        pairs = [self.members[first[new]], self.members[second[new]]]
+        return pairs, pairs[0].size
