@@ -25,7 +25,7 @@ from ra.rules.steps import Exchange
 from ra.rules.stored import StoredBlock
 from ra.rules.table import Table
 from semi_naive.planning.order import outgrown, plan_body, searched, share_indexes, versions
-from semi_naive.planning.strata import rule_edges
+from semi_naive.running.choosing import names_read
 from semi_naive.running.cutting import cut
 from semi_naive.running.local import TooLarge, located
 from semi_naive.running.moving import Moving
@@ -88,6 +88,8 @@ class Distributed:
         self.trace.event("to driver", self.iteration, delta=self._delta())
         for name, relation in self.relations.items():
             self.database.tables[name] = opened(relation)
+        for name in names_read(self.stratum.rules) & set(self.database.spread):  # what earlier strata left there
+            self.database.tables[name] = opened(self.database.spread[name].relation)
         local, self.local.returns = self.local, self.local.returns + 1
         local.iteration = self.iteration
         try:
@@ -116,7 +118,7 @@ class Distributed:
         for rule, place, parts, number in every:
             for step in self._plan(rule, place, parts, number).derivation.steps:
                 if isinstance(step, Exchange):
-                    keys = max(1, len(step.keys))
+                    keys = min(max(1, len(step.keys)), len(step.order))
                     known = wanted[step.relation].get(step.order, keys)
                     wanted[step.relation][step.order] = min(keys, known)
         for name in self.stratum.relations:
@@ -193,7 +195,7 @@ class Distributed:
 
     def _largest_read(self) -> float:
         """For a relation of the stratum that has no tuples yet: as many as the largest that it is made of."""
-        names = {edge.body for rule in self.stratum.rules for edge in rule_edges(rule)} - set(self.stratum.relations)
+        names = names_read(self.stratum.rules) - set(self.stratum.relations)
         return max([self.database.size(name) for name in names], default=1) or 1
 
     def distinct(self, relation: str, column: int) -> float:
