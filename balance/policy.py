@@ -81,3 +81,17 @@ def to_consolidate(sizes: list[list[int]], fraction: float, factor: int) -> dict
         return {}
     average = sum(map(sum, sizes)) / sum(map(len, sizes))
     return {b: len(sizes[b]) // factor for b in refined if sum(sizes[b]) / (len(sizes[b]) // factor) <= average}
+
+
+def wanted(homes, sizes: list[list[int]], config, splits: bool = True) -> dict[str, dict[int, int]]:
+    """{"refine": {bucket: subbuckets}, "consolidate": …}, by the settings of a `semi_naive.Config`. `splits`: whether there
+    is anything to split a bucket by."""
+    refine, consolidate = {}, {}
+    if config.refine and splits:
+        factor, least = config.refinement_factor, config.refinement_minimum
+        refine = to_refine(sizes, config.refinement_ratio, factor, least)
+        if config.relief_ratio is not None:
+            refine = to_relieve(homes, sizes, config.relief_ratio, factor, least) | refine
+    if config.consolidate:
+        consolidate = to_consolidate(sizes, config.consolidation_fraction, config.refinement_factor)
+    return {"refine": refine, "consolidate": {b: n for b, n in consolidate.items() if b not in refine}}

@@ -18,17 +18,8 @@ from ra.runs import Run
 Runs = list[list[Run]]  # of each partition
 
 
-@dataclass
-class Placed:
-    """The driver's view of one index of one relation; tuples are words, key << shift | rest."""
-
-    name: str
-    shift: int
-    map: BucketMap
-    full: Runs = field(default_factory=list)
-    delta: Runs = field(default_factory=list)
-    new: Runs = field(default_factory=list)
-    sizes: np.ndarray | None = None  # tuples in each slot of the map, full, delta and new together
+class Parted:
+    """What an index has, however its tuples are stored: a map, the parts of each partition, the sizes of its slots."""
 
     def __post_init__(self):
         for part in ("full", "delta", "new"):
@@ -41,6 +32,19 @@ class Placed:
         """The outer iteration is over: delta goes into full, new becomes delta."""
         self.full = [full + delta for full, delta in zip(self.full, self.delta, strict=True)]
         self.delta, self.new = self.new, [[] for _ in range(self.map.partitions)]
+
+
+@dataclass
+class Placed(Parted):
+    """The driver's view of one index of one relation; tuples are words, key << shift | rest."""
+
+    name: str
+    shift: int
+    map: BucketMap
+    full: Runs = field(default_factory=list)
+    delta: Runs = field(default_factory=list)
+    new: Runs = field(default_factory=list)
+    sizes: np.ndarray | None = None  # tuples in each slot of the map, full, delta and new together
 
     def absorb(self, results) -> None:
         """Make what the local inserts of this index left on disk part of its state."""

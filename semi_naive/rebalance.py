@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from balance.policy import to_consolidate, to_refine, to_relieve
+from balance.policy import wanted
 from balance.trace import Trace
 from ra.exchange import Fabric
 from ra.insert import Inserted, LocalInsert
@@ -37,18 +37,8 @@ class Rebalance:
 
     def _wanted(self, placed: Placed, kept=()) -> dict[str, dict[int, int]]:
         """{"refine": {bucket: subbuckets}, "consolidate": …}; buckets in `kept`, which have been copied, stay as they are."""
-        config, sizes = self.config, placed.map.split(placed.sizes)
-        refine, consolidate = {}, {}
-        if config.refine:
-            factor, least = config.refinement_factor, config.refinement_minimum
-            refine = to_refine(sizes, config.refinement_ratio, factor, least)
-            if config.relief_ratio is not None:
-                refine = to_relieve(placed.map.homes, sizes, config.relief_ratio, factor, least) | refine
-        if config.consolidate:
-            consolidate = to_consolidate(sizes, config.consolidation_fraction, config.refinement_factor)
-        consolidate = {bucket: subs for bucket, subs in consolidate.items() if bucket not in refine}
-        wanted = {"refine": refine, "consolidate": consolidate}
-        return {kind: {b: n for b, n in changes.items() if b not in kept} for kind, changes in wanted.items()}
+        found = wanted(placed.map.homes, placed.map.split(placed.sizes), self.config)
+        return {kind: {b: n for b, n in changes.items() if b not in kept} for kind, changes in found.items()}
 
     def _label(self, what: str) -> str:
         self.jobs += 1

@@ -1,4 +1,4 @@
-"""One Spark session for the whole suite: two cores, failed tasks are tried again."""
+"""What tests share: one Spark session of two cores, the command line, and which random cases are looked at."""
 
 import os
 
@@ -6,11 +6,29 @@ import pytest
 from hypothesis import settings
 
 from ra import session
+from semi_naive.__main__ import main
 
 
 @pytest.fixture(scope="session")
 def spark():
+    """Failed tasks are tried again."""
     return session.start(cores=2)
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    """Run the command in `tmp_path`; returns (exit status, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        status = 0
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            status = stop.code or 0
+        return status, *capsys.readouterr()
+
+    return call
 
 
 # The same cases every time, so that a change is judged by its own doing; HYPOTHESIS_PROFILE=search looks for new ones.

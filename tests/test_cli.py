@@ -9,25 +9,13 @@ import time
 import pytest
 from oracle import closure
 
-from semi_naive.__main__ import main
-
 EDGES = [(1, 2), (2, 3), (3, 1), (4, 1)]
 
 
 @pytest.fixture
-def run(spark, capsys, tmp_path, monkeypatch):
-    """Run the command in `tmp_path`; returns (exit status, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        status = 0
-        try:
-            main([str(argument) for argument in arguments])
-        except SystemExit as stop:
-            status = stop.code or 0
-        return status, *capsys.readouterr()
-
-    return call
+def run(spark, run):
+    """The command, where Spark runs already."""
+    return run
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ import time
 
 import pytest
 
-from semi_naive.__main__ import main
-
 PATHS = """
 .decl edge(x: number, y: number)
 .input edge
@@ -23,22 +21,6 @@ path(x, z) :- path(x, y), edge(y, z).
 """
 EDGES, CLOSED = "1\t2\n2\t3\n", "1\t2\n1\t3\n2\t3\n"
 TABLE = f"---------------\npath\nx\ty\n===============\n{CLOSED}===============\n"
-
-
-@pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
-    """Run the command in `tmp_path`; returns (exit status, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        status = 0
-        try:
-            main([str(argument) for argument in arguments])
-        except SystemExit as stop:
-            status = stop.code or 0
-        return status, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ other, have the same packing and are merged and compared as words; only a value 
 """
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
 from ra import words as single
 from ra.blocks import among, merge_all
-from ra.packing import HIGHEST, LOWEST, Bounds, Packing
+from ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
 from ra.rules import kernels
 
 EVERY = 64  # bits of a word
@@ -43,9 +43,9 @@ def fits(bounds: Bounds, packing: Packing) -> bool:
 
 
 def pack(columns: list[np.ndarray], packing: Packing, size: int) -> np.ndarray:
-    """The words (lanes, n) of columns whose values the packing has room for."""
+    """The words (lanes, n) of the packing's columns, or of its first ones, as keys are: the rest is 0."""
     words = np.zeros((packing.lanes, size), np.uint64)
-    for place, column in zip(packing.fields, columns, strict=True):
+    for place, column in zip(packing.fields, columns, strict=False):
         if place.bits:
             low = np.uint64(place.low & (1 << 64) - 1)
             kernels.pack_field(words[place.lane], np.require(column, np.int64, ["C", "W"]), place.shift, low)
@@ -132,20 +132,12 @@ class Block:
                 within &= kernels.inside(np.require(column, np.int64, ["C", "W"]), low, high)
         if not self.size:
             return np.zeros(size, np.int64), np.zeros(size, np.int64)
-        prefix = self._pack_keys(keys, size)
+        prefix = pack(keys, self.packing, size)
         if self.packing.lanes == 1:
             rest = self.packing.fields[len(keys) - 1].shift
             if rest < 64:
                 return kernels.ranges(self.words[0], rest, *self._directory(rest), prefix[0] >> np.uint64(rest), within)
         return kernels.ranges_rows(np.ascontiguousarray(self.words), prefix, self._masks(len(keys)), within)
-
-    def _pack_keys(self, keys, size: int) -> np.ndarray:
-        words = np.zeros((self.packing.lanes, size), np.uint64)
-        for place, column in zip(self.packing.fields, keys, strict=False):
-            if place.bits:
-                low = np.uint64(place.low & (1 << 64) - 1)
-                kernels.pack_field(words[place.lane], np.require(column, np.int64, ["C", "W"]), place.shift, low)
-        return words
 
     def _masks(self, keys: int) -> np.ndarray:
         masks = [0] * self.packing.lanes
@@ -192,19 +184,14 @@ def merged(blocks: list[Block], packing: Packing) -> Block:
 
 
 def packing_of(blocks: list[Block], arity: int) -> Packing:
-    """One that has room for all of the blocks: theirs, if it is the same."""
-    packings = {block.packing for block in blocks}
-    if len(packings) == 1:
-        return packings.pop()
-    bounds = [bounds_of(block.columns()) for block in blocks if block.size] or [((0, 0),) * arity]
-    columns = zip(*bounds, strict=True)
-    return roomy(tuple((min(low for low, _ in column), max(high for _, high in column)) for column in columns))
+    """One that has room for whatever the blocks' packings have room for: one of theirs, if it has."""
+    bounds = reduce(widen, [block.packing.bounds for block in blocks]) if blocks else ((0, 0),) * arity
+    return next((block.packing for block in blocks if block.packing.bounds == bounds), None) or roomy(bounds)
 
 
 def merged_as(blocks: list[Block], arity: int) -> Block:
     """The union of blocks of any packings."""
-    packing = packing_of(blocks, arity)
-    return merged(blocks, packing) if any(block.size for block in blocks) else Block.of([np.empty(0, np.int64)] * arity, 0)
+    return merged(blocks, packing_of(blocks, arity))
 
 
 def stacked(blocks: list[Block], block: Block, most: int = 6) -> list[Block]:

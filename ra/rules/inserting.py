@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ra.packing import widen
 from ra.pieces import Report, reports
 from ra.rules import parcels
-from ra.rules.block import Block, fits, merged, roomy
+from ra.rules.block import Block, merged_as, packing_of
 from ra.rules.context import lattice_table
 from ra.rules.spread import SpreadIndex, SpreadRelation
 from ra.rules.stored import StoredBlock, store
@@ -74,10 +73,7 @@ class Insert:
     @staticmethod
     def _without(block: Block, known: list[StoredBlock]) -> Block:
         opened = [stored.open() for stored in known]
-        bounds = block.packing.bounds
-        for other in opened:
-            bounds = widen(bounds, other.packing.bounds)
-        packing = block.packing if fits(bounds, block.packing) else roomy(bounds)
+        packing = packing_of([block, *opened], block.arity)
         block = block.repacked(packing)
         if packing.lanes > 1:
             for other in opened:
@@ -144,8 +140,4 @@ def compacted(blocks: list[StoredBlock], path: str, most: int = FEW) -> list[Sto
         return blocks
     ordered = sorted(blocks, key=lambda stored: -stored.size)
     kept, small = ordered[: most // 2], [stored.open() for stored in ordered[most // 2 :]]
-    bounds = small[0].packing.bounds
-    for block in small[1:]:
-        bounds = widen(bounds, block.packing.bounds)
-    packing = small[0].packing if fits(bounds, small[0].packing) else roomy(bounds)
-    return kept + store(path, merged(small, packing))
+    return kept + store(path, merged_as(small, small[0].arity))

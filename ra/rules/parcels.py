@@ -12,7 +12,7 @@ from balance.hashing import bucket_of, subbucket_of
 from ra import codec
 from ra.blocks import combined
 from ra.packing import Bounds, Packing
-from ra.rules.block import Block, halved, merged, roomy
+from ra.rules.block import Block, halved, merged_as
 
 
 class Parcel(NamedTuple):
@@ -125,12 +125,7 @@ def received(records, tag: str) -> Block | None:
     blocks = [_opened(parcels) for parcels in _streams(records, tag)]
     if not blocks:
         return None
-    bounds = [block.packing.bounds for block in blocks]
-    if any(other != bounds[0] for other in bounds):
-        low_high = zip(*bounds, strict=True)
-        wide = tuple((min(low for low, _ in column), max(high for _, high in column)) for column in low_high)
-        return merged(blocks, roomy(wide))
-    return merged(blocks, blocks[0].packing)
+    return merged_as(blocks, blocks[0].arity)
 
 
 def _streams(records, tag: str) -> list[list[Parcel]]:

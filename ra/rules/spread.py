@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from balance.bucket_map import BucketMap
+from ra.placed import Parted
 from ra.rules.ir import Kind
 from ra.rules.stored import StoredBlock
 
@@ -17,7 +18,7 @@ Parts = list[list[StoredBlock]]  # of each partition
 
 
 @dataclass
-class SpreadIndex:
+class SpreadIndex(Parted):
     """Tuples with their columns in `order`; the first `keys` of them choose the bucket, the others the subbucket."""
 
     order: Order
@@ -28,24 +29,8 @@ class SpreadIndex:
     new: Parts = field(default_factory=list)
     sizes: np.ndarray | None = None  # tuples in each slot of the map
 
-    def __post_init__(self):
-        for part in ("full", "delta", "new"):
-            if not getattr(self, part):
-                setattr(self, part, [[] for _ in range(self.map.partitions)])
-        if self.sizes is None:
-            self.sizes = np.zeros(int(self.map.subbuckets.sum()), np.int64)
-
-    def turn(self, lattice: bool = False) -> None:
-        """The iteration is over: delta goes into full, new becomes delta. Of a lattice full is what is best, already."""
-        if not lattice:
-            self.full = [full + delta for full, delta in zip(self.full, self.delta, strict=True)]
-        self.delta, self.new = self.new, [[] for _ in range(self.map.partitions)]
-
     def delta_size(self) -> int:
         return sum(block.size for blocks in self.delta for block in blocks)
-
-    def alive(self, partition: int) -> list[StoredBlock]:
-        return self.full[partition] + self.delta[partition] + self.new[partition]
 
 
 @dataclass
@@ -71,5 +56,7 @@ class SpreadRelation:
 
     def turn(self) -> int:
         for index in self.indexes:
-            index.turn(self.lattice is not None)
+            full = index.full
+            index.turn()
+            index.full = full if self.lattice else index.full  # of a lattice full is what is best, already
         return self.home.delta_size()

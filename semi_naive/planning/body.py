@@ -52,18 +52,17 @@ class Compiler:
         dealt to the partitions, so that each starts from its share."""
         self.rule, self.choose, self.order_for, self.parts, self.every = rule, choose, order_for, parts, every
         self.spread, self.deal = spread, deal
-        self.steps, self.bound, self.chosen, self.fresh = [], set(), [], 0
+        self.steps, self.bound, self.fresh = [], set(), 0
 
     def compile(self, body, start=(), outside=frozenset()) -> list:
         """Steps for `body` from bindings of `start`; `outside`: variables that are needed when it is done."""
         self.bound = set(start)
         self.outside = frozenset(outside)
-        atoms = [(number, literal) for number, literal in enumerate(body) if isinstance(literal, Atom)]
+        self.atoms = [(number, literal) for number, literal in enumerate(body) if isinstance(literal, Atom)]
         self.left = [literal for literal in body if not isinstance(literal, Atom)]
-        self.atoms = atoms
         self._apply_ready()
         while self.atoms:
-            number, atom = self.choose(self.atoms, self.bound, self._live())
+            number, atom = self.choose(self.atoms, self.bound)
             self.atoms = [(n, a) for n, a in self.atoms if n != number]
             self._join(number, atom)
             self._apply_ready()
@@ -100,17 +99,15 @@ class Compiler:
         live = self._live()
         part = "share" if self.deal else self.parts.get(number, "all")
         order = self.order_for(atom.relation, frozenset(keys))
+        ordered = tuple(keys[column] for column in order[: len(keys)])
         if atom.relation in self.spread and part not in ("delta", "share"):
             needed = live | set().union(*(names(term) for term in keys.values()))
-            ordered = tuple(keys[column] for column in order[: len(keys)])
             self.steps.append(steps.Exchange(atom.relation, order, ordered, frozenset(needed & self.bound)))
         self.deal = False
         rank = {column: place for place, column in enumerate(order)}
         binds = tuple((rank[place], name) for place, name in sorted(new.items()) if name in live)
         lossy = not self.every and (self.bound - live or len(binds) < len(atom.args) - len(keys))
-        step = steps.Join(
-            atom.relation, part, order, tuple(keys[column] for column in order[: len(keys)]), binds, frozenset(live), self.every
-        )
+        step = steps.Join(atom.relation, part, order, ordered, binds, frozenset(live), self.every)
         step.composed = self._composed(keys, binds, live, atom)
         self.steps.append(step)
         self.bound |= set(new.values())

@@ -58,7 +58,7 @@ class Greedy:
     def __post_init__(self):
         self.rows, self.log, self.taken = 1.0, [], 0
 
-    def __call__(self, atoms, bound, live):
+    def __call__(self, atoms, bound):
         if self.taken == 0 and self.first is not None and any(n == self.first for n, _ in atoms) and not self.given:
             chosen, reason = next((n, a) for n, a in atoms if n == self.first), "the delta comes first"
         elif self.given:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from balance.policy import to_consolidate, to_refine, to_relieve
+from balance.policy import wanted
 from balance.trace import Trace
 from ra.rules.rehome import Arrive, Leave, Moved
 from ra.rules.spread import SpreadIndex, SpreadRelation
@@ -28,21 +28,9 @@ class Moving:
                 for number, index in enumerate(relation.indexes):
                     self._rehome(relation, number, index, iteration)
 
-    def _wanted(self, index: SpreadIndex) -> dict[str, dict[int, int]]:
-        config, sizes = self.config, index.map.split(index.sizes)
-        refine, consolidate = {}, {}
-        if config.refine and index.keys < len(index.order):
-            refine = to_refine(sizes, config.refinement_ratio, config.refinement_factor, config.refinement_minimum)
-            if config.relief_ratio is not None:
-                factor, least = config.refinement_factor, config.refinement_minimum
-                refine = to_relieve(index.map.homes, sizes, config.relief_ratio, factor, least) | refine
-        if config.consolidate:
-            consolidate = to_consolidate(sizes, config.consolidation_fraction, config.refinement_factor)
-        return {"refine": refine, "consolidate": {b: n for b, n in consolidate.items() if b not in refine}}
-
     def _rehome(self, relation: SpreadRelation, number: int, index: SpreadIndex, iteration: int) -> None:
-        wanted = self._wanted(index)
-        changes = wanted["refine"] | wanted["consolidate"]
+        found = wanted(index.map.homes, index.map.split(index.sizes), self.config, splits=index.keys < len(index.order))
+        changes = found["refine"] | found["consolidate"]
         if not changes:
             return
         begun, before, loads = time.perf_counter(), index.map.split(index.sizes), index.map.loads(index.sizes)
@@ -60,7 +48,7 @@ class Moving:
             index.sizes = index.sizes + result.sizes
             moved += result.arrived
         after, seconds = index.map.split(index.sizes), time.perf_counter() - begun
-        for kind, resized in wanted.items():
+        for kind, resized in found.items():
             if resized:
                 self.trace.event(
                     kind, iteration, relation=relation.name, index=number, moved=moved, seconds=seconds,
