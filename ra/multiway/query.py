@@ -1,0 +1,220 @@
+"""A full conjunctive query: what is joined, variable by variable.
+
+    triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
+
+Its answer is the set of bindings of all its variables; projections are the caller's. Values are 64-bit integers, and
+arithmetic on them wraps around.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+ARITHMETIC = ("+", "-", "*")
+
+
+class QueryError(ValueError):
+    """A query that cannot be evaluated; the message names the variable or the atom, and what to do."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    value: int
+
+    def __str__(self):
+        return str(self.value)
+
+
+Term = str | Constant  # a variable by its name
+Expression = str | Constant | tuple  # or (one of ARITHMETIC, Expression, Expression)
+
+
+class Atom(NamedTuple):
+    relation: str
+    terms: tuple[Term, ...]
+    negated: bool = False
+
+    def __str__(self):
+        return f"{'!' * self.negated}{self.relation}({', '.join(map(str, self.terms))})"
+
+
+class Comparison(NamedTuple):
+    op: str
+    left: Expression
+    right: Expression
+
+    def __str__(self):
+        return f"{shown(self.left)} {self.op} {shown(self.right)}"
+
+
+def shown(expression: Expression) -> str:
+    """An expression as one reads it.
+
+    >>> shown(("+", "x", ("*", "y", Constant(2))))
+    'x + (y * 2)'
+    """
+    if not isinstance(expression, tuple):
+        return str(expression)
+    op, *sides = expression
+    return f" {op} ".join(f"({shown(side)})" if isinstance(side, tuple) else shown(side) for side in sides)
+
+
+def names(expression: Expression) -> Iterable[str]:
+    """The variables of an expression, from left to right."""
+    if isinstance(expression, str):
+        yield expression
+    elif isinstance(expression, tuple):
+        for side in expression[1:]:
+            yield from names(side)
+
+
+@dataclass(frozen=True)
+class Query:
+    """Atoms over variables and constants, comparisons, and (optionally) the order in which to bind the variables.
+
+    >>> x, y, z = "xyz"
+    >>> Query((Atom("edge", (x, y)), Atom("edge", (y, z)), Atom("edge", (x, z)))).variables
+    ('x', 'y', 'z')
+    """
+
+    atoms: tuple[Atom, ...]
+    comparisons: tuple[Comparison, ...] = ()
+    order: tuple[str, ...] | None = None
+
+    @cached_property
+    def positive(self) -> tuple[Atom, ...]:
+        return tuple(atom for atom in self.atoms if not atom.negated)
+
+    @cached_property
+    def negated(self) -> tuple[Atom, ...]:
+        return tuple(atom for atom in self.atoms if atom.negated)
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """The columns of the answer: by first appearance, in positive atoms, then comparisons, then negated atoms."""
+        found = [term for atom in self.positive for term in atom.terms if isinstance(term, str)]
+        found += [name for comparison in self.comparisons for side in comparison[1:] for name in names(side)]
+        found += [term for atom in self.negated for term in atom.terms if isinstance(term, str)]
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def joined(self) -> frozenset[str]:
+        """The variables that some positive atom binds."""
+        return frozenset(term for atom in self.positive for term in atom.terms if isinstance(term, str))
+
+    def equations(self, name: str) -> list[Expression]:
+        """What the variable is said to be equal to, without itself."""
+        sides = [pair for c in self.comparisons if c.op == "=" for pair in ((c.left, c.right), (c.right, c.left))]
+        return [other for side, other in sides if side == name and name not in names(other)]
+
+    def assigned(self, name: str, bound: Iterable[str]) -> Expression | None:
+        """The first equation that gives the variable its value once `bound` have theirs; None without."""
+        bound = set(bound)
+        return next((other for other in self.equations(name) if bound.issuperset(names(other))), None)
+
+    def connected(self) -> bool:
+        """Whether the positive atoms hang together by their variables (an answer is then no Cartesian product)."""
+        groups: list[set] = []
+        for atom in self.positive:
+            terms = {term for term in atom.terms if isinstance(term, str)}
+            if not terms:
+                continue
+            met = [group for group in groups if group & terms]
+            groups = [group for group in groups if not group & terms] + [terms.union(*met)]
+        return len(groups) <= 1
+
+    def check(self, relations: Mapping | None = None) -> None:
+        """QueryError for what cannot be evaluated; with the relations given, also for unknown names and wrong arities."""
+        for comparison in self.comparisons:
+            _check_comparison(comparison)
+        for atom in self.atoms:
+            _check_atom(atom, relations)
+        self._check_bound()
+        if self.order is not None:
+            self.check_order(self.order)
+
+    def _check_bound(self) -> None:
+        bound = set(self.joined)
+        while found := {name for name in self.variables if name not in bound and self.assigned(name, bound) is not None}:
+            bound |= found
+        for name in self.variables:
+            if name not in bound:
+                raise QueryError(
+                    f"variable {name} is not bound: it needs a positive atom, or an equation {name} = … of bound variables"
+                )
+
+    def check_order(self, order: Iterable[str]) -> None:
+        """QueryError unless every variable is there once, those that equations bind after what binds them."""
+        order = tuple(order)
+        for name in self.variables:
+            if name not in order:
+                raise QueryError(f"the variable order {', '.join(order)} misses {name}")
+        if unknown := [name for name in order if name not in self.variables]:
+            raise QueryError(f"the variable order has {unknown[0]}, and the query only {', '.join(self.variables)}")
+        if len(set(order)) < len(order):
+            raise QueryError(f"the variable order {', '.join(order)} has a variable twice")
+        for position, name in enumerate(order):
+            if name not in self.joined and self.assigned(name, order[:position]) is None:
+                raise QueryError(f"the variable order has {name} before the variables that its equation is made of")
+
+    def __str__(self):
+        return ", ".join(map(str, (*self.atoms, *self.comparisons)))
+
+
+def _check_comparison(comparison: Comparison) -> None:
+    if comparison.op not in COMPARISONS:
+        raise QueryError(f"{comparison.op!r} is not a comparison: expected one of {' '.join(COMPARISONS)}")
+    for side in (comparison.left, comparison.right):
+        _check_expression(side)
+
+
+def _check_expression(expression: Expression) -> None:
+    if isinstance(expression, tuple):
+        if len(expression) != 3 or expression[0] not in ARITHMETIC:
+            raise QueryError(f"{expression!r} is not arithmetic: expected (one of {' '.join(ARITHMETIC)}, left, right)")
+        for side in expression[1:]:
+            _check_expression(side)
+    else:
+        _check_term(expression, "an expression")
+
+
+def _check_term(term, where: str) -> None:
+    if isinstance(term, str):
+        return
+    if not isinstance(term, Constant) or isinstance(term.value, bool) or not isinstance(term.value, (int, np.integer)):
+        raise QueryError(f"{term!r} in {where}: expected the name of a variable or Constant(an integer)")
+    if not -(1 << 63) <= term.value < 1 << 63:
+        raise QueryError(f"the constant {term.value} in {where} does not fit in 64 bits")
+
+
+def _check_atom(atom: Atom, relations: Mapping | None) -> None:
+    for term in atom.terms:
+        _check_term(term, str(atom))
+    if not atom.terms:
+        raise QueryError(f"{atom} has no terms: a relation joined here has one column at least")
+    if relations is None:
+        return
+    if atom.relation not in relations:
+        raise QueryError(f"{atom}: no relation is called {atom.relation}; there are {', '.join(relations) or 'none'}")
+    arity = len(columns_of(relations[atom.relation]))
+    if arity != len(atom.terms):
+        raise QueryError(f"{atom} has {len(atom.terms)} terms, and the relation {atom.relation} has {arity} columns")
+
+
+def columns_of(relation) -> tuple[np.ndarray, ...]:
+    """The columns of a relation given as equally long int64 arrays, or as one (n, k) array."""
+    if isinstance(relation, np.ndarray):
+        if relation.ndim != 2:
+            raise QueryError(f"a relation is an (n, k) array or k columns, got an array of shape {relation.shape}")
+        relation = tuple(relation.T)
+    columns = tuple(np.asarray(column) for column in relation)
+    for column in columns:
+        if column.ndim != 1 or len(column) != len(columns[0]):
+            raise QueryError(f"the columns of a relation are equally long, got shapes {[c.shape for c in columns]}")
+        if column.size and column.dtype.kind not in "iu":
+            raise QueryError(f"the columns of a relation are of 64-bit integers, got {column.dtype}")
+    return tuple(column.astype(np.int64, copy=False) for column in columns)
