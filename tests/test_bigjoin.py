@@ -99,3 +99,19 @@ def test_one_worker_finds_what_nested_loops_find(name, relations, batch):
     assert rows_of(join.collect()) == expected
     assert join.count() == len(expected)
     assert join.trace["peak"] <= join.trace["bound"]
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@settings(max_examples=12, deadline=None)
+@given(
+    relations=RELATIONS,
+    batch=st.integers(1, 60),
+    partitions=st.integers(1, 5),
+    form=st.sampled_from(["shuffled", "replicated"]),
+)
+def test_partitions_find_what_nested_loops_find(name, relations, batch, partitions, form):
+    with BigJoin(QUERIES[name], relations, FabricHere(partitions), form=form, batch=batch) as join:
+        expected = naive(QUERIES[name], relations)
+        assert rows_of(join.collect()) == expected
+        assert join.count() == len(expected)
+        assert join.trace["peak"] <= join.trace["bound"]

@@ -1,40 +1,91 @@
-"""BiGJoin."""
+"""BiGJoin: any full conjunctive query, variable by variable, in batches of B' proposals.
+
+    triangle = BigJoin(query, {"edge": edges}, fabric)       # shuffled; form="replicated"; skew=True; fabric=None: in this process
+    triangle.count(), triangle.collect(), triangle.trace
+
+Never more than a stated number of prefixes and candidates is in flight, whatever the data, and the work is worst-case
+optimal: at each stage there are no more proposals than the AGM bound of the query (Lemma 3.1).
+*Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, PVLDB 2018.
+"""
 
 import numpy as np
 
-from ra.multiway.frontier import Worker
-from ra.multiway.indexes import built
-from ra.multiway.query import Query
+from ra.multiway.partitions import Partitions
+from ra.multiway.query import Query, QueryError
+from ra.multiway.replicated import Hosts
 from ra.multiway.stages import holds, planned
+from ra.multiway.worker import OneWorker
+
+BATCH = 1 << 24  # B': proposals in flight, as slices of indexes; 128 MB once written out
+FORMS = ("shuffled", "replicated")
 
 
 class BigJoin:
-    def __init__(self, query: Query, relations, *, batch: int = 1 << 22):
+    """One query over relations {name: columns}, indexed once; answers may be asked for again. `close` when done.
+
+    fabric      the partitions (`ra.exchange.Fabric`); None: this process
+    form        "shuffled": indexes are spread over the partitions, and what is joined travels; "replicated": all indexes are
+                on every host, in memory-mapped files, and nothing travels
+    skew        BiGJoin-S: one more shuffle or two a step, and each partition has the same work whatever the data
+    batch       B'
+    QueryError when the query cannot be evaluated.
+    """
+
+    def __init__(self, query: Query, relations, fabric=None, *, form="shuffled", skew=False, batch=BATCH, store=None):
+        if form not in FORMS:
+            raise QueryError(f"no form of BiGJoin is called {form!r}; there are {', '.join(FORMS)}")
+        if batch < 1:
+            raise QueryError(f"a batch of {batch} proposals: expected one at least")
         query.check(relations)
-        self.plan = planned(query, query.order or query.variables)
-        self.relations, self.batch = relations, batch
-        self.indexes = built(self.plan.indexes, relations)
+        self.plan, self.trace = planned(query, query.order or query.variables), None
+        self.empty = not all(holds(guard, relations) for guard in self.plan.guards)
+        if fabric is None:
+            self.place = OneWorker(self.plan, relations, batch)
+        elif form == "replicated":
+            self.place = Hosts(self.plan, relations, batch, fabric, store)
+        else:
+            self.place = Partitions(self.plan, relations, batch, fabric, store, skew)
 
-    def _run(self, listing):
-        if not all(holds(g, self.relations) for g in self.plan.guards):
-            self.total = 0
-            self.trace = {"peak": 0, "bound": 0}
-            return
-        if not self.plan.stages:
-            self.total = 1
-            self.trace = {"peak": 0, "bound": 0}
-            yield np.empty((0, 1), np.int64)
-            return
-        w = Worker(self.plan, self.indexes, self.batch, listing)
-        w.start()
-        yield from w.run()
-        self.total = w.count
-        self.trace = {"peak": w.peak, "bound": self.batch * len(self.plan.stages)}
+    def count(self) -> int:
+        """How many bindings there are; none is written out."""
+        return self._run("count", None)
 
-    def collect(self):
-        none = np.empty((len(self.plan.stages), 0), np.int64)
-        return self.plan.arranged(np.concatenate([none, *self._run(True)], axis=1))
+    def each(self, consumer) -> int:
+        """Give the answer to `consumer` batch by batch, (n, variables) int64, at most B' tuples at a time."""
+        return self._run("rows", lambda bindings: consumer(self.plan.arranged(bindings)))
 
-    def count(self):
-        list(self._run(False))
-        return self.total
+    def collect(self) -> np.ndarray:
+        """The answer, (n, variables) int64, in the query's order of variables, in the driver."""
+        found = [np.empty((0, len(self.plan.output)), np.int64)]
+        self.each(found.append)
+        return np.concatenate(found)
+
+    def runs(self) -> list:
+        """The answer as runs on the hosts that made it: tuples row by row, of a word a variable, in no order. They are
+        there until `close`."""
+        found = []
+        self._run("runs", found.append)
+        return found
+
+    def _run(self, output: str, consumer) -> int:
+        if self.empty or not self.plan.stages:
+            return self._without_stages(output, consumer)
+        self.trace = self.place.run(output, consumer)
+        return self.trace["result"]["tuples"]
+
+    def _without_stages(self, output: str, consumer) -> int:
+        """A query without variables is true or not; one whose constant atoms do not hold is empty."""
+        count = 0 if self.empty else 1
+        if count and output == "rows":
+            consumer(np.empty((0, 1), np.int64))
+        self.trace = self.place.nothing(count)
+        return count
+
+    def close(self) -> None:
+        self.place.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

@@ -1,4 +1,4 @@
-"""Prefixes that wait to be extended, each with its proposer and with what remains of its extensions; and BiGJoin of one worker.
+"""Prefixes that wait to be extended, each with its proposer and with what remains of its extensions.
 
 The deepest stage that has work goes first, with at most B' proposals at a time, so there are never more than B' prefixes
 at a stage (section 3.3): a prefix that has more extensions is left partially extended, with a mark of where to go on.
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ra.multiway.lists import Lists
-from ra.multiway.stages import Plan, Stage
+from ra.multiway.stages import Stage
 from ra.multiway.verbs import NEVER, Indexes
 
 
@@ -94,75 +94,3 @@ def extended(prefixes: np.ndarray, lists: Lists) -> np.ndarray:
     """The prefixes with their candidates, (width + 1, n)."""
     rows, values = lists.pairs()
     return np.concatenate((prefixes[:, rows], values[None]))
-
-
-@dataclass
-class Tally:
-    """What one stage has done so far, for the trace."""
-
-    prefixes: int = 0  # counted
-    proposals: int = 0
-    survivors: int = 0
-    lookups: int = 0  # counts, and candidates looked at by an intersection
-    rounds: int = 0
-
-
-class Worker:
-    """BiGJoin of one worker over indexes that are all here. `tallies` are by stage, `peak` the most prefixes and
-    candidates that were in flight at one time: batch × stages at most."""
-
-    def __init__(self, plan: Plan, indexes: Indexes, batch: int, listing: bool = True):
-        self.plan, self.indexes, self.batch, self.listing = plan, indexes, batch, listing
-        self.tallies = [Tally() for _ in plan.stages]
-        self.queues = [Frontier.empty(stage.width) for stage in plan.stages]
-        self.count = self.peak = 0
-
-    def start(self) -> None:
-        """From the one prefix that binds nothing."""
-        self._enqueue(0, np.empty((0, 1), np.int64))
-
-    def run(self):
-        """Yield whole bindings (variables, n) batch by batch; without `listing` nothing is yielded, only `count` grows."""
-        while any(queue.rows for queue in self.queues):
-            deepest = max(number for number, queue in enumerate(self.queues) if queue.rows)
-            for bindings in self.step(deepest):
-                if deepest + 1 < len(self.queues):
-                    self._enqueue(deepest + 1, bindings)
-                else:
-                    yield bindings
-
-    def step(self, number: int) -> list[np.ndarray]:
-        """One round: the extended prefixes."""
-        stage, tally = self.plan.stages[number], self.tallies[number]
-        waiting = sum(queue.rows for queue in self.queues)
-        tally.rounds += 1
-        found, proposed = [], 0
-        for proposals in self.queues[number].take(self.batch):
-            lists = stage.verbs[proposals.proposer].propose(self.indexes, *proposals[1:])
-            proposed += lists.total
-            found += self._intersected(stage, proposals, lists, tally)
-        tally.proposals += proposed
-        self.peak = max(self.peak, waiting + proposed)
-        return [np.concatenate(found, axis=1)] if found else []
-
-    def _intersected(self, stage: Stage, proposals: Proposals, lists: Lists, tally: Tally) -> list[np.ndarray]:
-        last = stage.width + 1 == len(self.plan.stages)
-        others = [verb for number, verb in enumerate(stage.verbs) if number != proposals.proposer]
-        others.sort(key=lambda verb: verb in stage.atoms)  # what needs no index first
-        for place, verb in enumerate(others):
-            tally.lookups += lists.total
-            counting = last and not self.listing and place == len(others) - 1
-            lists = verb.intersect(self.indexes, proposals.prefixes, lists, not counting)
-        survivors = lists.total
-        tally.survivors += survivors
-        if last:
-            self.count += survivors
-        return [] if not survivors or last and not self.listing else [extended(proposals.prefixes, lists)]
-
-    def _enqueue(self, number: int, prefixes: np.ndarray) -> None:
-        stage, tally = self.plan.stages[number], self.tallies[number]
-        tally.prefixes += prefixes.shape[1]
-        tally.lookups += prefixes.shape[1] * len(stage.proposers)
-        queue = counted(stage, self.indexes, prefixes)
-        assert not self.queues[number].rows, "the deepest stage with work goes first"
-        self.queues[number] = queue

@@ -72,9 +72,7 @@ def holds(guard: Atom | Comparison, relations) -> bool:
 def _stage(query: Query, bound: tuple[str, ...], variable: str) -> Stage:
     seen = {*bound, variable}
     atoms = [_relation(atom, bound, variable) for atom in query.positive if variable in atom.terms]
-    atoms += [
-        _relation(atom, bound, variable) for atom in query.negated if variable in atom.terms and _variables(atom) <= seen
-    ]
+    atoms += [_relation(atom, bound, variable) for atom in query.negated if variable in atom.terms and _variables(atom) <= seen]
     compared = [c for c in query.comparisons if variable in _variables(c) and _variables(c) <= seen]
     return Stage(len(bound), variable, tuple(dict.fromkeys(atoms)), tuple(_local(c, bound, variable) for c in compared))
 

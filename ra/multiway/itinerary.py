@@ -1,0 +1,77 @@
+"""Where prefixes and candidates go: the visits that BiGJoin's steps make on partitions, planned before anything runs.
+
+The candidates of a proposer visit the indexes of the other atoms of its stage to be intersected; what survives, extended,
+visits the indexes of the next stage to be counted. Verbs whose indexes are on one partition are one visit: in triangles
+    propose z by edge(x, z), where x is | intersect with edge(y, z), where y is
+is one shuffle, and so is the way there if edge(x, z) counted last.
+"""
+
+from typing import NamedTuple
+
+from ra.multiway.stages import Plan, Stage
+
+Route = tuple[int, ...]  # the columns of prefix and candidate whose hash is the partition; () is wherever one is
+
+
+class Visit(NamedTuple):
+    """Numbers of the verbs to intersect with there, whether candidates are extended after that, and numbers of the next
+    stage's verbs to count by then."""
+
+    route: Route
+    intersects: tuple[int, ...]
+    extends: bool
+    counts: tuple[int, ...]
+
+
+def route(stage: Stage, verb: int) -> Route:
+    """Where the verb's index is; () when it needs none."""
+    return stage.atoms[verb].route(stage.width) if verb < len(stage.atoms) else ()
+
+
+def keyed(stage: Stage) -> tuple[int, ...]:
+    """The proposers whose counts have to be asked for: not those of one index without a key, whose size is known. None
+    when there is no choice."""
+    found = tuple(n for n in stage.proposers if n < len(stage.atoms) and stage.atoms[n].places)
+    return found if len(stage.proposers) > 1 else ()
+
+
+def itinerary(plan: Plan, number: int, proposer: int) -> tuple[Visit, ...]:
+    """The visits of the candidates of one proposer; the first is where they are proposed."""
+    stage = plan.stages[number]
+    following = plan.stages[number + 1] if number + 1 < len(plan.stages) else None
+    to_meet = [n for n in range(len(stage.atoms)) if n != proposer]
+    to_count = list(keyed(following)) if following else []
+    at, visits = route(stage, proposer), []
+    while True:
+        met = tuple(n for n in to_meet if route(stage, n) == at)
+        to_meet = [n for n in to_meet if n not in met]
+        if not to_meet:
+            break
+        visits.append(Visit(at, met, False, ()))
+        useful = {route(following, n) for n in to_count}
+        at = min((route(stage, n) for n in to_meet), key=lambda r: r in useful)  # last where a count follows
+    extends = True
+    while True:
+        counts = tuple(n for n in to_count if route(following, n) == at)
+        to_count = [n for n in to_count if n not in counts]
+        visits.append(Visit(at, met if extends else (), extends, counts))
+        extends = False
+        if not to_count:
+            return tuple(visits)
+        at = route(following, to_count[0])
+
+
+class Layout(NamedTuple):
+    """The tasks of a descent from the first stage to the last, numbered: where each stage begins, and the visits of
+    each of its proposers. A job that begins at a later stage begins at that number."""
+
+    begins: tuple[int, ...]
+    visits: tuple[dict[int, tuple[Visit, ...]], ...]
+
+    @classmethod
+    def of(cls, plan: Plan) -> "Layout":
+        visits = tuple({p: itinerary(plan, n, p) for p in stage.proposers} for n, stage in enumerate(plan.stages))
+        begins = [0]
+        for own in visits:
+            begins.append(begins[-1] + max(map(len, own.values())))
+        return cls(tuple(begins), visits)

@@ -1,0 +1,188 @@
+"""The steps of BiGJoin on partitions: an index is where the hash of its key says, and prefixes and candidates visit it.
+
+    propose      proposers slice their indexes, for at most a share of B' extensions
+    visit        candidates are intersected with the indexes there; extended prefixes are counted by the indexes there
+    (home)       and go to the proposer that counted least: the next stage begins
+
+*Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, PVLDB 2018, section 3.3.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ra.multiway import wire
+from ra.multiway.frontier import Frontier, extended
+from ra.multiway.itinerary import Layout, keyed
+from ra.multiway.lists import Lists
+from ra.multiway.tasks import Here, Setting, Task, Waiting
+from ra.multiway.verbs import NEVER, Equation
+from ra.words import sort
+
+
+@dataclass
+class Keyed(Task):
+    layout: Layout
+
+    def sent_on(self, here: Here, proposer: int, number: int, prefixes, lists: Lists):
+        """Candidates at their visit `number`: intersected, then on to the next, or extended."""
+        visits = self.layout.visits[self.stage][proposer]
+        visit = visits[number]
+        for place, verb in enumerate(visit.intersects):
+            final = visit.extends and here.last and place + 1 == len(visit.intersects)
+            listing = not final or here.setting.output != "count"
+            here.did(lookups=lists.total)
+            lists = here.stage.verbs[verb].intersect(here.indexes, prefixes, lists, listing)
+        total = lists.total
+        here.made(total)
+        if visit.extends:
+            here.did(survivors=total)
+        if not visit.extends:
+            yield from self._lists_to(here, proposer, number + 1, visits[number + 1].route, prefixes, lists)
+        elif here.last:
+            yield from here.answer(prefixes, lists)
+        elif total:
+            columns = self._least_known(here, extended(prefixes, lists))
+            yield from self.counted(here, proposer, number, columns)
+
+    def _lists_to(self, here: Here, proposer: int, number: int, route, prefixes, lists: Lists):
+        due, partitions = self.layout.begins[self.stage] + number, here.setting.partitions
+        if route == (here.stage.width,):
+            parts = wire.by_value(lists, partitions)
+        else:
+            parts = wire.by_row(lists, wire.owners(prefixes[list(route)], partitions)[lists.rows], partitions)
+        for part, own in parts:
+            yield part, wire.lists_message(due, proposer, here.partition, prefixes, own)
+
+    def _least_known(self, here: Here, prefixes) -> np.ndarray:
+        """Prefixes of the next stage with the least count that is known without asking, and who offers it."""
+        stage, size = here.following, prefixes.shape[1]
+        least, proposer = NEVER, stage.proposers[0]
+        for number in set(stage.proposers) - set(keyed(stage)):
+            verb = stage.verbs[number]
+            own = 1 if isinstance(verb, Equation) else here.setting.sizes.get(verb.index, NEVER)
+            least, proposer = min((least, proposer), (own, number))
+        return np.concatenate((prefixes, np.full((1, size), least), np.full((1, size), proposer)))
+
+    def counted(self, here: Here, proposer: int, number: int, columns):
+        """Extended prefixes at their visit `number`, with two columns more, the least count so far and whose it is."""
+        visits, stage = self.layout.visits[self.stage][proposer], here.following
+        for verb in visits[number].counts:
+            own = stage.verbs[verb].count(here.indexes, columns[: stage.width])
+            here.did(lookups=own.size)
+            columns[-1][own < columns[-2]] = verb
+            columns[-2] = np.minimum(columns[-2], own)
+            columns = columns[:, columns[-2] > 0]
+        if number + 1 < len(visits):
+            due = self.layout.begins[self.stage] + number + 1
+            yield from self._columns_to(here, due, proposer, columns, visits[number + 1].route)
+        else:
+            yield from self._home(here, columns)
+
+    def _columns_to(self, here: Here, due: int, name: int, columns, route):
+        owner = wire.owners(columns[list(route)], here.setting.partitions)
+        for part, own in wire.dealt(columns, owner, here.setting.partitions):
+            yield part, wire.columns_message(due, name, here.partition, own)
+
+    def _home(self, here: Here, columns):
+        """To the proposers. An index without a key is everywhere: each partition proposes its share of the values."""
+        stage, due = here.following, self.layout.begins[self.stage + 1]
+        for proposer in np.unique(columns[-1]).tolist():
+            own = columns[:-2, columns[-1] == proposer]
+            verb = stage.verbs[proposer]
+            if isinstance(verb, Equation):
+                yield here.partition, wire.columns_message(due, proposer, here.partition, own)
+            elif verb.places:
+                yield from self._columns_to(here, due, proposer, own, verb.places)
+            else:
+                for part in range(here.setting.partitions):
+                    yield part, wire.columns_message(due, proposer, here.partition, own)
+
+
+@dataclass
+class Propose(Keyed):
+    """The first step of a stage: what waited, or what arrives, is proposed, shares[partition] extensions at most."""
+
+    shares: list[int]
+    waiting: list[Waiting | None]
+
+    def work(self, here: Here, messages):
+        here.clean()
+        waiting = self.waiting[here.partition]
+        frontier = waiting.frontier(here.stage.width) if waiting else self._arrived(here, messages)
+        for proposals in here.taken(frontier, waiting, self.shares[here.partition]):
+            verb = here.stage.verbs[proposals.proposer]
+            lists = verb.propose(here.indexes, *proposals[1:])
+            for number, other in enumerate(here.stage.locals, len(here.stage.atoms)):
+                if number != proposals.proposer:
+                    lists = other.intersect(here.indexes, proposals.prefixes, lists)
+            here.made(here.report.facts["proposals"])
+            yield from self.sent_on(here, proposals.proposer, 0, proposals.prefixes, lists)
+
+    def _arrived(self, here: Here, messages) -> Frontier:
+        """What came home from the stage before, those with equal keys side by side: they share lists."""
+        found = [Frontier.empty(here.stage.width)]
+        for proposer in sorted({message.name for message in messages}):
+            prefixes = wire.columns_of([m for m in messages if m.name == proposer], here.stage.width)
+            verb = here.stage.verbs[proposer]
+            high = verb.count(here.indexes, prefixes)
+            here.got(high.size)
+            order = np.flatnonzero(high)
+            if not isinstance(verb, Equation):
+                order = _side_by_side(here.indexes[verb.index].parts[0].groups(verb.keys(prefixes)), order)
+            found.append(Frontier.of(prefixes[:, order], np.full(order.size, proposer), high[order]))
+        here.did(arrived=sum(frontier.rows for frontier in found))
+        columns = ([getattr(f, name) for f in found] for name in ("proposer", "low", "high"))
+        return Frontier(np.concatenate([f.prefixes for f in found], axis=1), *map(np.concatenate, columns))
+
+
+def _side_by_side(groups: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The rows in the order of their groups."""
+    if groups.size >> 32:
+        return rows[np.argsort(groups[rows], kind="stable")]
+    numbered = (groups[rows].view(np.uint64) << np.uint64(32)) | rows.view(np.uint64)
+    return (sort(numbered) & np.uint64(0xFFFFFFFF)).view(np.int64)
+
+
+@dataclass
+class Step(Keyed):
+    """A visit of candidates, or of prefixes to be counted."""
+
+    def work(self, here: Here, messages):
+        number = self.number - self.layout.begins[self.stage]
+        for proposer in sorted({message.name for message in messages}):
+            own = [message for message in messages if message.name == proposer]
+            if own[0].pool is not None:
+                prefixes, lists = wire.lists_of(own, here.stage.width)
+                here.got(lists.total)
+                yield from self.sent_on(here, proposer, number, prefixes, lists)
+            else:
+                columns = wire.columns_of(own, here.following.width + 2)
+                here.got(columns.shape[1])
+                here.made(columns.shape[1])
+                yield from self.counted(here, proposer, number, columns)
+
+
+def chain(setting: Setting, first: int, shares: list[int], following: list[int], waiting) -> list[Task]:
+    """The tasks of a job that begins at stage `first` with what waits there, and goes down to the last stage with what
+    it has made: shares by partition, of the first stage and of those that follow."""
+    layout, nothing = Layout.of(setting.plan), [None] * setting.partitions
+    tasks = []
+    for stage in range(first, len(setting.plan.stages)):
+        number, end = layout.begins[stage], layout.begins[stage + 1]
+        begun = (shares, waiting) if stage == first else (following, nothing)
+        tasks.append(Propose(setting, number, stage, layout, *begun, phase="propose"))
+        tasks += [Step(setting, n, stage, layout, phase="visit") for n in range(number + 1, end)]
+    return tasks
+
+
+def start(plan, handles, sizes) -> list[Waiting | None]:
+    """What waits at first, by partition: the prefix that binds nothing, where the least proposer has extensions for it."""
+    stage = plan.stages[0]
+    least = {n: sizes[stage.atoms[n].index] if n < len(stage.atoms) else 1 for n in stage.proposers}
+    proposer = min(least, key=least.get)
+    if proposer >= len(stage.atoms):
+        left = [1] + [0] * (len(handles) - 1)
+    else:
+        left = [sum(part.size for part in own[stage.atoms[proposer].index]) for own in handles]
+    return [Waiting(None, proposer, 1, 0, 0, many) if many else None for many in left]

@@ -1,0 +1,131 @@
+"""The driver of a BiGJoin on partitions: loads the indexes, then one job after the other until no prefix waits.
+
+A job begins at the deepest stage with work and goes down from there, so it is several rounds; its first proposes B'
+extensions, dealt to the partitions as they have work, and each that follows B'/w a partition.
+"""
+
+import numpy as np
+
+from ra.multiway import keyed, skew, wire
+from ra.multiway.loading import Build, Deal, Shared
+from ra.multiway.query import columns_of
+from ra.multiway.record import Record, bound
+from ra.multiway.stages import Plan
+from ra.multiway.tasks import Setting, Waiting
+from ra.pieces import Report
+from ra.replica import Replica
+from ra.runs import Remove, Store
+
+
+def shared(fabric, store: Store, plan: Plan, relations) -> dict[str, Shared]:
+    """The relations that indexes are to be made of, on every host. One file each, 8 bytes a value."""
+    found = {}
+    for number, name in enumerate(dict.fromkeys(key.relation for key in plan.indexes)):
+        columns = columns_of(relations[name])
+        file = Replica.share(fabric.sc, store, f"relation-{number}", np.concatenate(columns))
+        found[name] = Shared(file, len(columns))
+    return found
+
+
+def dealt(left: list[int], batch: int) -> list[int]:
+    """How many extensions each partition may propose: as many as it has, or an equal share of what others leave.
+
+    >>> dealt([10, 0, 100, 100], 110), dealt([5, 5, 5], 2)
+    ([10, 0, 50, 50], [1, 1, 0])
+    """
+    shares, rest = [0] * len(left), batch
+    order = sorted(range(len(left)), key=lambda p: left[p])
+    for place, p in enumerate(order):
+        shares[p] = min(left[p], rest // (len(order) - place))
+        rest -= shares[p]
+    for p in order:
+        more = min(rest, left[p] - shares[p])
+        shares[p], rest = shares[p] + more, rest - more
+    return shares
+
+
+class Partitions:
+    """The indexes of a query on the partitions of a fabric, and its runs."""
+
+    def __init__(self, plan: Plan, relations, batch: int, fabric, store: Store | None, spread: bool):
+        self.plan, self.batch, self.fabric, self.spread = plan, batch, fabric, spread
+        self.own, self.store = store is None, store or Store.create()
+        self.jobs = 0
+        self.handles, self.sizes = self._load(relations)
+
+    def _load(self, relations):
+        if not self.plan.indexes:
+            return [{} for _ in range(self.fabric.partitions)], {}
+        files = shared(self.fabric, self.store, self.plan, relations)
+        load = skew.load if self.spread else load_keyed
+        try:
+            return load(self.fabric, files, self.plan.indexes, self.store.root)
+        finally:
+            for relation in files.values():
+                relation.file.close()
+
+    def run(self, output: str, consumer) -> dict:
+        record = self._record()
+        steps = skew if self.spread else keyed
+        waiting: dict[int, list[Waiting | None]] = {0: steps.start(self.plan, self.handles, self.sizes)}
+        garbage = [[] for _ in range(self.fabric.partitions)]
+        following = [self.batch // self.fabric.partitions] * self.fabric.partitions
+        while any(any(queue) for queue in waiting.values()):
+            stage = max(number for number, queue in waiting.items() if any(queue))
+            shares = dealt([w.left if w else 0 for w in waiting[stage]], self.batch)
+            setting = self._setting(output, garbage)
+            found = self.fabric.job(*steps.chain(setting, stage, shares, following, waiting[stage]))
+            garbage = self._after(record, waiting, [item for _, item in found if isinstance(item, Report)])
+            self._answered(record, found, consumer)
+        return record.finished()
+
+    def _setting(self, output: str, garbage) -> Setting:
+        self.jobs += 1
+        return Setting(self.plan, self.handles, self.sizes, self.fabric.partitions, self.store.root, output, self.jobs, garbage)
+
+    def _after(self, record: Record, waiting, reports: list[Report]) -> list[list]:
+        """Take down what a job did and what waits now; returns what does not wait any more."""
+        record.job(reports, {number: sum(w.rest for w in queue if w) for number, queue in waiting.items()})
+        garbage = [[] for _ in range(self.fabric.partitions)]
+        for report in reports:
+            if report.phase != "propose":
+                continue
+            queue = waiting.setdefault(report.facts["stage"], [None] * self.fabric.partitions)
+            before, queue[report.partition] = queue[report.partition], report.facts["waiting"]
+            if before and before.run and not queue[report.partition]:
+                garbage[report.partition].append(before.run)
+        return garbage
+
+    def _answered(self, record: Record, found, consumer) -> None:
+        width = len(self.plan.stages)
+        for _, item in found:
+            if isinstance(item, wire.Message):
+                consumer(wire.columns_of([item], width))
+            else:
+                record.count += item.facts["count"]
+                for run in item.facts["runs"]:
+                    consumer(run)
+
+    def nothing(self, count: int) -> dict:
+        record = self._record()
+        record.count = count
+        return record.finished()
+
+    def _record(self) -> Record:
+        most = bound(self.plan, self.batch, self.fabric.partitions, self.spread)
+        return Record(self.plan, "skew" if self.spread else "shuffled", self.batch, most, self.fabric.partitions)
+
+    def close(self) -> None:
+        """Remove all files. One job on a cluster."""
+        if self.own:
+            if not self.fabric.sc.master.startswith("local["):
+                self.fabric.job(Remove(self.store))
+            self.store.remove()
+
+
+def load_keyed(fabric, files: dict[str, Shared], keys, root: str):
+    """The indexes on their partitions: (handles by partition, sizes of those without a key). One job of one shuffle."""
+    built = dict(fabric.job(Deal(files, keys, fabric.partitions), Build(keys, root)))
+    handles = [built[partition] for partition in range(fabric.partitions)]
+    sizes = {key: sum(own[key][0].size for own in handles) for key in keys if not key.bound}
+    return handles, sizes

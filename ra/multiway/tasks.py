@@ -1,0 +1,168 @@
+"""What all tasks of a distributed join have in common: their setting, the queues of prefixes between jobs, their reports."""
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from ra.multiway import wire
+from ra.multiway.frontier import Frontier, Proposals
+from ra.multiway.indexes import IndexKey
+from ra.multiway.lists import Lists
+from ra.multiway.loading import Opened, Stored
+from ra.multiway.stages import Plan, Stage
+from ra.pieces import Report
+from ra.runs import Run, write_run
+
+DRIVER = -1  # due there: an answer
+
+
+class Waiting(NamedTuple):
+    """A frontier between jobs: the run of its rows on their host, the first that is left, and the mark of that one."""
+
+    run: Run | None  # None: the one prefix that binds nothing
+    proposer: int
+    rows: int
+    row: int
+    mark: int
+    left: int
+
+    @property
+    def rest(self) -> int:
+        """How many rows."""
+        return self.rows - self.row
+
+    def frontier(self, width: int) -> Frontier:
+        if self.run is None:
+            proposer, high = np.array([self.proposer]), np.array([self.mark + self.left])
+            return Frontier(np.empty((0, 1), np.int64), proposer, np.array([self.mark]), high)
+        columns = self.run.open().view(np.int64).reshape(width + 3, self.rows)
+        low = columns[width + 1].copy()
+        low[self.row] = self.mark
+        return Frontier(columns[:width], columns[width], low, columns[width + 2], self.row)
+
+    def after(self, frontier: Frontier) -> "Waiting":
+        """The same once some extensions have been taken."""
+        mark = int(frontier.low[frontier.row]) if frontier.rows else 0
+        return self._replace(row=frontier.row, mark=mark, left=frontier.left)
+
+
+def kept(path: str, frontier: Frontier) -> Waiting | None:
+    """Write what is left of a frontier to a run of this host."""
+    if not frontier.rows:
+        return None
+    own = slice(frontier.row, None)
+    columns = (*frontier.prefixes[:, own], frontier.proposer[own], frontier.low[own], frontier.high[own])
+    run = write_run(path, np.concatenate(columns).view(np.uint64))
+    return Waiting(run, -1, frontier.rows, 0, int(frontier.low[frontier.row]), frontier.left)
+
+
+@dataclass
+class Setting:
+    """What every task of a job knows."""
+
+    plan: Plan
+    handles: list[dict[IndexKey, tuple[Stored, ...]]]  # by partition
+    sizes: dict[IndexKey, int]  # of the indexes without a key, over all partitions
+    partitions: int
+    root: str
+    output: str  # "count", "rows" or "runs"
+    job: int
+    garbage: list[list[Run]]  # by partition: what waited once, and does not any more
+
+    def path(self, partition: int, name: str) -> str:
+        return os.path.join(self.root, str(partition), f"{name}-{self.job}")
+
+
+@dataclass
+class Task:
+    """One task of a chain, number `number` of a whole descent. `work` yields (destination, message).
+
+    What is not due here goes on to the next task, on this partition: reports, answers, and prefixes that are early.
+    """
+
+    setting: Setting
+    number: int
+    stage: int
+    phase: str = field(default="", kw_only=True)
+
+    def __call__(self, partition, records):
+        begun = time.perf_counter()
+        mine = []
+        for record in records:
+            if isinstance(record, wire.Message) and record.due == self.number:
+                mine.append(record)
+            else:
+                yield partition, record
+        mine.sort(key=lambda message: message[:3])
+        here = Here(self, partition)
+        for destination, message in self.work(here, mine):
+            here.report.bytes += message.bytes
+            yield destination, message
+        here.report.seconds, here.report.clock = time.perf_counter() - begun, time.time()
+        yield partition, here.report
+
+    def work(self, here: "Here", messages):
+        raise NotImplementedError
+
+
+class Here:
+    """A task at work on one partition."""
+
+    def __init__(self, task: Task, partition: int):
+        self.setting, self.partition = task.setting, partition
+        self.stage: Stage = task.setting.plan.stages[task.stage]
+        self.last = task.stage + 1 == len(task.setting.plan.stages)
+        self.following = None if self.last else task.setting.plan.stages[task.stage + 1]
+        self.indexes = Opened(task.setting.handles[partition])
+        figures = dict.fromkeys(("arrived", "proposals", "lookups", "survivors", "count"), 0)
+        facts = {"number": task.number, "stage": task.stage, **figures, "waiting": None, "runs": []}
+        self.report = Report(task.phase, partition, facts=facts)
+        self.name = f"{task.stage}-{task.number}"
+
+    def did(self, **figures: int) -> None:
+        for name, value in figures.items():
+            self.report.facts[name] += value
+
+    def got(self, tuples: int) -> None:
+        self.report.received += tuples
+
+    def made(self, tuples: int) -> None:
+        self.report.sent += tuples
+
+    def clean(self) -> None:
+        """Remove what waited once: the jobs that might read it again are over."""
+        for run in self.setting.garbage[self.partition]:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(run.path)
+
+    def answer(self, prefixes: np.ndarray, lists: Lists):
+        """Whole bindings: counted, written to a run, or on their way to the driver."""
+        total = lists.total
+        self.did(count=total)
+        if self.setting.output == "count" or not total:
+            return
+        rows, values = lists.pairs()
+        bindings = np.concatenate((prefixes[:, rows], values[None]))
+        if self.setting.output == "rows":
+            yield self.partition, wire.columns_message(DRIVER, 0, self.partition, bindings)
+        else:
+            name = f"answer-{self.name}-{len(self.report.facts['runs'])}"
+            run = write_run(
+                self.setting.path(self.partition, name), self.setting.plan.arranged(bindings).ravel().view(np.uint64)
+            )
+            self.report.facts["runs"].append(run)
+
+    def taken(self, frontier: Frontier, waiting: Waiting | None, most: int) -> list[Proposals]:
+        """The next proposals; what is left waits for another job."""
+        proposals = frontier.take(most) if most else []
+        if waiting is not None:
+            left = waiting.after(frontier) if frontier.rows else None
+        else:
+            left = kept(self.setting.path(self.partition, f"queue-{self.name}"), frontier)
+        self.report.facts["waiting"] = left
+        self.did(proposals=sum(int((p.high - p.low).sum()) for p in proposals))
+        return proposals
