@@ -1,0 +1,76 @@
+"""The AGM bound: how many answers a query can have at most, given how many tuples each relation has.
+
+    max |answer| = ∏ |R|^weight(R), where every variable is in atoms of weight 1 or more in all: a fractional edge cover
+
+of the least product (Atserias, Grohe and Marx, 2008). Its logarithm is a linear program; here its dual is solved, which
+is feasible at 0: maximise Σ w(v), where the variables of each atom R have Σ w(v) ≤ log |R| and every w(v) ≥ 0.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from ra.multiway.query import Query, QueryError
+
+LEAST = 1e-12  # what counts as 0 in a tableau of logarithms
+
+
+def agm_bound(query: Query, sizes: Mapping[str, int]) -> float:
+    """The most bindings the positive atoms can have, for `sizes` tuples of each relation; comparisons do not lower it.
+
+    Infinite where it is above what a float holds. Costs a small linear program.
+
+    >>> from ra.multiway.query import Atom
+    >>> triangle = Query((Atom("r", ("x", "y")), Atom("s", ("y", "z")), Atom("t", ("x", "z"))))
+    >>> round(agm_bound(triangle, {"r": 100, "s": 100, "t": 100}))
+    1000
+    """
+    logarithm = log_bound(query, sizes)
+    try:
+        return math.exp(logarithm)
+    except OverflowError:
+        return math.inf
+
+
+def log_bound(query: Query, sizes: Mapping[str, int]) -> float:
+    """Its natural logarithm; -inf if a relation that must have tuples has none."""
+    columns = {name: i for i, name in enumerate(sorted(query.joined))}
+    for atom in query.positive:
+        if atom.relation not in sizes:
+            raise QueryError(f"the size of {atom.relation} is missing: sizes are given for {', '.join(sizes) or 'nothing'}")
+    if any(sizes[atom.relation] <= 0 for atom in query.positive):
+        return -math.inf
+    rows = np.zeros((len(query.positive), len(columns)))
+    for row, atom in zip(rows, query.positive, strict=True):
+        row[[columns[term] for term in atom.terms if term in columns]] = 1
+    return maximum(rows, np.array([math.log(sizes[atom.relation]) for atom in query.positive]))
+
+
+def maximum(rows: np.ndarray, limits: np.ndarray) -> float:
+    """The greatest Σ w with rows · w ≤ limits (none negative) and w ≥ 0, by the simplex method.
+
+    Bland's rule, so it ends though logarithms of equal sizes make it degenerate. The maximum is finite if every column has
+    a 1 in some row.
+    """
+    constraints, variables = rows.shape
+    tableau = np.zeros((constraints + 1, variables + constraints + 1))
+    tableau[:-1, :variables], tableau[:-1, -1] = rows, limits
+    tableau[:-1, variables:-1] = np.eye(constraints)
+    tableau[-1, :variables] = -1
+    basis = np.arange(variables, variables + constraints)
+    while (entering := np.flatnonzero(tableau[-1, :-1] < -LEAST)).size:
+        column = entering[0]
+        possible = np.flatnonzero(tableau[:-1, column] > LEAST)
+        ratios = tableau[possible, -1] / tableau[possible, column]
+        least = possible[ratios <= ratios.min() + LEAST]
+        row = least[np.argmin(basis[least])]
+        _pivot(tableau, row, column)
+        basis[row] = column
+    return float(tableau[-1, -1])
+
+
+def _pivot(tableau: np.ndarray, row: int, column: int) -> None:
+    tableau[row] /= tableau[row, column]
+    others = np.arange(len(tableau)) != row
+    tableau[others] -= np.outer(tableau[others, column], tableau[row])

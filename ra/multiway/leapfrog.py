@@ -1,0 +1,158 @@
+"""Leapfrog triejoin: a query evaluated variable by variable over trie arrays, by a kernel compiled for its shape.
+
+Every variable takes the values that the sibling ranges of all its atoms have in common (Veldhuizen, 2014). Two ranges
+are intersected by galloping where one is much the longer; where not, and one of them stays the same while the other
+changes, it is marked once in a byte map and the other is scanned, which is three times as fast (see `codegen`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ra.multiway import orders
+from ra.multiway.codegen import Generator
+from ra.multiway.compiled import compiled
+from ra.multiway.query import Query
+from ra.multiway.shape import Shape
+from ra.multiway.tries import TrieArray, Tries
+from ra.session import cpus
+
+PIECES = 48  # of the first variable's values for each thread: the heaviest of them is what the threads may be apart at the end
+ROOM = 1 << 12  # numbers that an output begins with
+
+
+def run(query: Query, relations: Mapping | Tries, *, count: bool = False, threads: int | None = None):
+    """All bindings of the query's variables, an (n, k) int64 array in the order of `query.variables`, or how many there are.
+
+    `relations`: {name: columns}, or a `Tries` that keeps what was built for the next query. `threads`: as many as cores.
+    Needs the tries in memory (see `Tries`), a byte an id and thread for each set that is refined, and the answer unless
+    it is counted. QueryError for a query that cannot be evaluated.
+    """
+    join = Leapfrog.of(query, relations)
+    return join.count(threads) if count else join.list(threads)
+
+
+def grouped(query: Query, relations: Mapping | Tries, variables: Sequence[str], *, threads: int | None = None):
+    """The bindings of some of the variables that can be extended to all, and in how many ways: an (n, k) array and counts.
+
+    The others are counted, not listed.
+    """
+    return Leapfrog.of(query, relations, first=tuple(variables)).grouped(variables, threads)
+
+
+@dataclass(frozen=True)
+class Leapfrog:
+    """A query under an order, and the tries it reads."""
+
+    query: Query
+    shape: Shape
+    tries: Tries
+
+    @classmethod
+    def of(cls, query: Query, relations: Mapping | Tries, first: tuple[str, ...] = ()) -> "Leapfrog":
+        tries = Tries.of(relations)
+        query.check(tries.relations)
+        order = query.order or orders.choose(query, tries, first)
+        orders.check_first(order, first)
+        return cls(query, Shape(query, tuple(order)), tries)
+
+    @cached_property
+    def arrays(self) -> list[TrieArray]:
+        return [self.tries.trie(*key) for key in self.shape.tries]
+
+    def count(self, threads: int | None = None) -> int:
+        return sum(found for found, _ in Nest(self, self.arrays, 0).pieces(threads))
+
+    def list(self, threads: int | None = None) -> np.ndarray:
+        return self.grouped(self.query.variables, threads)[0]
+
+    def grouped(self, names: Sequence[str], threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The bindings of the first variables of the order, in columns as named, and in how many ways each is extended."""
+        keep = len(names)
+        nest = Nest(self, self.arrays, keep)
+        parts = list(nest.pieces(threads))
+        total = sum(found for found, _ in parts)
+        if not keep:
+            return np.empty((min(total, 1), 0), np.int64), np.array([total] if total else [], np.int64)
+        rows = np.concatenate([np.empty((0, nest.width), np.int64), *(rows for _, rows in parts)])
+        counts = rows[:, -1].copy() if nest.width > keep else np.ones(len(rows), np.int64)
+        return self._decoded(rows, names), counts
+
+    def _decoded(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
+        """Columns of ids as values; what equations gave is values already."""
+        out = np.empty((len(rows), len(names)), np.int64)
+        for column, name in enumerate(names):
+            found = rows[:, self.shape.depth[name]]
+            out[:, column] = self.tries.domain.decode(found) if name in self.query.joined else found
+        return out
+
+
+class Nest:
+    """The loops of one query over given tries (all of them or slices), `keep` variables listed and the others counted."""
+
+    def __init__(self, join: Leapfrog, tries: list[TrieArray], keep: int, bounded: frozenset[int] = frozenset()):
+        self.join, self.tries, self.shape = join, tries, join.shape
+        generator = Generator(self.shape, keep, bounded, lambda slots: min(slots, key=lambda slot: len(tries[slot].values[0])))
+        self.kernel, self.width = compiled(generator.kernel()), generator.width
+        self.first = generator.first
+        domain, shape = join.tries.domain, self.shape
+        ids = np.array([domain.find(value) for value in shape.constants], np.int64)
+        rooms = [1 + min(tries[node.slot].widest(node.level) for node in values) for values in generator.buffers]
+        self.arguments = [ids, np.array(shape.literals, np.int64), domain.names, domain.low, domain.size]
+        self.arguments.append(np.array(rooms, np.int64))
+        for trie in tries:
+            self.arguments += [trie.base, *trie.arrays()]
+
+    def run(self, box: np.ndarray) -> tuple[int, np.ndarray]:
+        """The count and the rows of one box: for each depth the lowest id, and the first id above it."""
+        count, numbers = self.kernel(np.append(box.ravel(), ROOM), *self.arguments)
+        return count, numbers.reshape(-1, self.width) if self.width else numbers
+
+    def pieces(self, threads: int | None = None, box: np.ndarray | None = None) -> Iterator[tuple[int, np.ndarray]]:
+        """The results of ranges of the first variable, in order, made by so many threads."""
+        box = self.whole() if box is None else box
+        threads = cpus() if threads is None else threads
+        boxes = [self._between(box, low, high) for low, high in self._ranges(box, threads)]
+        if threads == 1 or len(boxes) == 1:
+            return map(self.run, boxes)
+        return self._threaded(boxes, threads)
+
+    def _threaded(self, boxes, threads) -> Iterator[tuple[int, np.ndarray]]:
+        with ThreadPoolExecutor(threads) as pool:
+            yield from pool.map(self.run, boxes)
+
+    def whole(self) -> np.ndarray:
+        box = np.zeros((len(self.shape.order), 2), np.int64)
+        box[:, 1] = self.join.tries.domain.size
+        return box
+
+    def _between(self, box: np.ndarray, low: int, high: int) -> np.ndarray:
+        box = box.copy()
+        box[:1] = low, high
+        return box
+
+    def _ranges(self, box: np.ndarray, threads: int) -> list[tuple[int, int]]:
+        """Cut the first variable's ids where the tries that begin with it have equal shares of their tuples."""
+        if self.first is None or threads == 1:
+            return [tuple(box[0])] if len(box) else [(0, 0)]
+        low, high = map(int, box[0])
+        weights = sum((_weights(self.tries[slot], low, high) for slot in self.first), np.ones(max(high - low, 0)))
+        heap = np.cumsum(weights)
+        if not heap.size:
+            return []
+        cuts = np.searchsorted(heap, np.linspace(0, heap[-1], threads * PIECES + 1)[1:-1])
+        bounds = np.unique(np.concatenate([[low], low + cuts, [high]]))
+        return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
+
+
+def _weights(trie: TrieArray, low: int, high: int) -> np.ndarray:
+    """The children of each id in a range."""
+    if not trie.index:
+        return np.zeros(high - low)
+    weights = np.zeros(high - low)
+    begin, end = np.searchsorted(trie.values[0], [low, high])
+    weights[trie.values[0][begin:end] - low] = np.diff(trie.index[0][begin : end + 1])
+    return weights

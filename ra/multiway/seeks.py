@@ -1,0 +1,189 @@
+"""Kernels on sorted sibling ranges of ids: galloping seek, marks, intersections. Pure, compiled, no Spark.
+
+A set is `values[low:high]`, ascending. A *mark* has a byte for every id of the domain: 1 for what is in some set. An
+intersection with a marked set is one pass over the other without a branch (0.6 ns a value where the marks stay in the
+cache); one with a much shorter set gallops: O(short · log(long ÷ short)), as leapfrogging does.
+"""
+
+import numpy as np
+from numba import njit, types
+
+from ra.words import JIT, i64
+
+i32 = types.Array(types.int32, 1, "C")
+u8 = types.Array(types.uint8, 1, "C")
+size = types.int64
+
+UNEQUAL = 16  # a set so many times as long as the other is galloped over, not scanned
+NEAR = 8  # so few values are scanned rather than bisected
+
+
+@njit(size(i32, size, size, size), **JIT)
+def seek(values, low, high, target):
+    """The first position in [low, high) whose value is not below `target`: doubling steps, then bisection (galloping)."""
+    if low >= high or values[low] >= target:
+        return low
+    step = 1
+    while low + step < high and values[low + step] < target:
+        low += step
+        step *= 2
+    high = min(low + step, high)
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if values[middle] < target:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@njit(size(i32, size, size, size), **JIT)
+def bisect(values, low, high, target):
+    """The same where nothing is known of where it is."""
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < target:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(types.boolean(i32, size, size, size), **JIT)
+def contains(values, low, high, target):
+    at = bisect(values, low, high, target)
+    return at < high and values[at] == target
+
+
+@njit(types.boolean(i32, size), **JIT)
+def present(directory, at):
+    """Whether the first level of a trie has an id, given as its distance from where the directory begins."""
+    return 0 <= at < directory.size - 1 and directory[at] < directory[at + 1]
+
+
+@njit(types.UniTuple(size, 2)(i32, i64, size), **JIT)
+def below(directory, index, at):
+    """The children of an id of the first level; none where it is not there."""
+    if 0 <= at < directory.size - 1 and directory[at] < directory[at + 1]:
+        p = directory[at]
+        return index[p], index[p + 1]
+    return 0, 0
+
+
+@njit(types.void(u8, i32, size, size, types.uint8), **JIT)
+def put(mark, values, low, high, what):
+    for i in range(low, high):
+        mark[values[i]] = what
+
+
+@njit(types.UniTuple(size, 2)(i32, size, size, size, size), **JIT)
+def within(values, low, high, first, last):
+    """The part of a set that may lie between two values, both included; short sets as they are."""
+    if high - low > NEAR:
+        if values[low] < first:
+            low = bisect(values, low, high, first)
+        if low < high and values[high - 1] > last:
+            high = bisect(values, low, high, last + 1)
+    return low, high
+
+
+@njit(size(i32, size, size, i32, size, size), **JIT)
+def count_galloping(a, a_low, a_high, b, b_low, b_high):
+    found = 0
+    for i in range(a_low, a_high):
+        b_low = seek(b, b_low, b_high, a[i])
+        if b_low == b_high:
+            break
+        found += b[b_low] == a[i]
+    return found
+
+
+@njit(size(i32, size, size, i32, size, size, i32), **JIT)
+def keep_galloping(a, a_low, a_high, b, b_low, b_high, out):
+    made = 0
+    for i in range(a_low, a_high):
+        b_low = seek(b, b_low, b_high, a[i])
+        if b_low == b_high:
+            break
+        if b[b_low] == a[i]:
+            out[made] = a[i]
+            made += 1
+    return made
+
+
+@njit(size(u8, i32, size, size, i32, size, size), **JIT)
+def count_marked(mark, a, a_low, a_high, b, b_low, b_high):
+    """How many values a set `a` that is marked and another have in common."""
+    if a_low >= a_high or b_low >= b_high:
+        return 0
+    if UNEQUAL * (a_high - a_low) < b_high - b_low:
+        return count_galloping(a, a_low, a_high, b, b_low, b_high)
+    b_low, b_high = within(b, b_low, b_high, a[a_low], a[a_high - 1])
+    found = 0
+    for i in range(b_low, b_high):
+        found += mark[b[i]]
+    return found
+
+
+@njit(size(u8, i32, size, size, i32, size, size, i32), **JIT)
+def keep_marked(mark, a, a_low, a_high, b, b_low, b_high, out):
+    """What a set `a` that is marked and another have in common goes to `out`, in order; how many they are.
+
+    Appending without a branch writes one value beyond what it keeps: `out` has room for it.
+    """
+    if a_low >= a_high or b_low >= b_high:
+        return 0
+    if UNEQUAL * (a_high - a_low) < b_high - b_low:
+        return keep_galloping(a, a_low, a_high, b, b_low, b_high, out)
+    b_low, b_high = within(b, b_low, b_high, a[a_low], a[a_high - 1])
+    made = 0
+    for i in range(b_low, b_high):
+        value = b[i]
+        out[made] = value
+        made += mark[value]
+    return made
+
+
+@njit(size(i32, size, size, i32, size, size, i32), **JIT)
+def keep_common(a, a_low, a_high, b, b_low, b_high, out):
+    """What two sets have in common goes to `out`: in step without a branch, or galloping where one is much the longer."""
+    if UNEQUAL * (a_high - a_low) < b_high - b_low:
+        return keep_galloping(a, a_low, a_high, b, b_low, b_high, out)
+    if UNEQUAL * (b_high - b_low) < a_high - a_low:
+        return keep_galloping(b, b_low, b_high, a, a_low, a_high, out)
+    made = 0
+    while a_low < a_high and b_low < b_high:
+        left, right = a[a_low], b[b_low]
+        if left == right:
+            out[made] = left
+            made += 1
+        a_low += left <= right
+        b_low += right <= left
+    return made
+
+
+@njit(size(i64, size, size, size, types.boolean), **JIT)
+def rank(names, low, count, value, after):
+    """How many values of the domain (see `Domain`) are below `value`, or with `after` not above it."""
+    if names.size:
+        return np.searchsorted(names, value, side="right") if after else np.searchsorted(names, value)
+    if value < low:
+        return 0
+    if value > low + count - 1:
+        return count
+    return value - low + after
+
+
+@njit(size(i64, size, size, size), **JIT)
+def find(names, low, count, value):
+    """The id of a value, or -1."""
+    at = rank(names, low, count, value, False)
+    return at if at < rank(names, low, count, value, True) else -1
+
+
+@njit(i64(i64, size), **JIT)
+def doubled(out, least):
+    """A longer array that begins as `out`."""
+    longer = np.empty(max(2 * out.size, least), np.int64)
+    longer[: out.size] = out
+    return longer

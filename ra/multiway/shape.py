@@ -1,0 +1,175 @@
+"""The shape of a query: what of it decides the machine code. Neither names nor values do, only how atoms share variables.
+
+Under a variable order every atom has a *path*: its constants, then the depths of its variables, ascending; that is the
+column order of its trie. A *node* (trie, beginning of a path) stands for one sibling range once that beginning is
+bound, and atoms over one relation with the same beginning share it. The values that a variable may take are a *set* of
+nodes: the intersection of their ranges.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from ra.multiway.query import Atom, Comparison, Constant, Expression, Query
+
+TOP = -1  # the depth of what is known before any variable is bound
+
+
+class TrieKey(NamedTuple):
+    """Which trie: a relation's columns in an order, of the tuples whose columns are pairwise equal."""
+
+    relation: str
+    order: tuple[int, ...]
+    equal: tuple[tuple[int, int], ...] = ()
+
+
+class Node(NamedTuple):
+    """A sibling range: the slot of its trie, and what leads there: depths of variables, or ~k for the k-th constant."""
+
+    slot: int
+    path: tuple[int, ...]
+
+    @property
+    def level(self) -> int:
+        return len(self.path)
+
+    @property
+    def parent(self) -> "Node":
+        return Node(self.slot, self.path[:-1])
+
+    @property
+    def fixed(self) -> int:
+        """The depth at which it is known."""
+        return max((TOP, *self.path))
+
+
+Values = frozenset[Node]  # the intersection of their ranges
+
+
+def fixed(values: Values) -> int:
+    return max(node.fixed for node in values)
+
+
+class Member(NamedTuple):
+    """An atom as its trie sees it."""
+
+    slot: int
+    path: tuple[int, ...]
+    negated: bool
+
+    def node(self, level: int) -> Node:
+        return Node(self.slot, self.path[:level])
+
+    def level_of(self, depth: int) -> int:
+        return self.path.index(depth)
+
+
+@dataclass
+class Shape:
+    """A query under a variable order. `constants` are those of atoms, `literals` those of comparisons."""
+
+    query: Query
+    order: tuple[str, ...]
+    tries: dict[TrieKey, int] = field(default_factory=dict)
+    constants: list[int] = field(default_factory=list)
+    literals: list[int] = field(default_factory=list)
+
+    def __post_init__(self):
+        self.depth = {name: depth for depth, name in enumerate(self.order)}
+        self.members = [self._member(atom) for atom in self.query.atoms]
+        given = {
+            name: self.query.assigned(name, self.order[:d]) for name, d in self.depth.items() if name not in self.query.joined
+        }
+        self.assigned = {self.depth[name]: self._expression(expression) for name, expression in given.items()}
+        self.comparisons = [
+            c._replace(left=self._expression(c.left), right=self._expression(c.right)) for c in self._open(given)
+        ]
+
+    def _member(self, atom: Atom) -> Member:
+        first: dict = {}
+        for column, term in enumerate(atom.terms):
+            first.setdefault(column if isinstance(term, Constant) else term, column)
+        equal = tuple((first[term], c) for c, term in enumerate(atom.terms) if isinstance(term, str) and first[term] != c)
+        fixed_columns = [column for column in first.values() if isinstance(atom.terms[column], Constant)]
+        free = sorted((c for c in first.values() if isinstance(atom.terms[c], str)), key=lambda c: self.depth[atom.terms[c]])
+        path = [self._constant(atom.terms[column].value) for column in fixed_columns]
+        key = TrieKey(atom.relation, (*fixed_columns, *free), equal)
+        slot = self.tries.setdefault(key, len(self.tries))
+        return Member(slot, (*path, *(self.depth[atom.terms[column]] for column in free)), atom.negated)
+
+    def _constant(self, value: int) -> int:
+        if value not in self.constants:
+            self.constants.append(value)
+        return ~self.constants.index(value)
+
+    def _expression(self, expression: Expression):
+        """With depths for variables and ("literal", k) for the k-th literal."""
+        if isinstance(expression, str):
+            return self.depth[expression]
+        if isinstance(expression, Constant):
+            if expression.value not in self.literals:
+                self.literals.append(int(expression.value))
+            return ("literal", self.literals.index(expression.value))
+        op, left, right = expression
+        return (op, self._expression(left), self._expression(right))
+
+    def _open(self, given: dict[str, Expression]) -> Iterable[Comparison]:
+        """The comparisons without those that a variable has its value from."""
+        for comparison in self.query.comparisons:
+            sides = (comparison.left, comparison.right)
+            if comparison.op != "=" or not any(isinstance(s, str) and given.get(s) == o for s, o in (sides, sides[::-1])):
+                yield comparison
+
+    @cached_property
+    def joined(self) -> frozenset[int]:
+        """The depths of the variables that positive atoms bind; they are ids, the others values."""
+        return frozenset(self.depth[name] for name in self.query.joined)
+
+    def roots(self, depth: int) -> list[Member]:
+        """The positive atoms whose trie begins with the variable."""
+        return [m for m in self.members if not m.negated and m.path[:1] == (depth,)]
+
+    def values(self, depth: int) -> Values:
+        """The set that the variable's values are in, as far as ranges bound earlier say; roots are looked up instead."""
+        met = [m for m in self.members if not m.negated and depth in m.path]
+        return frozenset(m.node(m.level_of(depth)) for m in met if m.level_of(depth))
+
+    def negations(self, depth: int) -> list[Member]:
+        """The negated atoms that can be decided once the variable is bound (TOP: before any is)."""
+        return [m for m in self.members if m.negated and max((TOP, *m.path)) == depth]
+
+    def chain(self, depth: int) -> list[Values]:
+        """The same set as it is refined: what of it is known at each depth where more becomes known."""
+        values = self.values(depth)
+        steps = sorted({node.fixed for node in values})
+        return [frozenset(node for node in values if node.fixed <= step) for step in steps]
+
+    def nodes(self) -> list[Node]:
+        """All nodes below the roots, parents first; negated atoms' too."""
+        found = {m.node(level): None for m in self.members for level in range(1, len(m.path))}
+        return sorted(found, key=lambda node: node.level)
+
+    def positive(self, node: Node) -> bool:
+        return any(not m.negated and m.slot == node.slot and m.path[: node.level] == node.path for m in self.members)
+
+    def components(self, depths: Sequence[int]) -> list[list[int]]:
+        """Variables in groups that no atom or comparison connects once the others are bound."""
+        links = [set(m.path) for m in self.members] + [
+            set(depths_in(c.left)) | set(depths_in(c.right)) for c in self.comparisons
+        ]
+        links += [{given, *depths_in(expression)} for given, expression in self.assigned.items()]
+        groups: list[list[int]] = []
+        for depth in depths:
+            met = [group for group in groups if any(depth in link and link & set(group) for link in links)]
+            groups = [group for group in groups if group not in met] + [sorted(sum(met, [depth]))]
+        return sorted(groups)
+
+
+def depths_in(expression) -> Iterable[int]:
+    """The depths of the variables of an expression of `Shape.comparisons`."""
+    if isinstance(expression, int):
+        yield expression
+    elif expression[0] != "literal":
+        for side in expression[1:]:
+            yield from depths_in(side)
