@@ -107,10 +107,10 @@ def test_one_worker_finds_what_nested_loops_find(name, relations, batch):
     relations=RELATIONS,
     batch=st.integers(1, 60),
     partitions=st.integers(1, 5),
-    form=st.sampled_from(["shuffled", "replicated"]),
+    how=st.sampled_from([("shuffled", False), ("shuffled", True), ("replicated", False)]),
 )
-def test_partitions_find_what_nested_loops_find(name, relations, batch, partitions, form):
-    with BigJoin(QUERIES[name], relations, FabricHere(partitions), form=form, batch=batch) as join:
+def test_partitions_find_what_nested_loops_find(name, relations, batch, partitions, how):
+    with BigJoin(QUERIES[name], relations, FabricHere(partitions), form=how[0], skew=how[1], batch=batch) as join:
         expected = naive(QUERIES[name], relations)
         assert rows_of(join.collect()) == expected
         assert join.count() == len(expected)

@@ -49,6 +49,9 @@ def _find(keys, slots, probes):
     while (1 << bits) < slots.size:
         bits += 1
     for i in range(found.size):
+        if i and _same(probes, i, probes, i - 1):  # neighbours are often equal
+            found[i] = found[i - 1]
+            continue
         at = np.int64(_word(probes, i) >> np.uint64(64 - bits))
         while slots[at] >= 0 and not _same(keys, slots[at], probes, i):
             at = (at + 1) & (slots.size - 1)

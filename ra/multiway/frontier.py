@@ -63,7 +63,7 @@ class Frontier:
             taken -= int(high[whole] == low[whole])
         proposers = self.proposer[part][:taken]
         found = []
-        for proposer in np.unique(proposers).tolist():
+        for proposer in np.flatnonzero(np.bincount(proposers)).tolist():
             rows = np.flatnonzero(proposers == proposer)
             found.append(Proposals(proposer, self.prefixes[:, self.row + rows], low[rows], high[rows]))
         if taken > whole:

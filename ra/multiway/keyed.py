@@ -34,7 +34,8 @@ class Keyed(Task):
             here.did(lookups=lists.total)
             lists = here.stage.verbs[verb].intersect(here.indexes, prefixes, lists, listing)
         total = lists.total
-        here.made(total)
+        if visit.intersects:
+            here.made(total)
         if visit.extends:
             here.did(survivors=total)
         if not visit.extends:
@@ -72,7 +73,8 @@ class Keyed(Task):
             here.did(lookups=own.size)
             columns[-1][own < columns[-2]] = verb
             columns[-2] = np.minimum(columns[-2], own)
-            columns = columns[:, columns[-2] > 0]
+            some = columns[-2] > 0
+            columns = columns if some.all() else columns[:, some]
         if number + 1 < len(visits):
             due = self.layout.begins[self.stage] + number + 1
             yield from self._columns_to(here, due, proposer, columns, visits[number + 1].route)
@@ -87,8 +89,9 @@ class Keyed(Task):
     def _home(self, here: Here, columns):
         """To the proposers. An index without a key is everywhere: each partition proposes its share of the values."""
         stage, due = here.following, self.layout.begins[self.stage + 1]
-        for proposer in np.unique(columns[-1]).tolist():
-            own = columns[:-2, columns[-1] == proposer]
+        for proposer in np.flatnonzero(np.bincount(columns[-1])).tolist():
+            mine = columns[-1] == proposer
+            own = columns[:-2] if mine.all() else columns[:-2, mine]
             verb = stage.verbs[proposer]
             if isinstance(verb, Equation):
                 yield here.partition, wire.columns_message(due, proposer, here.partition, own)

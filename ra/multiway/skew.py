@@ -1,1 +1,255 @@
-"""Later."""
+"""The steps of BiGJoin-S: however skewed the data, each partition has the same work.
+
+    balance     each deals the proposals it is to make, in equal parts, to all                          (section 3.4)
+    resolve     the extension number k of a prefix is asked for by (key, k)
+    answer
+    check       the other atoms are asked for (key, extension)
+    answer
+    survive     what all of them have is extended; the next stage's atoms are asked for the counts of their keys
+    answer
+
+Keys, candidates and counts are asked for once by each partition however often they are needed (`ra.multiway.asking`), of
+tables that are spread by the hash of all that is asked (`ra.multiway.spreading`); prefixes stay where they are but for the
+balance step. *Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, PVLDB 2018, whose
+authors left it unimplemented.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ra.multiway import wire
+from ra.multiway.asking import answers, ask, keeping, kept
+from ra.multiway.frontier import Frontier, Proposals
+from ra.multiway.lists import Lists
+from ra.multiway.spreading import COUNT, MEMBER, RESOLVER, load, looked_up
+from ra.multiway.tasks import Here, Setting, Task, Waiting
+from ra.multiway.verbs import NEVER
+
+__all__ = ["chain", "load", "start"]
+
+PIECES = 16  # of a partition's proposals for each other one, dealt in turn, so that neighbours do not stay together
+
+
+def pieces(proposals: list[Proposals], first: int, parts: int):
+    """Yield (part, columns): the proposals, as prefixes with proposer, low and high, in equal parts of some pieces each.
+
+    Equal to one extension. `first`: the part that the first piece goes to.
+    """
+    columns = np.concatenate(
+        [np.array([*p.prefixes, np.full(p.low.size, p.proposer), p.low, p.high]) for p in proposals], axis=1
+    )
+    ends = np.cumsum(columns[-1] - columns[-2])
+    count = min(int(ends[-1]), PIECES * parts)
+    cuts = [int(ends[-1]) * number // count for number in range(count + 1)]
+    for number in range(count):
+        yield (first + number) % parts, _between(columns, ends, cuts[number], cuts[number + 1])
+
+
+def _between(columns: np.ndarray, ends: np.ndarray, begin: int, end: int) -> np.ndarray:
+    """The extensions number `begin` to `end` of all."""
+    first, last = (int(i) for i in np.searchsorted(ends, (begin + 1, end)))
+    some = columns[:, first : last + 1].copy()
+    some[-1, -1] -= ends[last] - end
+    some[-2, 0] = columns[-1, first] - (ends[first] - begin)
+    return some
+
+
+@dataclass
+class Balance(Task):
+    """What waited, or what arrives with the counts that were asked for, is dealt out: shares[partition] extensions at
+    most."""
+
+    shares: list[int]
+    waiting: list[Waiting | None]
+
+    def work(self, here: Here, messages):
+        here.clean()
+        waiting = self.waiting[here.partition]
+        frontier = waiting.frontier(here.stage.width) if waiting else self._arrived(here, messages)
+        proposals = here.taken(frontier, waiting, self.shares[here.partition])
+        if not proposals:
+            return
+        for number, (part, columns) in enumerate(pieces(proposals, here.partition, here.setting.partitions)):
+            here.made(columns.shape[1])
+            yield part, wire.columns_message(self.number + 1, number, here.partition, columns)
+
+    def _arrived(self, here: Here, messages) -> Frontier:
+        """Count minimisation, over what came back."""
+        stage = here.stage
+        columns = kept(messages, stage.width + len(stage.proposers))
+        prefixes = columns[: stage.width]
+        least, proposer = np.full(prefixes.shape[1], NEVER), np.full(prefixes.shape[1], stage.proposers[0])
+        for verb, where in zip(stage.proposers, columns[stage.width :], strict=True):
+            own = self._counts(here, verb, where, messages)
+            proposer[own < least] = verb
+            least = np.minimum(least, own)
+        here.got(prefixes.shape[1])
+        here.did(lookups=prefixes.shape[1] * len(stage.proposers))
+        some = least > 0
+        here.did(arrived=int(some.sum()))
+        return Frontier.of(prefixes[:, some], proposer[some], least[some])
+
+    def _counts(self, here: Here, verb: int, where, messages) -> np.ndarray:
+        if verb >= len(here.stage.atoms):
+            return np.ones(where.size, np.int64)
+        atom = here.stage.atoms[verb]
+        if not atom.places:
+            return np.full(where.size, here.setting.sizes[atom.index])
+        found = answers(messages, verb)
+        here.got(found.size)
+        return found[where]
+
+
+class Resolve(Task):
+    """Write out the extensions this partition has been dealt, by their numbers, and ask what they are."""
+
+    def work(self, here: Here, messages):
+        width = here.stage.width
+        columns = wire.columns_of(messages, width + 3)
+        here.got(columns.shape[1])
+        sizes = columns[-1] - columns[-2]
+        row = np.repeat(np.arange(sizes.size), sizes)
+        number = np.arange(row.size) - np.repeat(np.cumsum(sizes) - sizes, sizes) + columns[-2][row]
+        prefixes, proposer = columns[:width, row], columns[width, row]
+        here.made(row.size)
+        where = np.zeros(row.size, np.int64)
+        for verb in np.flatnonzero(np.bincount(proposer)).tolist():
+            mine = proposer == verb
+            if verb < len(here.stage.atoms):
+                keys = np.concatenate((here.stage.atoms[verb].keys(prefixes[:, mine]), number[None, mine]))
+                asked, where[mine] = ask(self.number + 1, verb, here.partition, keys, here.setting.partitions)
+                here.made(sum(message.rows for _, message in asked))
+                yield from asked
+        if row.size:
+            yield keeping(self.number + 2, here.partition, np.concatenate((prefixes, proposer[None], where[None])))
+
+
+@dataclass
+class Answer(Task):
+    """Look up what is asked in the tables of one kind, those of the atoms of stage `asking`."""
+
+    kind: str
+    asking: int
+
+    def work(self, here: Here, messages):
+        atoms = here.setting.plan.stages[self.asking].atoms
+        for message in messages:
+            index = atoms[message.name].index
+            (table,) = here.indexes[self.kind, index].parts
+            found = looked_up(table, wire.columns_of([message], len(message.columns)))
+            here.got(found.size)
+            here.made(found.size)
+            yield message.source, wire.columns_message(self.number + 1, message.name, here.partition, found[None])
+
+
+class Check(Task):
+    """The extensions are known now: drop those that a comparison drops, ask all other atoms about the rest."""
+
+    def work(self, here: Here, messages):
+        width, stage = here.stage.width, here.stage
+        columns = kept(messages, width + 2)
+        prefixes, proposer, where = columns[:width], columns[width], columns[-1]
+        here.got(where.size)
+        values = self._resolved(here, prefixes, proposer, where, messages)
+        passed = _passed(stage, prefixes, proposer, values)
+        prefixes, proposer, values = prefixes[:, passed], proposer[passed], values[passed]
+        asked = np.full((len(stage.atoms), values.size), -1)
+        for verb, atom in enumerate(stage.atoms):
+            mine = proposer != verb
+            keys = np.concatenate((atom.keys(prefixes[:, mine]), values[None, mine]))
+            questions, asked[verb, mine] = ask(self.number + 1, verb, here.partition, keys, here.setting.partitions)
+            here.made(sum(message.rows for _, message in questions))
+            here.did(lookups=int(mine.sum()))
+            yield from questions
+        if values.size:
+            yield keeping(self.number + 2, here.partition, np.concatenate((prefixes, values[None], asked)))
+
+    def _resolved(self, here: Here, prefixes, proposer, where, messages) -> np.ndarray:
+        values = np.empty(where.size, np.int64)
+        for verb in here.stage.proposers:
+            mine = proposer == verb
+            if verb < len(here.stage.atoms):
+                found = answers(messages, verb)
+                here.got(found.size)
+                values[mine] = found[where[mine]]
+            elif mine.any():
+                values[mine] = here.stage.verbs[verb].values(prefixes[:, mine])
+        return values
+
+
+def _passed(stage, prefixes, proposer, values) -> np.ndarray:
+    """Which candidates the atoms that need no index allow."""
+    each = np.arange(values.size)
+    lists = Lists(each, each, each + 1, values)
+    passed = np.ones(values.size, np.bool_)
+    for number, verb in enumerate(stage.locals, len(stage.atoms)):
+        allowed = verb.intersect({}, prefixes, lists)
+        passed &= (proposer == number) | (allowed.stops > allowed.starts)
+    return passed
+
+
+class Survive(Task):
+    """Drop what some atom has not (or, negated, has). Answer, or ask the next stage's atoms for counts."""
+
+    def work(self, here: Here, messages):
+        stage, width = here.stage, here.stage.width
+        columns = kept(messages, width + 1 + len(stage.atoms))
+        alive = np.ones(columns.shape[1], np.bool_)
+        for verb, atom in enumerate(stage.atoms):
+            found, where = answers(messages, verb), columns[width + 1 + verb]
+            here.got(found.size)
+            asked = where >= 0
+            alive[asked] &= (found[where[asked]] == 0) == atom.negated
+        here.got(alive.size)
+        bindings = np.ascontiguousarray(columns[: width + 1, alive])
+        here.made(bindings.shape[1])
+        here.did(survivors=bindings.shape[1])
+        if here.last:
+            each = np.arange(bindings.shape[1])
+            yield from here.answer(bindings[:-1], Lists(each, each, each + 1, bindings[-1]))
+        elif bindings.size:
+            yield from self._ask_counts(here, bindings)
+
+    def _ask_counts(self, here: Here, prefixes):
+        stage = here.following
+        where = np.zeros((len(stage.proposers), prefixes.shape[1]), np.int64)
+        for place, verb in enumerate(stage.proposers):
+            if verb < len(stage.atoms) and stage.atoms[verb].places:
+                keys = stage.atoms[verb].keys(prefixes)
+                asked, where[place] = ask(self.number + 1, verb, here.partition, keys, here.setting.partitions)
+                here.made(sum(message.rows for _, message in asked))
+                yield from asked
+        yield keeping(self.number + 2, here.partition, np.concatenate((prefixes, where)))
+
+
+TASKS = 7  # of a stage
+
+
+def chain(setting: Setting, first: int, shares: list[int], following: list[int], waiting) -> list[Task]:
+    """The tasks of a job that begins at stage `first` with what waits there, and goes down to the last stage with what
+    it has made: shares by partition, of the first stage and of those that follow."""
+    tasks: list[Task] = []
+    for stage in range(first, len(setting.plan.stages)):
+        at = TASKS * stage
+        begun = (shares, waiting) if stage == first else (following, [None] * setting.partitions)
+        tasks += [
+            Balance(setting, at, stage, *begun, phase="propose"),
+            Resolve(setting, at + 1, stage, phase="resolve"),
+            Answer(setting, at + 2, stage, RESOLVER, stage, phase="answer"),
+            Check(setting, at + 3, stage, phase="check"),
+            Answer(setting, at + 4, stage, MEMBER, stage, phase="answer"),
+            Survive(setting, at + 5, stage, phase="survive"),
+        ]
+        if stage + 1 < len(setting.plan.stages):
+            tasks.append(Answer(setting, at + 6, stage, COUNT, stage + 1, phase="answer"))
+    return tasks
+
+
+def start(plan, handles, sizes) -> list[Waiting | None]:
+    """What waits at first: on the first partition, the prefix that binds nothing."""
+    stage = plan.stages[0]
+    least = {n: sizes[stage.atoms[n].index] if n < len(stage.atoms) else 1 for n in stage.proposers}
+    proposer = min(least, key=least.get)
+    first = Waiting(None, proposer, 1, 0, 0, least[proposer]) if least[proposer] else None
+    return [first] + [None] * (len(handles) - 1)

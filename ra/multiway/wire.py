@@ -86,13 +86,30 @@ def owners(columns: np.ndarray, partitions: int) -> np.ndarray:
     return bucket_of(combined(columns), np.uint64(partitions)).astype(np.int64)
 
 
+@njit(types.Tuple((types.Array(types.int64, 2, "C"), i64))(types.Array(types.int64, 2, "C"), i64, types.int64), **JIT)
+def _dealt(columns, owner, partitions):
+    ends = np.zeros(partitions, np.int64)
+    for part in owner:
+        ends[part] += 1
+    ends = np.cumsum(ends)
+    at = np.empty_like(ends)
+    out = np.empty_like(columns)
+    for place in range(columns.shape[0]):
+        at[0] = 0
+        at[1:] = ends[:-1]
+        for row in range(owner.size):
+            out[place, at[owner[row]]] = columns[place, row]
+            at[owner[row]] += 1
+    return out, ends
+
+
 def dealt(columns: np.ndarray, owner: np.ndarray, partitions: int):
-    """Yield (partition, its tuples), in the order they are in."""
-    order = np.argsort(owner.astype(np.int16 if partitions < 1 << 15 else np.int64), kind="stable")  # 16 bits: a radix sort
-    ends = np.cumsum(np.bincount(owner, minlength=partitions))
-    for part, (begin, end) in enumerate(zip(ends - np.diff(ends, prepend=0), ends, strict=True)):
+    """Yield (partition, its tuples), in the order they are in: a counting sort."""
+    out, ends = _dealt(np.ascontiguousarray(columns), owner, partitions)
+    for part, end in enumerate(ends.tolist()):
+        begin = int(ends[part - 1]) if part else 0
         if begin < end:
-            yield part, columns[:, order[begin:end]]
+            yield part, out[:, begin:end]
 
 
 def columns_message(due: int, name: int, source: int, columns: np.ndarray) -> Message:
@@ -164,7 +181,9 @@ def by_row(lists: Lists, owner: np.ndarray, partitions: int):
 def columns_of(messages: list[Message], width: int) -> np.ndarray:
     """The columns of some messages, one after the other."""
     found = [np.empty((width, 0), np.int64)]
-    found += [np.array([decode(column, message.rows) for column in message.columns]) for message in messages]
+    for message in messages:
+        columns = [decode(column, message.rows) for column in message.columns]
+        found.append(np.array(columns, np.int64).reshape(width, message.rows))
     return np.concatenate(found, axis=1)
 
 
