@@ -1,35 +1,56 @@
-"""BiGJoin in all its forms against nested loops in Python."""
+"""BiGJoin in all its forms, against nested loops in Python, its bounds, and what is stated of its balance."""
 
 import itertools
+import json
+import operator
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ra.exchange import Fabric
+from ra.multiway.agm import agm_bound
 from ra.multiway.bigjoin import BigJoin
-from ra.multiway.query import Atom, Comparison, Constant, Query
+from ra.multiway.indexes import Index, Part, built
+from ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
+from ra.multiway.stages import planned
+from ra.multiway.worker import Worker
 from tests.fabric import FabricHere
 
 X, Y, Z, W = "xyzw"
-E = "edge"
+E, T, U = "edge", "t", "u"
+ONE, TWO, THREE = map(Constant, (1, 2, 3))
+TRIANGLE = Query((Atom(E, (X, Y)), Atom(E, (Y, Z)), Atom(E, (X, Z))), order=(X, Y, Z))
+CORNERS = Query((Atom("r", (X, Y)), Atom("s", (Y, Z)), Atom("t", (X, Z))), order=(X, Y, Z))
 
 QUERIES = {
-    "triangle": Query((Atom(E, (X, Y)), Atom(E, (Y, Z)), Atom(E, (X, Z)))),
+    "triangle": TRIANGLE,
     "open wedge": Query((Atom(E, (X, Y)), Atom(E, (Y, Z)), Atom(E, (X, Z), True)), (Comparison("<", X, Z),)),
     "4-clique": Query(tuple(Atom(E, pair) for pair in itertools.combinations((X, Y, Z, W), 2))),
     "square": Query((Atom(E, (X, Y)), Atom(E, (Y, Z)), Atom(E, (Z, W)), Atom(E, (W, X))), (Comparison("!=", X, Z),)),
-    "ternary": Query((Atom("t", (X, Y, Z)), Atom(E, (Z, X)), Atom("u", (Y,))), (), (Y, Z, X)),
-    "loops": Query((Atom(E, (X, X)), Atom("t", (X, Y, Y)), Atom("u", (Y,), True))),
-    "constants": Query((Atom("t", (X, Constant(2), Y)), Atom(E, (Y, Constant(1))), Atom(E, (Constant(0), X)))),
-    "arithmetic": Query((Atom(E, (X, Y)), Atom("u", (W,))), (Comparison("=", Z, ("+", X, ("*", Y, Constant(2)))), Comparison("<=", W, Z))),
-    "equation met": Query((Atom(E, (X, Y)), Atom(E, (Y, Z))), (Comparison("=", Z, ("-", ("+", X, Y), Constant(1))),)),
-    "mixed sides": Query((Atom(E, (X, Y)), Atom("u", (Z,))), (Comparison(">", ("+", X, Z), ("*", Y, Z)),)),
-    "product": Query((Atom("u", (X,)), Atom("u", (Y,)), Atom(E, (Z, Z)))),
-    "guarded": Query((Atom(E, (X, Y)), Atom(E, (Constant(1), Constant(2))), Atom("u", (Constant(3),), True))),
-    "no variables": Query((Atom(E, (Constant(1), Constant(2))),), (Comparison("<", Constant(1), Constant(2)),)),
-    "only an equation": Query((), (Comparison("=", X, Constant(4)), Comparison("=", Y, ("+", X, Constant(1))))),
-}  # fmt: skip
+    "ternary": Query((Atom(T, (X, Y, Z)), Atom(E, (Z, X)), Atom(U, (Y,))), (), (Y, Z, X)),
+    "loops": Query((Atom(E, (X, X)), Atom(T, (X, Y, Y)), Atom(U, (Y,), True))),
+    "constants": Query((Atom(T, (X, TWO, Y)), Atom(E, (Y, ONE)), Atom(E, (Constant(0), X)))),
+    "arithmetic": Query(
+        (Atom(E, (X, Y)), Atom(U, (W,))),
+        (Comparison("=", Z, ("+", X, ("*", Y, TWO))), Comparison("<=", W, Z)),
+    ),
+    "equation met": Query((Atom(E, (X, Y)), Atom(E, (Y, Z))), (Comparison("=", Z, ("-", ("+", X, Y), ONE)),)),
+    "mixed sides": Query((Atom(E, (X, Y)), Atom(U, (Z,))), (Comparison(">", ("+", X, Z), ("*", Y, Z)),)),
+    "product": Query((Atom(U, (X,)), Atom(U, (Y,)), Atom(E, (Z, Z)))),
+    "guarded": Query((Atom(E, (X, Y)), Atom(E, (ONE, TWO)), Atom(U, (THREE,), True))),
+    "no variables": Query((Atom(E, (ONE, TWO)),), (Comparison("<", ONE, TWO),)),
+    "only equations": Query((), (Comparison("=", X, Constant(4)), Comparison("=", Y, ("+", X, ONE)))),
+}
+FORMS = {
+    "one worker": {},
+    "shuffled": {"partitions": True},
+    "skew": {"partitions": True, "skew": True},
+    "replicated": {"partitions": True, "form": "replicated"},
+}
+COMPARE = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
 def value(expression, binding):
@@ -38,50 +59,53 @@ def value(expression, binding):
     if isinstance(expression, Constant):
         return expression.value
     op, left, right = expression
-    left, right = value(left, binding), value(right, binding)
-    return {"+": left + right, "-": left - right, "*": left * right}[op]
+    return ARITHMETIC[op](value(left, binding), value(right, binding))
 
 
 def holds(comparison, binding):
-    left, right = value(comparison.left, binding), value(comparison.right, binding)
-    return {"=": left == right, "!=": left != right, "<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[
-        comparison.op
-    ]  # fmt: skip
+    sides = (value(side, binding) for side in (comparison.left, comparison.right))
+    return getattr(operator, COMPARE[comparison.op])(*sides)
+
+
+def matched(atom, fact, binding):
+    """The binding with the atom's terms; None where they do not fit."""
+    new = dict(binding)
+    for term, found in zip(atom.terms, fact, strict=True):
+        if (new.setdefault(term, found) if isinstance(term, str) else term.value) != found:
+            return None
+    return new
 
 
 def naive(query, relations, domain=range(-3, 16)):
-    """Try all values for all variables, atom by atom."""
+    """Each fact for each atom, then each value for what is not bound."""
     facts = {name: set(map(tuple, np.asarray(rows).tolist())) for name, rows in relations.items()}
+    bindings = [{}]
+    for atom in query.positive:
+        found = (matched(atom, fact, binding) for binding in bindings for fact in facts[atom.relation])
+        bindings = [binding for binding in found if binding is not None]
     answer = set()
-
-    def extend(binding, atoms):
-        if atoms:
-            for fact in facts[atoms[0].relation]:
-                new = dict(binding)
-                if all(
-                    new.setdefault(term, v) == v if isinstance(term, str) else term.value == v
-                    for term, v in zip(atoms[0].terms, fact, strict=True)
-                ):
-                    extend(new, atoms[1:])
-            return
+    for binding in bindings:
         free = [name for name in query.variables if name not in binding]
         for values in itertools.product(domain, repeat=len(free)):
             whole = binding | dict(zip(free, values, strict=True))
             absent = (tuple(value(term, whole) for term in atom.terms) not in facts[atom.relation] for atom in query.negated)
             if all(holds(comparison, whole) for comparison in query.comparisons) and all(absent):
                 answer.add(tuple(whole[name] for name in query.variables))
-
-    extend({}, query.positive)
     return answer
 
 
 def tables(arity, most=5, size=24):
-    return st.lists(st.tuples(*[st.integers(0, most)] * arity), max_size=size).map(
-        lambda rows: np.array(rows, np.int64).reshape(-1, arity)
-    )
+    rows = st.lists(st.tuples(*[st.integers(0, most)] * arity), max_size=size)
+    return rows.map(lambda found: np.array(found, np.int64).reshape(-1, arity))
 
 
-RELATIONS = st.fixed_dictionaries({E: tables(2), "t": tables(3), "u": tables(1)})
+RELATIONS = st.fixed_dictionaries({E: tables(2), T: tables(3), U: tables(1)})
+
+
+def made(query, relations, partitions, batch, form):
+    options = dict(FORMS[form])
+    fabric = FabricHere(partitions) if options.pop("partitions", False) else None
+    return BigJoin(query, relations, fabric, batch=batch, **options)
 
 
 def rows_of(answer):
@@ -90,28 +114,170 @@ def rows_of(answer):
     return set(rows)
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", QUERIES)
-@settings(max_examples=25, deadline=None)
-@given(relations=RELATIONS, batch=st.integers(1, 60))
-def test_one_worker_finds_what_nested_loops_find(name, relations, batch):
-    join = BigJoin(QUERIES[name], relations, batch=batch)
+@settings(max_examples=10, deadline=None)
+@given(relations=RELATIONS, batch=st.integers(1, 60), partitions=st.integers(1, 5))
+def test_nested_loops_find_the_same(name, form, relations, batch, partitions):
     expected = naive(QUERIES[name], relations)
-    assert rows_of(join.collect()) == expected
-    assert join.count() == len(expected)
-    assert join.trace["peak"] <= join.trace["bound"]
-
-
-@pytest.mark.parametrize("name", QUERIES)
-@settings(max_examples=12, deadline=None)
-@given(
-    relations=RELATIONS,
-    batch=st.integers(1, 60),
-    partitions=st.integers(1, 5),
-    how=st.sampled_from([("shuffled", False), ("shuffled", True), ("replicated", False)]),
-)
-def test_partitions_find_what_nested_loops_find(name, relations, batch, partitions, how):
-    with BigJoin(QUERIES[name], relations, FabricHere(partitions), form=how[0], skew=how[1], batch=batch) as join:
-        expected = naive(QUERIES[name], relations)
+    with made(QUERIES[name], relations, partitions, batch, form) as join:
         assert rows_of(join.collect()) == expected
         assert join.count() == len(expected)
         assert join.trace["peak"] <= join.trace["bound"]
+        assert join.trace["result"]["tuples"] == len(expected)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_any_batch_gives_the_same_and_no_more_is_in_flight(form):
+    rng = np.random.default_rng(5)
+    relations = {E: rng.integers(0, 7, (24, 2))}
+    expected = naive(TRIANGLE, relations)
+    for batch in (1, 2, 3, 4, 5, 7, 11, 100, 10_000):
+        with made(TRIANGLE, relations, 3, batch, form) as join:
+            assert rows_of(join.collect()) == expected
+            assert join.trace["peak"] <= join.trace["bound"] <= batch * 7 + 13
+            assert join.trace["stages"][2]["rounds"] >= join.trace["stages"][2]["proposals"] / join.trace["bound"]
+            json.dumps(join.trace)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=2), max_size=30), st.data())
+def test_values_of_64_bits(edges, data):
+    """Some edges lead back, so that there are triangles."""
+    edges = edges + [[b, c] for (_, b), (c, _) in zip(edges, edges[::-1], strict=True)]
+    edges += [[a, c] for (a, b), (d, c) in itertools.product(edges, edges) if b == d and (a + c) % 2]
+    relations = {E: np.array(edges, np.int64).reshape(-1, 2)}
+    form = data.draw(st.sampled_from(sorted(FORMS)))
+    with made(TRIANGLE, relations, 3, 50, form) as join:
+        assert rows_of(join.collect()) == naive(TRIANGLE, relations)
+
+
+def every(*pairs):
+    """Edges from each value of one to each of the other, or side by side."""
+    return np.concatenate([np.stack(np.broadcast_arrays(*pair), axis=1).reshape(-1, 2) for pair in pairs]).astype(np.int64)
+
+
+def through_one_vertex():
+    """All triangles are through vertex 0."""
+    leaf = np.arange(1, 4000)
+    return TRIANGLE, {E: np.concatenate((every((0, leaf)), np.random.default_rng(1).integers(1, 4000, (8000, 2))))}
+
+
+def one_heavy_list():
+    """Half of all prefixes (x, y) have one y, whose list is asked for again and again."""
+    x = np.arange(1, 4000)
+    spokes = every((x, x * 0), (x, x))
+    lists = every((0, 5000 + np.arange(50)), (x, 5000 + x % 50))
+    closing = np.random.default_rng(1).integers(0, [4000, 50], (20000, 2)) + [0, 5000]
+    return CORNERS, {"r": spokes, "s": lists, "t": closing}
+
+
+def one_heavy_proposer():
+    """All proposals are made by one list of s, of 2,000 values."""
+    x = np.arange(20)
+    closing = [(i, np.arange(0, 6000, 1 + i % 3)) for i in range(20)]
+    return CORNERS, {"r": every((x, x * 0)), "s": every((0, np.arange(2000))), "t": every(*closing)}
+
+
+ADVERSARIES = [through_one_vertex, one_heavy_list, one_heavy_proposer]
+
+
+@pytest.mark.parametrize("adversary", ADVERSARIES)
+@pytest.mark.parametrize("skew", [False, True])
+def test_work_is_worst_case_optimal(adversary, skew):
+    """Lemma 3.1 and theorem 3.2: at each stage no more prefixes and proposals than the AGM bound, and for each of them one
+    lookup an atom at most; rounds as many as the proposals take in batches."""
+    query, relations = adversary()
+    partitions, batch = 4, 4096
+    most = agm_bound(query, {name: len(rows) for name, rows in relations.items()}) * (
+        1 + 1e-9
+    )  # of which logarithms fall short
+    with BigJoin(query, relations, FabricHere(partitions), skew=skew, batch=batch) as join:
+        join.count()
+    for stage in join.trace["stages"]:
+        assert stage["prefixes"] <= most * partitions and stage["proposals"] <= most and stage["survivors"] <= most
+        assert stage["lookups"] <= 2 * len(query.atoms) * most
+        assert stage["rounds"] <= 1 + stage["proposals"] / (batch // partitions)
+    assert join.trace["messages"]["tuples"] <= len(query.variables) * 4 * len(query.atoms) * most
+    assert join.trace["peak"] <= join.trace["bound"]
+
+
+def ratio(work):
+    return max(work) / (sum(work) / len(work))
+
+
+@pytest.mark.parametrize("adversary", ADVERSARIES)
+def test_skewed_data_is_even_work_for_bigjoin_s_alone(adversary):
+    """*Distributed Evaluation of Subgraph Queries*, section 3.4: what is heavy there is heavy here."""
+    query, relations = adversary()
+    traces, counts = [], []
+    for skew in (False, True):
+        with BigJoin(query, relations, FabricHere(8), skew=skew) as join:
+            counts.append(join.count())
+            traces.append(join.trace)
+    assert counts[0] == counts[1] > 0
+    assert ratio(traces[0]["work"]) > 1.5
+    assert ratio(traces[1]["work"]) < 1.2
+    steps = [np.add(step["received"], step["sent"]) for step in traces[1]["steps"]]
+    assert all(ratio(work) < 1.2 for work in steps if work.sum() > 5000)
+
+
+def test_an_index_of_several_parts():
+    """What an incremental join asks for: a relation and what has been added to it, each an index of its own."""
+    edges = np.random.default_rng(2).integers(0, 9, (50, 2))
+    plan = planned(QUERIES["open wedge"], (X, Y, Z))
+    whole = np.unique(edges, axis=0)
+    parts = built(plan.indexes, {E: whole[::2]}), built(plan.indexes, {E: whole[1::2]})
+    first = {key: index.parts[0].values for key, index in parts[0].items()}
+    both = {}
+    for key in plan.indexes:
+        added = parts[1][key].parts[0]
+        if not key.bound:  # a value is in one part only
+            added = Part.of(np.setdiff1d(added.values, first[key])[None])
+        both[key] = Index((parts[0][key].parts[0], added))
+    worker = Worker(plan, both, 7)
+    worker.start()
+    found = np.concatenate([np.empty((3, 0), np.int64), *worker.run()], axis=1)
+    assert rows_of(plan.arranged(found)) == naive(QUERIES["open wedge"], {E: edges})
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_consumer_gets_batches(form):
+    relations = {E: np.random.default_rng(3).integers(0, 10, (50, 2))}
+    batches = []
+    with made(TRIANGLE, relations, 3, 20, form) as join:
+        assert join.each(batches.append) == sum(map(len, batches)) == len(naive(TRIANGLE, relations))
+    assert all(len(batch) <= 20 for batch in batches)
+
+
+@pytest.mark.parametrize("form", ["shuffled", "skew", "replicated"])
+def test_the_answer_as_runs(form):
+    relations = {E: np.random.default_rng(4).integers(0, 10, (50, 2))}
+    with made(TRIANGLE, relations, 3, 20, form) as join:
+        found = [run.open().view(np.int64).reshape(-1, 3) for run in join.runs()]
+        assert rows_of(np.concatenate(found)) == naive(TRIANGLE, relations)
+
+
+@pytest.mark.parametrize("form", ["shuffled", "skew", "replicated"])
+def test_on_spark(spark, form):
+    relations = {E: np.random.default_rng(6).integers(0, 30, (300, 2))}
+    fabric = Fabric(spark.sparkContext, 2)
+    options = {name: option for name, option in FORMS[form].items() if name != "partitions"}
+    with BigJoin(TRIANGLE, relations, fabric, batch=1500, **options) as join:
+        assert rows_of(join.collect()) == naive(TRIANGLE, relations)
+        assert join.trace["rounds"] > 3 and join.trace["peak"] <= join.trace["bound"]
+    fabric.close()
+
+
+def test_what_cannot_be_asked():
+    edges = {E: [[1], [2]]}
+    with pytest.raises(QueryError, match="expected one at least"):
+        BigJoin(TRIANGLE, edges, batch=0)
+    with pytest.raises(QueryError, match="no form of BiGJoin is called 'sideways'"):
+        BigJoin(TRIANGLE, edges, form="sideways")
+    with pytest.raises(QueryError, match="needs a fabric"):
+        BigJoin(TRIANGLE, edges, skew=True)
+    with pytest.raises(QueryError, match="no relation is called edge"):
+        BigJoin(TRIANGLE, {"friend": [[1], [2]]})
+    with pytest.raises(ValueError, match="give BigJoin a fabric"):
+        BigJoin(TRIANGLE, edges).runs()

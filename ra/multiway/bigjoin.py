@@ -1,6 +1,6 @@
 """BiGJoin: any full conjunctive query, variable by variable, in batches of B' proposals.
 
-    triangle = BigJoin(query, {"edge": edges}, fabric)       # shuffled; form="replicated"; skew=True; fabric=None: in this process
+    triangle = BigJoin(query, {"edge": edges}, fabric)
     triangle.count(), triangle.collect(), triangle.trace
 
 Never more than a stated number of prefixes and candidates is in flight, whatever the data, and the work is worst-case
@@ -10,10 +10,12 @@ optimal: at each stage there are no more proposals than the AGM bound of the que
 
 import numpy as np
 
+from ra.multiway import orders
 from ra.multiway.partitions import Partitions
 from ra.multiway.query import Query, QueryError
 from ra.multiway.replicated import Hosts
 from ra.multiway.stages import holds, planned
+from ra.multiway.tries import Tries
 from ra.multiway.worker import OneWorker
 
 BATCH = 1 << 24  # B': proposals in flight, as slices of indexes; 128 MB once written out
@@ -26,9 +28,12 @@ class BigJoin:
     fabric      the partitions (`ra.exchange.Fabric`); None: this process
     form        "shuffled": indexes are spread over the partitions, and what is joined travels; "replicated": all indexes are
                 on every host, in memory-mapped files, and nothing travels
-    skew        BiGJoin-S: one more shuffle or two a step, and each partition has the same work whatever the data
+    skew        of the shuffled form: BiGJoin-S. Seven shuffles a variable, and each partition has the same work
     batch       B'
-    QueryError when the query cannot be evaluated.
+    store       where files are; by default a new one, removed by `close`
+
+    The order of variables is the query's, or else is chosen, which reads the relations once more. QueryError when the query
+    cannot be evaluated.
     """
 
     def __init__(self, query: Query, relations, fabric=None, *, form="shuffled", skew=False, batch=BATCH, store=None):
@@ -36,8 +41,10 @@ class BigJoin:
             raise QueryError(f"no form of BiGJoin is called {form!r}; there are {', '.join(FORMS)}")
         if batch < 1:
             raise QueryError(f"a batch of {batch} proposals: expected one at least")
+        if skew and (form != "shuffled" or fabric is None):
+            raise QueryError("BiGJoin-S evens out what travels between partitions: it needs a fabric, and the shuffled form")
         query.check(relations)
-        self.plan, self.trace = planned(query, query.order or query.variables), None
+        self.plan, self.trace = planned(query, query.order or orders.choose(query, Tries.of(relations))), None
         self.empty = not all(holds(guard, relations) for guard in self.plan.guards)
         if fabric is None:
             self.place = OneWorker(self.plan, relations, batch)

@@ -15,6 +15,7 @@ import time
 from balance.trace import VERSION, plain
 from ra.multiway.stages import Plan
 
+COUNTED = ("arrived", "proposals", "survivors", "lookups")
 FIGURES = ("received", "sent", "bytes", "seconds")
 
 

@@ -55,10 +55,11 @@ class Done:
     peak: int
 
 
-def split(frontier: Frontier, parts: int) -> list[Frontier]:
-    """The remaining extensions of a frontier in equal parts: each is dealt pieces of it, in turn."""
+def split(frontier: Frontier, parts: int, most: int) -> list[Frontier]:
+    """The remaining extensions of a frontier in equal parts: each is dealt pieces of it, in turn; `most` pieces in all,
+    as the prefix at which one ends and another begins is in both."""
     total, width = frontier.left, frontier.prefixes.shape[0]
-    pieces = min(total, parts * PIECES)
+    pieces = min(total, parts * PIECES, most)
     found: list[list] = [[Frontier.empty(width)] for _ in range(parts)]
     for number in range(pieces):
         size = total * (number + 1) // pieces - total * number // pieces
@@ -91,12 +92,14 @@ class Hosts:
         here.start()
         stage = self._begun(here)
         path = self.store.path(f"answer-{self.jobs}")
-        shares = split(here.queues[stage], self.fabric.partitions)
-        task = Share(self.plan, self.handles, max(1, self.batch // self.fabric.partitions), output, path, stage, shares)
+        shares = split(here.queues[stage], self.fabric.partitions, self.batch)
+        task = Share(self.plan, self.handles, self._batch, output, path, stage, shares)
         done = []
         for _, item in self.fabric.job(task):
             done.append(item) if isinstance(item, Done) else consumer(item)
         record.jobs = 1
+        record.in_flight(here.peak)
+        record.in_flight(sum(worker.peak for worker in done))
         return tallied(record, [here, *done])
 
     def _begun(self, here: Worker) -> int:
@@ -116,8 +119,13 @@ class Hosts:
         record.count = count
         return record.finished()
 
+    @property
+    def _batch(self) -> int:
+        """Of each task."""
+        return max(1, self.batch // self.fabric.partitions)
+
     def _record(self) -> Record:
-        most = (self.batch + self.fabric.partitions) * (len(self.plan.stages) + 1)
+        most = len(self.plan.stages) * self._batch * self.fabric.partitions + 2 * self.batch + 1
         return Record(self.plan, "replicated", self.batch, most, self.fabric.partitions)
 
     def close(self) -> None:

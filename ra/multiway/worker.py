@@ -85,6 +85,7 @@ class OneWorker:
         worker.start()
         for bindings in worker.run():
             consumer(bindings)
+        record.in_flight(worker.peak)
         return tallied(record, [worker])
 
     def nothing(self, count: int) -> dict:
@@ -100,8 +101,7 @@ class OneWorker:
 
 
 def tallied(record: Record, workers) -> dict:
-    """The trace of workers that were at work at the same time."""
-    record.peak = sum(worker.peak for worker in workers)
+    """The trace of some workers."""
     record.count = sum(worker.count for worker in workers)
     for worker in workers:
         for stage, tally in zip(record.stages, worker.tallies, strict=True):
