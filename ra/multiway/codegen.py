@@ -161,6 +161,9 @@ class Generator:
     def filters(self, depth: int) -> list[str]:
         """Conditions on a binding of the variables up to `depth` that no range expresses."""
         found = []
+        if depth in self.bounded and depth not in self.shape.joined:  # a value that is no id is the first box's
+            low, high = f"box[{2 * depth}]", f"box[{2 * depth + 1}]"
+            found.append(f"({low} <= x{depth} < {high} or (x{depth} < 0 and {low} == 0))")
         for comparison in self.shape.comparisons:
             if self._last(comparison) == depth and self._as_bound(comparison) is None:
                 sides = (comparison.left, comparison.right)
@@ -214,7 +217,7 @@ class Generator:
 
     def head(self) -> list[str]:
         arguments, kinds = ["box", "ids", "literals", "names", "base", "size", "rooms"], ["i64"] * 4 + ["int64"] * 2 + ["i64"]
-        for key, slot in self.shape.tries.items():
+        for slot, key in enumerate(self.shape.tries):
             arguments += [f"base{slot}", f"dir{slot}"]
             kinds += ["int64", "i32"]
             for level in range(len(key.order)):

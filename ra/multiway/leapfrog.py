@@ -5,16 +5,17 @@ are intersected by galloping where one is much the longer; where not, and one of
 changes, it is marked once in a byte map and the other is scanned, which is three times as fast (see `codegen`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from ra.multiway import orders
 from ra.multiway.codegen import Generator
 from ra.multiway.compiled import compiled
+from ra.multiway.domain import Domain
 from ra.multiway.query import Query
 from ra.multiway.shape import Shape
 from ra.multiway.tries import TrieArray, Tries
@@ -63,8 +64,13 @@ class Leapfrog:
     def arrays(self) -> list[TrieArray]:
         return [self.tries.trie(*key) for key in self.shape.tries]
 
+    def loops(self, keep: int) -> "Loops":
+        """With so many variables listed, the others counted."""
+        roots = sorted(range(len(self.arrays)), key=lambda slot: len(self.arrays[slot].values[0]))
+        return nest(self.query, self.shape.order, keep, None, tuple(roots)).over(self.tries.domain, self.arrays)
+
     def count(self, threads: int | None = None) -> int:
-        return sum(found for found, _ in Nest(self, self.arrays, 0).pieces(threads))
+        return sum(found for found, _ in self.loops(0).pieces(threads))
 
     def list(self, threads: int | None = None) -> np.ndarray:
         return self.grouped(self.query.variables, threads)[0]
@@ -72,16 +78,16 @@ class Leapfrog:
     def grouped(self, names: Sequence[str], threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The bindings of the first variables of the order, in columns as named, and in how many ways each is extended."""
         keep = len(names)
-        nest = Nest(self, self.arrays, keep)
-        parts = list(nest.pieces(threads))
+        loops = self.loops(keep)
+        parts = list(loops.pieces(threads))
         total = sum(found for found, _ in parts)
         if not keep:
             return np.empty((min(total, 1), 0), np.int64), np.array([total] if total else [], np.int64)
-        rows = np.concatenate([np.empty((0, nest.width), np.int64), *(rows for _, rows in parts)])
-        counts = rows[:, -1].copy() if nest.width > keep else np.ones(len(rows), np.int64)
-        return self._decoded(rows, names), counts
+        rows = np.concatenate([np.empty((0, loops.nest.width), np.int64), *(rows for _, rows in parts)])
+        counts = rows[:, -1].copy() if loops.nest.width > keep else np.ones(len(rows), np.int64)
+        return self.decoded(rows, names), counts
 
-    def _decoded(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    def decoded(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
         """Columns of ids as values; what equations gave is values already."""
         out = np.empty((len(rows), len(names)), np.int64)
         for column, name in enumerate(names):
@@ -90,26 +96,51 @@ class Leapfrog:
         return out
 
 
-class Nest:
-    """The loops of one query over given tries (all of them or slices), `keep` variables listed and the others counted."""
+@lru_cache(maxsize=1024)
+def nest(query: Query, order: tuple[str, ...], keep: int, levels: tuple[int, ...] | None, roots: tuple[int, ...]) -> "Nest":
+    """`roots`: slots in the order in which to prefer them for a loop."""
+    shape = Shape(query, order, levels)
+    bounded = frozenset(m.path[level - 1] for m, level in zip(shape.members, levels, strict=True)) if levels else frozenset()
+    generator = Generator(shape, keep, bounded, lambda slots: min(slots, key=roots.index))
+    return Nest(shape, compiled(generator.kernel()), generator.width, generator.first, generator.buffers)
 
-    def __init__(self, join: Leapfrog, tries: list[TrieArray], keep: int, bounded: frozenset[int] = frozenset()):
-        self.join, self.tries, self.shape = join, tries, join.shape
-        generator = Generator(self.shape, keep, bounded, lambda slots: min(slots, key=lambda slot: len(tries[slot].values[0])))
-        self.kernel, self.width = compiled(generator.kernel()), generator.width
-        self.first = generator.first
-        domain, shape = join.tries.domain, self.shape
-        ids = np.array([domain.find(value) for value in shape.constants], np.int64)
-        rooms = [1 + min(tries[node.slot].widest(node.level) for node in values) for values in generator.buffers]
-        self.arguments = [ids, np.array(shape.literals, np.int64), domain.names, domain.low, domain.size]
-        self.arguments.append(np.array(rooms, np.int64))
-        for trie in tries:
-            self.arguments += [trie.base, *trie.arrays()]
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """The compiled loops of a query: of each row `width` numbers, `first`: the slots that the first variable may be cut by."""
+
+    shape: Shape
+    kernel: Callable
+    width: int
+    first: list[int] | None
+    buffers: list
+
+    def rooms(self, tries: list[TrieArray]) -> np.ndarray:
+        """The room for each set that is kept: one more than the shortest of what it is an intersection of can have."""
+        rooms = [1 + min(tries[node.slot].widest(node.level) for node in values) for values in self.buffers]
+        return np.array(rooms, np.int64)
+
+    def over(self, domain: Domain, tries: list[TrieArray], rooms: np.ndarray | None = None) -> "Loops":
+        ids = np.array([domain.find(value) for value in self.shape.constants], np.int64)
+        literals = np.array(self.shape.literals, np.int64)
+        rooms = self.rooms(tries) if rooms is None else rooms
+        given = [number for trie in tries for number in (trie.base, *trie.arrays())]
+        return Loops(self, domain, tries, [ids, literals, domain.names, domain.low, domain.size, rooms, *given])
+
+
+@dataclass(frozen=True)
+class Loops:
+    """A nest over given tries, all of them or slices."""
+
+    nest: Nest
+    domain: Domain
+    tries: list[TrieArray]
+    arguments: list
 
     def run(self, box: np.ndarray) -> tuple[int, np.ndarray]:
         """The count and the rows of one box: for each depth the lowest id, and the first id above it."""
-        count, numbers = self.kernel(np.append(box.ravel(), ROOM), *self.arguments)
-        return count, numbers.reshape(-1, self.width) if self.width else numbers
+        count, numbers = self.nest.kernel(np.append(box.ravel(), ROOM), *self.arguments)
+        return count, numbers.reshape(-1, self.nest.width) if self.nest.width else numbers
 
     def pieces(self, threads: int | None = None, box: np.ndarray | None = None) -> Iterator[tuple[int, np.ndarray]]:
         """The results of ranges of the first variable, in order, made by so many threads."""
@@ -125,8 +156,8 @@ class Nest:
             yield from pool.map(self.run, boxes)
 
     def whole(self) -> np.ndarray:
-        box = np.zeros((len(self.shape.order), 2), np.int64)
-        box[:, 1] = self.join.tries.domain.size
+        box = np.zeros((len(self.nest.shape.order), 2), np.int64)
+        box[:, 1] = self.domain.size
         return box
 
     def _between(self, box: np.ndarray, low: int, high: int) -> np.ndarray:
@@ -136,10 +167,10 @@ class Nest:
 
     def _ranges(self, box: np.ndarray, threads: int) -> list[tuple[int, int]]:
         """Cut the first variable's ids where the tries that begin with it have equal shares of their tuples."""
-        if self.first is None or threads == 1:
+        if self.nest.first is None or threads == 1:
             return [tuple(box[0])] if len(box) else [(0, 0)]
         low, high = map(int, box[0])
-        weights = sum((_weights(self.tries[slot], low, high) for slot in self.first), np.ones(max(high - low, 0)))
+        weights = sum((_weights(self.tries[slot], low, high) for slot in self.nest.first), np.ones(max(high - low, 0)))
         heap = np.cumsum(weights)
         if not heap.size:
             return []

@@ -67,17 +67,22 @@ class Member(NamedTuple):
 
 @dataclass
 class Shape:
-    """A query under a variable order. `constants` are those of atoms, `literals` those of comparisons."""
+    """A query under a variable order. `constants` are those of atoms, `literals` those of comparisons.
+
+    Atoms with equal tries share a slot; under `levels`, only those with the same beginning of so many terms (one number an
+    atom), because a box has slices of a trie, and each is of one beginning.
+    """
 
     query: Query
     order: tuple[str, ...]
-    tries: dict[TrieKey, int] = field(default_factory=dict)
+    levels: tuple[int, ...] | None = None
+    slots: dict[tuple[TrieKey, tuple[int, ...]], int] = field(default_factory=dict)
     constants: list[int] = field(default_factory=list)
     literals: list[int] = field(default_factory=list)
 
     def __post_init__(self):
         self.depth = {name: depth for depth, name in enumerate(self.order)}
-        self.members = [self._member(atom) for atom in self.query.atoms]
+        self.members = [self._member(atom, number) for number, atom in enumerate(self.query.atoms)]
         given = {
             name: self.query.assigned(name, self.order[:d]) for name, d in self.depth.items() if name not in self.query.joined
         }
@@ -86,17 +91,26 @@ class Shape:
             c._replace(left=self._expression(c.left), right=self._expression(c.right)) for c in self._open(given)
         ]
 
-    def _member(self, atom: Atom) -> Member:
+    @property
+    def tries(self) -> list[TrieKey]:
+        """By slot."""
+        return [key for key, _ in self.slots]
+
+    def _member(self, atom: Atom, number: int) -> Member:
         first: dict = {}
         for column, term in enumerate(atom.terms):
             first.setdefault(column if isinstance(term, Constant) else term, column)
         equal = tuple((first[term], c) for c, term in enumerate(atom.terms) if isinstance(term, str) and first[term] != c)
         fixed_columns = [column for column in first.values() if isinstance(atom.terms[column], Constant)]
         free = sorted((c for c in first.values() if isinstance(atom.terms[c], str)), key=lambda c: self.depth[atom.terms[c]])
-        path = [self._constant(atom.terms[column].value) for column in fixed_columns]
+        path = (
+            *(self._constant(atom.terms[column].value) for column in fixed_columns),
+            *(self.depth[atom.terms[column]] for column in free),
+        )
         key = TrieKey(atom.relation, (*fixed_columns, *free), equal)
-        slot = self.tries.setdefault(key, len(self.tries))
-        return Member(slot, (*path, *(self.depth[atom.terms[column]] for column in free)), atom.negated)
+        beginning = path[: self.levels[number]] if self.levels else ()
+        slot = self.slots.setdefault((key, beginning), len(self.slots))
+        return Member(slot, path, atom.negated)
 
     def _constant(self, value: int) -> int:
         if value not in self.constants:

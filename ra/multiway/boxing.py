@@ -1,0 +1,190 @@
+"""Boxed leapfrog triejoin: the tries are in files, and what is in memory of them never exceeds a budget.
+
+The life of a box (see `boxes` for how they are chosen):
+
+1. The driver describes it: ranges of ids, and the slices that hold all that they need.
+2. Whoever runs it drops the slices that only the box before needed, and copies the new ones from the mapped files.
+3. The query's kernel joins the slices, its variables restricted to the box's ranges. Every answer is in one box.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ra.multiway.boxes import Box, Boxes, Slice
+from ra.multiway.domain import NOTHING, Domain
+from ra.multiway.leapfrog import Leapfrog, Nest, nest
+from ra.multiway.query import Query
+from ra.multiway.shape import Shape, TrieKey
+from ra.multiway.slices import cut, siblings
+from ra.multiway.tries import TrieArray, TrieFile, Tries
+from ra.runs import Store
+
+TASKS_PER_CORE = 4  # so that a heavy box does not leave the other cores idle for long
+
+
+@dataclass(frozen=True)
+class Boxed:
+    """What a boxed join returns: how many answers, the answers unless they were only counted, and a record of the boxes."""
+
+    count: int
+    rows: np.ndarray | None
+    trace: dict  # "budget", "input_bytes", "order", "boxes": of each box its "ranges" of values, "bytes", "seconds", "count"
+
+
+def run(
+    query: Query,
+    relations: Mapping | Tries,
+    budget: int,
+    *,
+    count: bool = False,
+    threads: int | None = None,
+    sc=None,
+    local_dir: str | None = None,
+) -> Boxed:
+    """Evaluate a query box by box with at most `budget` bytes of slices in memory at a time.
+
+    With a SparkContext, boxes are dealt to its tasks, and the budget is each task's; without, they are run one after the
+    other by `threads` threads. Beyond the budget a thread has a byte an id for every set that is refined, and the answer.
+    Writes the tries it needs to `local_dir` (default: the system's temporary directory) first. BudgetTooSmall says what works.
+    """
+    store = Store.create(local_dir)
+    try:
+        shelf = Shelf.of(query, relations, store, sc)
+        boxes = shelf.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * sc.defaultParallelism))
+        keep = 0 if count else len(shelf.order)
+        parts = list(shelf.on_spark(sc, list(boxes), keep) if sc else shelf.here(boxes, keep, threads))
+        return shelf.result(budget, keep, parts)
+    finally:
+        store.remove()
+
+
+@dataclass(frozen=True)
+class Done:
+    """A box that was run."""
+
+    box: Box
+    count: int
+    rows: np.ndarray
+    bytes: int  # of the slices that were in memory
+    seconds: float
+
+
+@dataclass
+class Shelf:
+    """The tries of a query in files."""
+
+    query: Query
+    order: tuple[str, ...]
+    domain: Domain
+    files: dict[TrieKey, TrieFile]
+    rooms: dict[tuple, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, query: Query, relations: Mapping | Tries, store: Store, sc=None) -> "Shelf":
+        """Builds the tries, one after the other, and writes them; on a cluster every host will have a copy."""
+        join = Leapfrog.of(query, relations)
+        files = {}
+        for number, key in enumerate(dict.fromkeys(join.shape.tries)):
+            trie, name = join.tries.trie(*key), f"{number}.trie"
+            files[key] = TrieFile.share(trie, sc, store, name) if sc else TrieFile.write(trie, store.path(name))
+        return cls(query, join.shape.order, join.tries.domain, files)
+
+    def open(self) -> dict[TrieKey, TrieArray]:
+        return {key: file.open() for key, file in self.files.items()}
+
+    def boxes(self, budget: int, most: float = 1.0) -> Boxes:
+        shape = Shape(self.query, self.order)
+        ids = [self.domain.find(value) for value in shape.constants]
+        ranks = [(self.domain.rank(value), self.domain.rank(value, after=True)) for value in shape.literals]
+        return Boxes(self.query, self.order, self.open(), self.domain.size, ids, ranks, budget, most)
+
+    def here(self, boxes, keep: int, threads: int | None = None) -> Iterator[Done]:
+        """Run the boxes in this process, in order; one after the other is in memory."""
+        tries, held = self.open(), {}
+        for box in boxes:
+            start = time.perf_counter()
+            held = provisioned(box, held, tries)
+            compiled = nest(self.query, self.order, keep, box.levels, tuple(range(len(box.slices))))
+            loops = compiled.over(self.domain, [held[piece] for piece in box.slices], self._rooms(compiled, box, tries))
+            parts = list(loops.pieces(threads, np.array(box.ranges, np.int64).reshape(-1, 2)))
+            rows = np.concatenate([np.empty((0, keep), np.int64), *(rows for _, rows in parts if keep)])
+            bytes = sum(trie.bytes for trie in held.values())
+            yield Done(box, sum(count for count, _ in parts), rows, bytes, time.perf_counter() - start)
+
+    def _rooms(self, compiled: Nest, box: Box, tries: dict[TrieKey, TrieArray]) -> np.ndarray:
+        """The same for all boxes that are sliced alike: what the whole tries need."""
+        if box.levels not in self.rooms:
+            self.rooms[box.levels] = compiled.rooms([tries[key] for key in compiled.shape.tries])
+        return self.rooms[box.levels]
+
+    def on_spark(self, sc, boxes: list[Box], keep: int) -> list[Done]:
+        """Deal the boxes to tasks in stretches of about equal bytes, so that neighbours share slices; one Spark job."""
+        weights = np.cumsum([box.bytes for box in boxes])
+        tasks = min(TASKS_PER_CORE * sc.defaultParallelism, len(boxes))
+        if not tasks:
+            return []
+        cuts = np.searchsorted(weights, np.linspace(0, weights[-1], tasks + 1)[1:-1])
+        bounds = [0, *np.unique(cuts[cuts > 0]).tolist(), len(boxes)]
+        stretches = [boxes[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
+        return sc.parallelize(stretches, len(stretches)).mapPartitions(RunBoxes(self._lean(), keep)).collect()
+
+    def _lean(self) -> "Shelf":
+        """Without the names of values where no kernel asks for them."""
+        if self.query.comparisons or any(name not in self.query.joined for name in self.query.variables):
+            return self
+        shape = Shape(self.query, self.order)
+        if shape.constants:
+            return self
+        return replace(self, domain=Domain(0, self.domain.size, NOTHING), rooms={})
+
+    def result(self, budget: int, keep: int, parts: list[Done]) -> Boxed:
+        total = sum(done.count for done in parts)
+        rows = None
+        if keep:
+            ids = np.concatenate([np.empty((0, keep), np.int64), *(done.rows for done in parts)])
+            rows = Leapfrog(self.query, Shape(self.query, self.order), Tries(self.domain, {})).decoded(
+                ids, self.query.variables
+            )
+        elif not self.order:
+            rows = np.empty((min(total, 1), 0), np.int64)
+        return Boxed(total, rows, self._trace(budget, parts))
+
+    def _trace(self, budget: int, parts: list[Done]) -> dict:
+        bytes = sum(np.dtype(dtype).itemsize * length for file in self.files.values() for dtype, length in file.sections)
+        boxes = [
+            {"ranges": self._values(done.box), "bytes": done.bytes, "seconds": done.seconds, "count": done.count}
+            for done in parts
+        ]
+        return {"budget": budget, "input_bytes": bytes, "order": list(self.order), "boxes": boxes}
+
+    def _values(self, box: Box) -> list[list[int]]:
+        """The ranges as values, first and last."""
+        last = max(self.domain.size - 1, 0)
+        if not self.domain.size:
+            return [[0, 0] for _ in box.ranges]
+        return [self.domain.decode(np.array([low, min(max(high - 1, low), last)])).tolist() for low, high in box.ranges]
+
+
+@dataclass
+class RunBoxes:
+    """A task: boxes in order, in one thread."""
+
+    shelf: Shelf
+    keep: int
+
+    def __call__(self, stretches):
+        for boxes in stretches:
+            yield from self.shelf.here(boxes, self.keep, threads=1)
+
+
+def provisioned(box: Box, held: dict[Slice, TrieArray], tries: dict[TrieKey, TrieArray]) -> dict[Slice, TrieArray]:
+    """The slices of a box: those that are held already, and copies of the others, made once the rest has been let go."""
+    now = {piece: held[piece] for piece in box.slices if piece in held}
+    held.clear()
+    for piece in box.slices:
+        if piece not in now:
+            now[piece] = cut(siblings(tries[piece.trie], piece.path), piece.low, piece.high)
+    return now
