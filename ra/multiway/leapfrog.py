@@ -100,7 +100,8 @@ class Leapfrog:
 def nest(query: Query, order: tuple[str, ...], keep: int, levels: tuple[int, ...] | None, roots: tuple[int, ...]) -> "Nest":
     """`roots`: slots in the order in which to prefer them for a loop."""
     shape = Shape(query, order, levels)
-    bounded = frozenset(m.path[level - 1] for m, level in zip(shape.members, levels, strict=True)) if levels else frozenset()
+    sliced = [member.path[level - 1] for member, level in zip(shape.members, levels or (), strict=False)]
+    bounded = frozenset(depth for depth in sliced if depth >= 0)
     generator = Generator(shape, keep, bounded, lambda slots: min(slots, key=roots.index))
     return Nest(shape, compiled(generator.kernel()), generator.width, generator.first, generator.buffers)
 

@@ -116,8 +116,8 @@ class Estimate:
         if not isinstance(name, str):
             found = self.relations.domain.find(name.value)
             return float(self.relations.degree(*key)[found]) if found >= 0 else 0.0
-        before = [(a.relation, c) for a in self._atoms(name) for c, t in enumerate(a.terms) if t == name and a is not atom]
-        offered = [other for other, a in zip(before, self._atoms(name), strict=False) if set(a.terms) & set(bound) - {name}]
+        others = [other for other in self._atoms(name) if other is not atom and set(other.terms) & set(bound) - {name}]
+        offered = [(other.relation, other.terms.index(name)) for other in others]
         if not offered:
             return len(self.relations.relations[atom.relation][0]) / max(self._distinct(atom, name), 1)
         return min(self._met(other, key) for other in offered)

@@ -1,0 +1,115 @@
+"""Boxed leapfrog triejoin: any budget from the least up gives the same answer, and none is exceeded."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from graphs import generators
+from ra.multiway import boxing, leapfrog
+from ra.multiway.boxes import BudgetTooSmall
+from ra.multiway.query import Atom, Comparison, Constant, Query
+from ra.multiway.slices import bytes_of, cut, least_bytes, siblings
+from ra.multiway.tries import TrieArray, Tries
+from tests import multiway_oracle as oracle
+from tests.test_multiway_leapfrog import CLIQUE, TRIANGLE, edges, oriented, uncompiled  # noqa: F401
+
+
+def least(query) -> int:
+    return sum(least_bytes(len(atom.terms)) for atom in query.atoms)
+
+
+def within(boxed: boxing.Boxed, budget: int) -> bool:
+    return all(box["bytes"] <= budget for box in boxed.trace["boxes"])
+
+
+@given(query=oracle.queries(), relations=oracle.relations, factor=oracle.spread, spare=st.integers(0, 80))
+@settings(max_examples=100, deadline=None)
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_any_query_under_any_budget_equals_the_oracle(uncompiled, query, relations, factor, spare):  # noqa: F811
+    assume(query.variables)
+    query, relations = oracle.scaled(query, relations, factor)
+    expected = sorted(oracle.answer(query, relations))
+    tries, budget = Tries.of(oracle.arrays(relations)), least(query) + spare
+    boxed = boxing.run(query, tries, budget, threads=1)
+    assert oracle.rows_of(boxed.rows) == expected and boxed.count == len(expected)
+    assert within(boxed, budget)
+    assert boxing.run(query, tries, budget, count=True, threads=1).count == len(expected)
+
+
+def test_every_budget_counts_the_same_triangles(uncompiled):  # noqa: F811
+    small = np.sort(generators.gnp(12, 0.4, seed=3), axis=1)
+    expected, counts = leapfrog.run(TRIANGLE, {"e": small}, count=True), set()
+    for budget in range(least(TRIANGLE), 700, 7):
+        boxed = boxing.run(TRIANGLE, {"e": small}, budget, threads=1)
+        counts.add(boxed.count)
+        assert within(boxed, budget) and len(np.unique(boxed.rows, axis=0)) == boxed.count
+    assert counts == {expected} and len(boxed.trace["boxes"]) == 1
+
+
+@pytest.mark.parametrize("query", [TRIANGLE, CLIQUE], ids=["triangle", "4-clique"])
+def test_less_memory_makes_more_boxes(oriented, query):  # noqa: F811
+    tries = Tries.of({"e": oriented})
+    expected, before = leapfrog.run(query, tries, count=True), 0
+    whole = boxing.run(query, tries, 1 << 40, count=True)
+    assert whole.count == expected and len(whole.trace["boxes"]) == 1
+    for percent in (100, 30, 15):
+        budget = whole.trace["input_bytes"] * percent // 100
+        boxed = boxing.run(query, tries, budget, count=True)
+        assert boxed.count == expected and within(boxed, budget)
+        assert len(boxed.trace["boxes"]) > before
+        before = len(boxed.trace["boxes"])
+
+
+def test_the_list_of_a_value_that_is_too_long_spills(oriented):  # noqa: F811
+    """Node 0 is in no more than a box's share with half of its neighbours: they are cut by the next variables."""
+    hub = np.stack([np.zeros(1500, np.int64), np.arange(1, 1501)], axis=1)
+    pairs = np.concatenate([hub, oriented])
+    query = edges("xy", "yz", "xz", order=("x", "y", "z"))
+    boxed = boxing.run(query, {"e": pairs}, 5_000, count=True)
+    spilled = [box for box in boxed.trace["boxes"] if box["ranges"][0] == [0, 0]]
+    assert len(spilled) > 1 and len({tuple(box["ranges"][2]) for box in spilled}) > 1
+    assert boxed.count == leapfrog.run(query, {"e": pairs}, count=True) and within(boxed, 5_000)
+
+
+def test_a_comparison_skips_boxes():
+    both = generators.gnp(300, 0.05, seed=1)
+    ordered = Query(TRIANGLE.atoms, (Comparison("<", "x", "y"), Comparison("<", "y", "z")), ("x", "y", "z"))
+    plain = Query(TRIANGLE.atoms, (), ("x", "y", "z"))
+    few, many = (boxing.run(query, {"e": both}, 6_000, count=True) for query in (ordered, plain))
+    assert len(few.trace["boxes"]) < 0.7 * len(many.trace["boxes"])
+    assert few.count == leapfrog.run(ordered, {"e": both}, count=True)
+
+
+def test_a_budget_below_the_smallest_box_says_what_works():
+    pairs = np.array([[1, 2], [2, 3], [1, 3]])
+    with pytest.raises(BudgetTooSmall, match="a budget of 95 bytes .* the least that works is 96"):
+        boxing.run(TRIANGLE, {"e": pairs}, 95)
+    assert boxing.run(TRIANGLE, {"e": pairs}, 96).rows.tolist() == [[1, 2, 3]]
+
+
+def test_boxes_are_tasks_of_spark(spark, oriented):  # noqa: F811
+    query = Query((*TRIANGLE.atoms, Atom("e", ("x", Constant(3)), True)), (Comparison("!=", ("+", "x", "y"), "z"),))
+    boxed = boxing.run(query, {"e": oriented}, 20_000, sc=spark.sparkContext)
+    assert oracle.rows_of(boxed.rows) == oracle.rows_of(leapfrog.run(query, {"e": oriented}))
+    assert within(boxed, 20_000) and len(boxed.trace["boxes"]) > 10
+    assert boxing.run(TRIANGLE, {"e": oriented}, 20_000, count=True, sc=spark.sparkContext).count == leapfrog.run(
+        TRIANGLE, {"e": oriented}, count=True
+    )
+
+
+ids = st.integers(0, 9)
+
+
+@given(rows=st.sets(st.tuples(ids, ids, ids), min_size=1), path=st.lists(ids, max_size=2), low=ids, high=st.integers(0, 10))
+@settings(deadline=None)
+def test_a_slice_is_what_it_says_and_as_large_as_it_was_measured(rows, path, low, high):
+    trie = TrieArray.build(np.array(list(rows)).T, 10)
+    high = max(low, high)
+    of = siblings(trie, path)
+    piece = cut(of, low, high)
+    assert piece.bytes == bytes_of(of, low, high)
+    depth = len(path)
+    if piece.values[depth].size:
+        expected = sorted(row for row in rows if list(row[:depth]) == path and low <= row[depth] < high)
+        assert list(zip(*(column.tolist() for column in piece.columns()), strict=True)) == expected
