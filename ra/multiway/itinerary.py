@@ -62,16 +62,12 @@ def itinerary(plan: Plan, number: int, proposer: int) -> tuple[Visit, ...]:
 
 
 class Layout(NamedTuple):
-    """The tasks of a descent from the first stage to the last, numbered: where each stage begins, and the visits of
-    each of its proposers. A job that begins at a later stage begins at that number."""
+    """Of each stage, how many steps a round of it takes, and the visits of each of its proposers."""
 
-    begins: tuple[int, ...]
+    steps: tuple[int, ...]
     visits: tuple[dict[int, tuple[Visit, ...]], ...]
 
     @classmethod
     def of(cls, plan: Plan) -> "Layout":
         visits = tuple({p: itinerary(plan, n, p) for p in stage.proposers} for n, stage in enumerate(plan.stages))
-        begins = [0]
-        for own in visits:
-            begins.append(begins[-1] + max(map(len, own.values())))
-        return cls(tuple(begins), visits)
+        return cls(tuple(max(map(len, own.values())) for own in visits), visits)

@@ -15,7 +15,7 @@ from ra.multiway import wire
 from ra.multiway.frontier import Frontier, extended
 from ra.multiway.itinerary import Layout, keyed
 from ra.multiway.lists import Lists
-from ra.multiway.tasks import Here, Setting, Task, Waiting
+from ra.multiway.tasks import PROPOSE, Here, Round, Setting, Task, Waiting
 from ra.multiway.verbs import NEVER, Equation
 from ra.words import sort
 
@@ -47,7 +47,7 @@ class Keyed(Task):
             yield from self.counted(here, proposer, number, columns)
 
     def _lists_to(self, here: Here, proposer: int, number: int, route, prefixes, lists: Lists):
-        due, partitions = self.layout.begins[self.stage] + number, here.setting.partitions
+        due, partitions = self.base + number, here.setting.partitions
         if route == (here.stage.width,):
             parts = wire.by_value(lists, partitions)
         else:
@@ -76,8 +76,7 @@ class Keyed(Task):
             some = columns[-2] > 0
             columns = columns if some.all() else columns[:, some]
         if number + 1 < len(visits):
-            due = self.layout.begins[self.stage] + number + 1
-            yield from self._columns_to(here, due, proposer, columns, visits[number + 1].route)
+            yield from self._columns_to(here, self.base + number + 1, proposer, columns, visits[number + 1].route)
         else:
             yield from self._home(here, columns)
 
@@ -88,7 +87,7 @@ class Keyed(Task):
 
     def _home(self, here: Here, columns):
         """To the proposers. An index without a key is everywhere: each partition proposes its share of the values."""
-        stage, due = here.following, self.layout.begins[self.stage + 1]
+        stage, due = here.following, self.base + self.layout.steps[self.stage]
         for proposer in np.flatnonzero(np.bincount(columns[-1])).tolist():
             mine = columns[-1] == proposer
             own = columns[:-2] if mine.all() else columns[:-2, mine]
@@ -104,14 +103,14 @@ class Keyed(Task):
 
 @dataclass
 class Propose(Keyed):
-    """The first step of a stage: what waited, or what arrives, is proposed, shares[partition] extensions at most."""
+    """The first step of a round: what waited, or what arrives, is proposed, shares[partition] extensions at most."""
 
     shares: list[int]
     waiting: list[Waiting | None]
 
     def work(self, here: Here, messages):
         here.clean()
-        waiting = self.waiting[here.partition]
+        waiting = here.queue(self.waiting)
         frontier = waiting.frontier(here.stage.width) if waiting else self._arrived(here, messages)
         for proposals in here.taken(frontier, waiting, self.shares[here.partition]):
             verb = here.stage.verbs[proposals.proposer]
@@ -152,7 +151,7 @@ class Step(Keyed):
     """A visit of candidates, or of prefixes to be counted."""
 
     def work(self, here: Here, messages):
-        number = self.number - self.layout.begins[self.stage]
+        number = self.number - self.base
         for proposer in sorted({message.name for message in messages}):
             own = [message for message in messages if message.name == proposer]
             if own[0].pool is not None:
@@ -166,17 +165,19 @@ class Step(Keyed):
                 yield from self.counted(here, proposer, number, columns)
 
 
-def chain(setting: Setting, first: int, shares: list[int], following: list[int], waiting) -> list[Task]:
-    """The tasks of a job that begins at stage `first` with what waits there, and goes down to the last stage with what
-    it has made: shares by partition, of the first stage and of those that follow."""
-    layout, nothing = Layout.of(setting.plan), [None] * setting.partitions
-    tasks = []
-    for stage in range(first, len(setting.plan.stages)):
-        number, end = layout.begins[stage], layout.begins[stage + 1]
-        begun = (shares, waiting) if stage == first else (following, nothing)
-        tasks.append(Propose(setting, number, stage, layout, *begun, phase="propose"))
-        tasks += [Step(setting, n, stage, layout, phase="visit") for n in range(number + 1, end)]
+def chain(setting: Setting, rounds: list[Round]) -> list[Task]:
+    """The tasks of a job, round by round."""
+    layout, tasks = Layout.of(setting.plan), []
+    for stage, shares, waiting in rounds:
+        base = len(tasks)
+        tasks.append(Propose(setting, base, stage, base, layout, shares, waiting, phase=PROPOSE))
+        tasks += [Step(setting, base + n, stage, base, layout, phase="visit") for n in range(1, layout.steps[stage])]
     return tasks
+
+
+def length(plan, stage: int) -> int:
+    """How many tasks a round of a stage takes."""
+    return Layout.of(plan).steps[stage]
 
 
 def start(plan, handles, sizes) -> list[Waiting | None]:

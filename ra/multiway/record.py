@@ -5,7 +5,7 @@ bound, peak                     how many prefixes and candidates may be, and how
 rounds, jobs, seconds
 stages: of each variable its prefixes (arrived to be extended), proposals, survivors, lookups and rounds
 messages: tuples, bytes         that went to another step
-steps: of each task of a descent its stage, phase and lists by partition: received, sent, bytes, seconds
+steps: of each step of each stage's rounds its stage, phase and lists by partition: received, sent, bytes, seconds
 work                            tuples received and produced, by partition, over all steps
 result: tuples
 """
@@ -35,7 +35,7 @@ class Record:
         self.begun, self.partitions = time.perf_counter(), partitions
         names = [stage.variable for stage in plan.stages]
         self.stages = [dict(variable=n, prefixes=0, proposals=0, survivors=0, lookups=0, rounds=0) for n in names]
-        self.steps: dict[int, dict] = {}
+        self.steps: dict[tuple[int, int], dict] = {}
         self.jobs = self.peak = self.count = 0
         self.facts = {"version": VERSION, "plan": "multiway", "form": form, "order": names, "batch": batch, "bound": most}
 
@@ -46,8 +46,9 @@ class Record:
         """The reports of one job that began with so many prefixes waiting at each stage, and is over now."""
         self.jobs += 1
         waiting = dict(waiting)
-        for stage in sorted({report.facts["stage"] for report in reports}):
-            own = [report for report in reports if report.facts["stage"] == stage]
+        for base in sorted({report.facts["base"] for report in reports}):
+            own = [report for report in reports if report.facts["base"] == base]
+            stage = own[0].facts["stage"]
             figures = {
                 name: sum(report.facts[name] for report in own) for name in ("arrived", "proposals", "survivors", "lookups")
             }
@@ -64,12 +65,13 @@ class Record:
 
     def _step(self, report) -> None:
         lists = {name: [0] * self.partitions for name in FIGURES}
-        step = self.steps.setdefault(report.facts["number"], {"stage": report.facts["stage"], "phase": report.phase, **lists})
+        place = report.facts["stage"], report.facts["number"] - report.facts["base"]
+        step = self.steps.setdefault(place, {"stage": place[0], "phase": report.phase, **lists})
         for name in FIGURES:
             step[name][report.partition] += getattr(report, name)
 
     def finished(self) -> dict:
-        steps = [self.steps[number] for number in sorted(self.steps)]
+        steps = [self.steps[place] for place in sorted(self.steps)]
         work = [sum(step["received"][p] + step["sent"][p] for step in steps) for p in range(self.partitions)]
         messages = {name: sum(sum(step[of]) for step in steps) for name, of in (("tuples", "received"), ("bytes", "bytes"))}
         return plain(

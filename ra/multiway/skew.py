@@ -23,10 +23,10 @@ from ra.multiway.asking import answers, ask, keeping, kept
 from ra.multiway.frontier import Frontier, Proposals
 from ra.multiway.lists import Lists
 from ra.multiway.spreading import COUNT, MEMBER, RESOLVER, load, looked_up
-from ra.multiway.tasks import Here, Setting, Task, Waiting
+from ra.multiway.tasks import PROPOSE, Here, Round, Setting, Task, Waiting
 from ra.multiway.verbs import NEVER
 
-__all__ = ["chain", "load", "start"]
+__all__ = ["chain", "length", "load", "start"]
 
 PIECES = 16  # of a partition's proposals for each other one, dealt in turn, so that neighbours do not stay together
 
@@ -65,7 +65,7 @@ class Balance(Task):
 
     def work(self, here: Here, messages):
         here.clean()
-        waiting = self.waiting[here.partition]
+        waiting = here.queue(self.waiting)
         frontier = waiting.frontier(here.stage.width) if waiting else self._arrived(here, messages)
         proposals = here.taken(frontier, waiting, self.shares[here.partition])
         if not proposals:
@@ -223,27 +223,27 @@ class Survive(Task):
         yield keeping(self.number + 2, here.partition, np.concatenate((prefixes, where)))
 
 
-TASKS = 7  # of a stage
-
-
-def chain(setting: Setting, first: int, shares: list[int], following: list[int], waiting) -> list[Task]:
-    """The tasks of a job that begins at stage `first` with what waits there, and goes down to the last stage with what
-    it has made: shares by partition, of the first stage and of those that follow."""
+def chain(setting: Setting, rounds: list[Round]) -> list[Task]:
+    """The tasks of a job, round by round."""
     tasks: list[Task] = []
-    for stage in range(first, len(setting.plan.stages)):
-        at = TASKS * stage
-        begun = (shares, waiting) if stage == first else (following, [None] * setting.partitions)
+    for stage, shares, waiting in rounds:
+        base = len(tasks)
         tasks += [
-            Balance(setting, at, stage, *begun, phase="propose"),
-            Resolve(setting, at + 1, stage, phase="resolve"),
-            Answer(setting, at + 2, stage, RESOLVER, stage, phase="answer"),
-            Check(setting, at + 3, stage, phase="check"),
-            Answer(setting, at + 4, stage, MEMBER, stage, phase="answer"),
-            Survive(setting, at + 5, stage, phase="survive"),
+            Balance(setting, base, stage, base, shares, waiting, phase=PROPOSE),
+            Resolve(setting, base + 1, stage, base, phase="resolve"),
+            Answer(setting, base + 2, stage, base, RESOLVER, stage, phase="answer"),
+            Check(setting, base + 3, stage, base, phase="check"),
+            Answer(setting, base + 4, stage, base, MEMBER, stage, phase="answer"),
+            Survive(setting, base + 5, stage, base, phase="survive"),
         ]
         if stage + 1 < len(setting.plan.stages):
-            tasks.append(Answer(setting, at + 6, stage, COUNT, stage + 1, phase="answer"))
+            tasks.append(Answer(setting, base + 6, stage, base, COUNT, stage + 1, phase="answer"))
     return tasks
+
+
+def length(plan, stage: int) -> int:
+    """How many tasks a round of a stage takes."""
+    return 6 if stage + 1 == len(plan.stages) else 7
 
 
 def start(plan, handles, sizes) -> list[Waiting | None]:

@@ -18,6 +18,7 @@ from ra.pieces import Report
 from ra.runs import Run, write_run
 
 DRIVER = -1  # due there: an answer
+PROPOSE = "propose"  # the phase that begins a round
 
 
 class Waiting(NamedTuple):
@@ -50,6 +51,14 @@ class Waiting(NamedTuple):
         return self._replace(row=frontier.row, mark=mark, left=frontier.left)
 
 
+class Round(NamedTuple):
+    """A batch of proposals of one stage: so many extensions by each partition, at most, of what waits there."""
+
+    stage: int
+    shares: list[int]
+    waiting: list[Waiting | None]
+
+
 def kept(path: str, frontier: Frontier) -> Waiting | None:
     """Write what is left of a frontier to a run of this host."""
     if not frontier.rows:
@@ -79,7 +88,8 @@ class Setting:
 
 @dataclass
 class Task:
-    """One task of a chain, number `number` of a whole descent. `work` yields (destination, message).
+    """One task of a chain: number `number` of it, of a round of `stage` that begins with number `base`. `work` yields
+    (destination, message).
 
     What is not due here goes on to the next task, on this partition: reports, answers, and prefixes that are early.
     """
@@ -87,18 +97,21 @@ class Task:
     setting: Setting
     number: int
     stage: int
+    base: int
     phase: str = field(default="", kw_only=True)
 
     def __call__(self, partition, records):
         begun = time.perf_counter()
-        mine = []
+        mine, before = [], None
         for record in records:
             if isinstance(record, wire.Message) and record.due == self.number:
                 mine.append(record)
-            else:
-                yield partition, record
+                continue
+            if isinstance(record, Report) and record.phase == PROPOSE and record.facts["stage"] == self.stage:
+                before = max(before, record, key=lambda report: report.facts["number"]) if before else record
+            yield partition, record
         mine.sort(key=lambda message: message[:3])
-        here = Here(self, partition)
+        here = Here(self, partition, before)
         for destination, message in self.work(here, mine):
             here.report.bytes += message.bytes
             yield destination, message
@@ -112,14 +125,15 @@ class Task:
 class Here:
     """A task at work on one partition."""
 
-    def __init__(self, task: Task, partition: int):
+    def __init__(self, task: Task, partition: int, before: Report | None):
         self.setting, self.partition = task.setting, partition
         self.stage: Stage = task.setting.plan.stages[task.stage]
         self.last = task.stage + 1 == len(task.setting.plan.stages)
         self.following = None if self.last else task.setting.plan.stages[task.stage + 1]
+        self.before = before  # of the same chain, the round before of the same stage
         self.indexes = Opened(task.setting.handles[partition])
         figures = dict.fromkeys(("arrived", "proposals", "lookups", "survivors", "count"), 0)
-        facts = {"number": task.number, "stage": task.stage, **figures, "waiting": None, "runs": []}
+        facts = {"number": task.number, "base": task.base, "stage": task.stage, **figures, "waiting": None, "runs": []}
         self.report = Report(task.phase, partition, facts=facts)
         self.name = f"{task.stage}-{task.number}"
 
@@ -132,6 +146,10 @@ class Here:
 
     def made(self, tuples: int) -> None:
         self.report.sent += tuples
+
+    def queue(self, waiting: list[Waiting | None]) -> Waiting | None:
+        """What the round before has left, or else what waited when the job began."""
+        return self.before.facts["waiting"] if self.before else waiting[self.partition]
 
     def clean(self) -> None:
         """Remove what waited once: the jobs that might read it again are over."""
