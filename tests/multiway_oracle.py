@@ -126,4 +126,4 @@ def interpreted(source: str):
     lines = [line for line in source.splitlines() if not line.startswith("@njit")]
     namespace: dict = {}
     exec("\n".join(lines), namespace)
-    return namespace["kernel"]
+    return np.errstate(over="ignore")(namespace["kernel"])

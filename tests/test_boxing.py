@@ -25,7 +25,6 @@ def within(boxed: boxing.Boxed, budget: int) -> bool:
 
 @given(query=oracle.queries(), relations=oracle.relations, factor=oracle.spread, spare=st.integers(0, 80))
 @settings(max_examples=100, deadline=None)
-@pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_any_query_under_any_budget_equals_the_oracle(uncompiled, query, relations, factor, spare):  # noqa: F811
     assume(query.variables)
     query, relations = oracle.scaled(query, relations, factor)
@@ -53,7 +52,7 @@ def test_less_memory_makes_more_boxes(oriented, query):  # noqa: F811
     expected, before = leapfrog.run(query, tries, count=True), 0
     whole = boxing.run(query, tries, 1 << 40, count=True)
     assert whole.count == expected and len(whole.trace["boxes"]) == 1
-    for percent in (100, 30, 15):
+    for percent in (100, 30):
         budget = whole.trace["input_bytes"] * percent // 100
         boxed = boxing.run(query, tries, budget, count=True)
         assert boxed.count == expected and within(boxed, budget)
@@ -63,13 +62,13 @@ def test_less_memory_makes_more_boxes(oriented, query):  # noqa: F811
 
 def test_the_list_of_a_value_that_is_too_long_spills(oriented):  # noqa: F811
     """Node 0 is in no more than a box's share with half of its neighbours: they are cut by the next variables."""
-    hub = np.stack([np.zeros(1500, np.int64), np.arange(1, 1501)], axis=1)
+    hub = np.stack([np.zeros(500, np.int64), np.arange(1, 501)], axis=1)
     pairs = np.concatenate([hub, oriented])
     query = edges("xy", "yz", "xz", order=("x", "y", "z"))
-    boxed = boxing.run(query, {"e": pairs}, 5_000, count=True)
+    boxed = boxing.run(query, {"e": pairs}, 2_500, count=True)
     spilled = [box for box in boxed.trace["boxes"] if box["ranges"][0] == [0, 0]]
     assert len(spilled) > 1 and len({tuple(box["ranges"][2]) for box in spilled}) > 1
-    assert boxed.count == leapfrog.run(query, {"e": pairs}, count=True) and within(boxed, 5_000)
+    assert boxed.count == leapfrog.run(query, {"e": pairs}, count=True) and within(boxed, 2_500)
 
 
 def test_a_comparison_skips_boxes():
@@ -90,10 +89,10 @@ def test_a_budget_below_the_smallest_box_says_what_works():
 
 def test_boxes_are_tasks_of_spark(spark, oriented):  # noqa: F811
     query = Query((*TRIANGLE.atoms, Atom("e", ("x", Constant(3)), True)), (Comparison("!=", ("+", "x", "y"), "z"),))
-    boxed = boxing.run(query, {"e": oriented}, 20_000, sc=spark.sparkContext)
+    boxed = boxing.run(query, {"e": oriented}, 9_000, sc=spark.sparkContext)
     assert oracle.rows_of(boxed.rows) == oracle.rows_of(leapfrog.run(query, {"e": oriented}))
-    assert within(boxed, 20_000) and len(boxed.trace["boxes"]) > 10
-    assert boxing.run(TRIANGLE, {"e": oriented}, 20_000, count=True, sc=spark.sparkContext).count == leapfrog.run(
+    assert within(boxed, 9_000) and len(boxed.trace["boxes"]) > 10
+    assert boxing.run(TRIANGLE, {"e": oriented}, 9_000, count=True, sc=spark.sparkContext).count == leapfrog.run(
         TRIANGLE, {"e": oriented}, count=True
     )
 

@@ -39,9 +39,8 @@ def uncompiled():
 
 @pytest.fixture(scope="module")
 def oriented():
-    """An RMAT graph of 1,024 nodes, every edge from the smaller to the larger id."""
-    pairs = np.sort(generators.rmat(10, 8 << 10), axis=1)
-    return pairs[pairs[:, 0] < pairs[:, 1]]
+    """An RMAT graph of 512 nodes, every edge from the smaller to the larger id."""
+    return np.unique(np.sort(generators.rmat(9, 4 << 9), axis=1), axis=0)
 
 
 def agree(query, relations):
@@ -53,14 +52,12 @@ def agree(query, relations):
 
 @given(query=oracle.queries(), relations=oracle.relations, factor=oracle.spread)
 @settings(max_examples=300, deadline=None)
-@pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_any_query_equals_the_oracle(uncompiled, query, relations, factor):
     agree(*oracle.scaled(query, relations, factor))
 
 
 @given(query=oracle.queries(), relations=oracle.relations, data=st.data())
 @settings(max_examples=100, deadline=None)
-@pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_any_prefix_of_the_order_is_listed_with_the_count_of_the_rest(uncompiled, query, relations, data):
     assume(query.order is not None)
     first = query.order[: data.draw(st.integers(0, len(query.order)))]
@@ -112,11 +109,11 @@ def test_intersections_whatever_the_lengths(left, right):
 
 
 def test_triangles_and_cliques_are_those_of_networkx(oriented):
-    graph = nx.Graph(oriented.tolist())
-    sizes = Counter(len(clique) for clique in nx.enumerate_all_cliques(graph) if len(clique) in (3, 4))
-    tries = Tries.of({"e": oriented})
-    assert leapfrog.run(TRIANGLE, tries, count=True) == sizes[3] == sum(nx.triangles(graph).values()) // 3
-    assert leapfrog.run(CLIQUE, tries, count=True) == sizes[4] > 1000
+    triangles = sum(nx.triangles(nx.Graph(oriented.tolist())).values()) // 3
+    assert leapfrog.run(TRIANGLE, {"e": oriented}, count=True) == triangles > 1000
+    dense = np.unique(np.sort(generators.gnp(40, 0.2, seed=1), axis=1), axis=0)
+    sizes = Counter(map(len, nx.enumerate_all_cliques(nx.Graph(dense.tolist()))))
+    assert leapfrog.run(CLIQUE, {"e": dense}, count=True) == sizes[4] > 50
 
 
 def test_threads_and_orders_do_not_change_the_answer(oriented):
@@ -132,7 +129,7 @@ def test_variables_that_nothing_connects_are_counted_apart(oriented):
     house = edges("xy", "yz", "xz", "xw", "wv", "vy", order=order)
     shape = Shape(house, order)
     assert shape.components([2, 3, 4]) == [[2], [3, 4]]
-    small = oriented[oriented.max(axis=1) < 200]
+    small = oriented[oriented.max(axis=1) < 150]
     assert leapfrog.run(house, {"e": small}, count=True) == len(leapfrog.run(house, {"e": small})) > 1000
 
 
@@ -153,8 +150,8 @@ def test_machine_code_is_kept_for_other_processes(oriented):
 def test_a_good_order_is_chosen(oriented):
     """Every next variable is joined to one before it, and a relation of few tuples comes first."""
     query = Query((Atom("e", ("x", "y")), Atom("e", ("y", "z")), Atom("few", ("z", "w"))))
-    tries = Tries.of({"e": oriented, "few": [[5], [900]]})
-    assert orders.choose(query, tries)[:2] in {("z", "w"), ("w", "z")}
+    tries = Tries.of({"e": oriented, "few": [[5], [400]]})
+    assert orders.choose(query, tries)[0] in ("z", "w")
     assert orders.choose(query, tries, first=("x",))[0] == "x"
     path = edges(*zip("abcdefg", "bcdefgh", strict=True))  # too many variables to try every order
     assert orders.Estimate(path, tries).connected(orders.choose(path, tries))
