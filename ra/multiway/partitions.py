@@ -35,7 +35,7 @@ def dealt(left: list[int], batch: int) -> list[int]:
     """How many extensions each partition may propose: as many as it has, or an equal share of what others leave.
 
     >>> dealt([10, 0, 100, 100], 110), dealt([5, 5, 5], 2)
-    ([10, 0, 50, 50], [1, 1, 0])
+    ([10, 0, 50, 50], [0, 1, 1])
     """
     shares, rest = [0] * len(left), batch
     order = sorted(range(len(left)), key=lambda p: left[p])
