@@ -1,5 +1,6 @@
 """BiGJoin in all its forms, against nested loops in Python, its bounds, and what is stated of its balance."""
 
+import dataclasses
 import itertools
 import json
 import operator
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from ra.exchange import Fabric
 from ra.multiway.agm import agm_bound
 from ra.multiway.bigjoin import BigJoin
+from ra.multiway.indexed import OnPartitions, indexed
 from ra.multiway.indexes import Index, Part, built
 from ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
 from ra.multiway.stages import planned
@@ -267,6 +269,24 @@ def test_on_spark(spark, form):
         assert rows_of(join.collect()) == naive(TRIANGLE, relations)
         assert join.trace["rounds"] > 3 and join.trace["peak"] <= join.trace["bound"]
     fabric.close()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_index_is_made_once(form):
+    """The square asks for nothing that the triangle has not asked for, but for edges by their targets."""
+    relations = {E: np.random.default_rng(7).integers(0, 8, (40, 2))}
+    options = dict(FORMS[form])
+    fabric = FabricHere(3) if options.pop("partitions", False) else None
+    shared = indexed(relations, fabric, **options)
+    square = dataclasses.replace(QUERIES["square"], order=(X, Y, Z, W))
+    for query, jobs in ((TRIANGLE, 1), (square, 1), (TRIANGLE, 0)):
+        before = fabric.jobs if fabric else 0
+        join = BigJoin(query, shared)
+        if isinstance(shared, OnPartitions):
+            assert fabric.jobs - before == jobs
+        assert rows_of(join.collect()) == naive(query, relations)
+        join.close()
+    shared.close()
 
 
 def test_what_cannot_be_asked():

@@ -11,20 +11,21 @@ optimal: at each stage there are no more proposals than the AGM bound of the que
 import numpy as np
 
 from ra.multiway import orders
+from ra.multiway.indexed import Indexed, OnHosts, OnPartitions, indexed
 from ra.multiway.partitions import Partitions
 from ra.multiway.query import Query, QueryError
-from ra.multiway.replicated import Hosts
+from ra.multiway.replicated import Replicated
 from ra.multiway.stages import holds, planned
 from ra.multiway.tries import Tries
 from ra.multiway.worker import OneWorker
 
 BATCH = 1 << 24  # B': proposals in flight, as slices of indexes; 128 MB once written out
-FORMS = ("shuffled", "replicated")
 
 
 class BigJoin:
     """One query over relations {name: columns}, indexed once; answers may be asked for again. `close` when done.
 
+    relations   or what `indexed` made of them, which keeps its indexes for other queries; then nothing but `batch` is given
     fabric      the partitions (`ra.exchange.Fabric`); None: this process
     form        "shuffled": indexes are spread over the partitions, and what is joined travels; "replicated": all indexes are
                 on every host, in memory-mapped files, and nothing travels
@@ -37,21 +38,16 @@ class BigJoin:
     """
 
     def __init__(self, query: Query, relations, fabric=None, *, form="shuffled", skew=False, batch=BATCH, store=None):
-        if form not in FORMS:
-            raise QueryError(f"no form of BiGJoin is called {form!r}; there are {', '.join(FORMS)}")
         if batch < 1:
             raise QueryError(f"a batch of {batch} proposals: expected one at least")
-        if skew and (form != "shuffled" or fabric is None):
-            raise QueryError("BiGJoin-S evens out what travels between partitions: it needs a fabric, and the shuffled form")
-        query.check(relations)
-        self.plan, self.trace = planned(query, query.order or orders.choose(query, Tries.of(relations))), None
-        self.empty = not all(holds(guard, relations) for guard in self.plan.guards)
-        if fabric is None:
-            self.place = OneWorker(self.plan, relations, batch)
-        elif form == "replicated":
-            self.place = Hosts(self.plan, relations, batch, fabric, store)
-        else:
-            self.place = Partitions(self.plan, relations, batch, fabric, store, skew)
+        self.lent = isinstance(relations, Indexed)
+        known = relations.relations if self.lent else relations
+        query.check(known)
+        self.plan, self.trace = planned(query, query.order or orders.choose(query, Tries.of(known))), None
+        self.empty = not all(holds(guard, known) for guard in self.plan.guards)
+        self.indexed = relations if self.lent else indexed(relations, fabric, form, skew, store)
+        self.indexed.want(self.plan.indexes)
+        self.place = _place(self.indexed)(self.plan, self.indexed, batch)
 
     def count(self) -> int:
         """How many bindings there are; none is written out."""
@@ -89,10 +85,19 @@ class BigJoin:
         return count
 
     def close(self) -> None:
-        self.place.close()
+        """Remove the indexes and runs, unless they are someone else's."""
+        if not self.lent:
+            self.indexed.close()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.close()
+
+
+def _place(own: Indexed):
+    """What runs a query over such indexes."""
+    if isinstance(own, OnPartitions):
+        return Partitions
+    return Replicated if isinstance(own, OnHosts) else OneWorker

@@ -1,7 +1,4 @@
-"""Indexes on partitions: each tuple goes to where the hash of its key says, or, without a key, the hash of its value.
-
-Also indexes whole on every host, memory-mapped. An index is built once, for all atoms and queries that ask for it.
-"""
+"""Indexes on partitions: each tuple goes to where the hash of its key says, or, without a key, the hash of its value."""
 
 import os
 from dataclasses import dataclass
@@ -84,11 +81,20 @@ class Build:
 
     keys: tuple[IndexKey, ...]
     root: str
+    first: int  # a number no earlier index has, for the names of files
 
     def __call__(self, partition, records):
         handles = {}
         for number, key in enumerate(self.keys):
             own = sorted(record for record in records if record.name == number)
             tuples = wire.columns_of(own, len(key.bound) + 1)
-            handles[key] = (stored(self.root, partition, f"index-{number}", tuples),)
+            handles[key] = (stored(self.root, partition, f"index-{self.first + number}", tuples),)
         yield partition, handles
+
+
+def load(fabric, files: dict[str, Shared], keys: tuple[IndexKey, ...], root: str, first: int):
+    """The indexes on their partitions: (handles by partition, sizes of those without a key). One job of one shuffle."""
+    built = dict(fabric.job(Deal(files, keys, fabric.partitions), Build(keys, root, first)))
+    handles = [built[partition] for partition in range(fabric.partitions)]
+    sizes = {key: sum(own[key][0].size for own in handles) for key in keys if not key.bound}
+    return handles, sizes

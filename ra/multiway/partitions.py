@@ -1,4 +1,4 @@
-"""The driver of a BiGJoin on partitions: loads the indexes, then one job after the other until no prefix waits.
+"""The driver of a BiGJoin on partitions: one job after the other until no prefix waits.
 
 A job begins at the deepest stage with work and goes down from there, so it is several rounds: the first of B' proposals,
 dealt to the partitions as they have work, each that follows of B'/w a partition. At the last stage, with nothing below, it
@@ -6,29 +6,14 @@ goes on with the next batches of the same stage. The tasks of a round wait for t
 in flight than with a job for each; and a round takes a third of the time of a job.
 """
 
-import numpy as np
-
 from ra.multiway import keyed, skew, wire
-from ra.multiway.loading import Build, Deal, Shared
-from ra.multiway.query import columns_of
+from ra.multiway.indexed import OnPartitions
 from ra.multiway.record import Record, bound
 from ra.multiway.stages import Plan
 from ra.multiway.tasks import PROPOSE, Round, Setting, Waiting
 from ra.pieces import Report
-from ra.replica import Replica
-from ra.runs import Remove, Store
 
 TASKS = 24  # in a job, at most, of rounds of the last stage
-
-
-def shared(fabric, store: Store, plan: Plan, relations) -> dict[str, Shared]:
-    """The relations that indexes are to be made of, on every host. One file each, 8 bytes a value."""
-    found = {}
-    for number, name in enumerate(dict.fromkeys(key.relation for key in plan.indexes)):
-        columns = columns_of(relations[name])
-        file = Replica.share(fabric.sc, store, f"relation-{number}", np.concatenate(columns))
-        found[name] = Shared(file, len(columns))
-    return found
 
 
 def dealt(left: list[int], batch: int) -> list[int]:
@@ -49,45 +34,33 @@ def dealt(left: list[int], batch: int) -> list[int]:
 
 
 class Partitions:
-    """The indexes of a query on the partitions of a fabric, and its runs."""
+    """A query over indexes on partitions."""
 
-    def __init__(self, plan: Plan, relations, batch: int, fabric, store: Store | None, spread: bool):
-        self.plan, self.batch, self.fabric, self.spread = plan, batch, fabric, spread
-        self.own, self.store = store is None, store or Store.create()
-        self.steps, self.jobs = skew if spread else keyed, 0
-        self.handles, self.sizes = self._load(relations)
-
-    def _load(self, relations):
-        if not self.plan.indexes:
-            return [{} for _ in range(self.fabric.partitions)], {}
-        files = shared(self.fabric, self.store, self.plan, relations)
-        load = skew.load if self.spread else load_keyed
-        try:
-            return load(self.fabric, files, self.plan.indexes, self.store.root)
-        finally:
-            for relation in files.values():
-                relation.file.close()
+    def __init__(self, plan: Plan, indexed: OnPartitions, batch: int):
+        self.plan, self.indexed, self.batch = plan, indexed, batch
+        self.fabric, self.steps = indexed.fabric, skew if indexed.skew else keyed
 
     def run(self, output: str, consumer) -> dict:
         record = self._record()
-        waiting: dict[int, list[Waiting | None]] = {0: self.steps.start(self.plan, self.handles, self.sizes)}
+        waiting: dict[int, list[Waiting | None]] = {0: self.steps.start(self.plan, self.indexed.handles, self.indexed.sizes)}
         garbage = [[] for _ in range(self.fabric.partitions)]
         while any(any(queue) for queue in waiting.values()):
             stage = max(number for number, queue in waiting.items() if any(queue))
-            rounds = self._rounds(stage, waiting[stage])
+            rounds = self._rounds(stage, waiting[stage], 1 if output == "rows" else TASKS)
             found = self.fabric.job(*self.steps.chain(self._setting(output, garbage), rounds))
             garbage = self._after(record, waiting, [item for _, item in found if isinstance(item, Report)])
             self._answered(record, found, consumer)
         return record.finished()
 
-    def _rounds(self, stage: int, waiting: list[Waiting | None]) -> list[Round]:
+    def _rounds(self, stage: int, waiting: list[Waiting | None], tasks: int) -> list[Round]:
+        """Of one job. Those after the first of the last stage are as many as fit in so many tasks."""
         partitions, last = self.fabric.partitions, len(self.plan.stages) - 1
         left = [own.left if own else 0 for own in waiting]
         rounds = [Round(stage, dealt(left, self.batch), waiting)]
         if stage < last:
             nothing, even = [None] * partitions, [self.batch // partitions] * partitions
             return rounds + [Round(number, even, nothing) for number in range(stage + 1, last + 1)]
-        while (len(rounds) + 1) * self.steps.length(self.plan, last) <= TASKS:
+        while (len(rounds) + 1) * self.steps.length(self.plan, last) <= tasks:
             left = [have - taken for have, taken in zip(left, rounds[-1].shares, strict=True)]
             if not any(left):
                 break
@@ -95,8 +68,8 @@ class Partitions:
         return rounds
 
     def _setting(self, output: str, garbage) -> Setting:
-        self.jobs += 1
-        return Setting(self.plan, self.handles, self.sizes, self.fabric.partitions, self.store.root, output, self.jobs, garbage)
+        own, partitions = self.indexed, self.fabric.partitions
+        return Setting(self.plan, own.handles, own.sizes, partitions, own.store.root, output, own.job(), garbage)
 
     def _after(self, record: Record, waiting, reports: list[Report]) -> list[list]:
         """Take down what a job did and what waits now; returns what does not wait any more."""
@@ -125,20 +98,5 @@ class Partitions:
         return record.finished()
 
     def _record(self) -> Record:
-        most = bound(self.plan, self.batch, self.fabric.partitions, self.spread)
-        return Record(self.plan, "skew" if self.spread else "shuffled", self.batch, most, self.fabric.partitions)
-
-    def close(self) -> None:
-        """Remove all files. One job on a cluster."""
-        if self.own:
-            if not self.fabric.sc.master.startswith("local["):
-                self.fabric.job(Remove(self.store))
-            self.store.remove()
-
-
-def load_keyed(fabric, files: dict[str, Shared], keys, root: str):
-    """The indexes on their partitions: (handles by partition, sizes of those without a key). One job of one shuffle."""
-    built = dict(fabric.job(Deal(files, keys, fabric.partitions), Build(keys, root)))
-    handles = [built[partition] for partition in range(fabric.partitions)]
-    sizes = {key: sum(own[key][0].size for own in handles) for key in keys if not key.bound}
-    return handles, sizes
+        most = bound(self.plan, self.batch, self.fabric.partitions, self.indexed.skew)
+        return Record(self.plan, "skew" if self.indexed.skew else "shuffled", self.batch, most, self.fabric.partitions)

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ra.multiway.frontier import Frontier
-from ra.multiway.indexes import built
-from ra.multiway.loading import Opened, Stored
+from ra.multiway.indexed import OnHosts
+from ra.multiway.loading import Opened
 from ra.multiway.record import Record
 from ra.multiway.stages import Plan
 from ra.multiway.worker import Worker, tallied
-from ra.replica import Replica
-from ra.runs import Remove, Run, Store, write_run
+from ra.runs import Run, write_run
 
 PIECES = 64  # of the first proposals a task, dealt in turn: heavy ones and light ones are mixed
 FEW = 1 << 16  # proposals: while there are fewer, the driver goes on by itself, so that there is enough to deal
@@ -22,25 +21,28 @@ FEW = 1 << 16  # proposals: while there are fewer, the driver goes on by itself,
 
 @dataclass
 class Share:
-    """One task's part of a frontier, extended to the end."""
+    """One task's part of the prefixes, extended to the end, or until `most` bindings have been listed."""
 
     plan: Plan
     handles: dict
     batch: int
     output: str
+    most: float
     path: str
-    stage: int
-    frontiers: list[Frontier]  # by partition
+    queues: list[list[Frontier]]  # by partition and stage
 
     def __call__(self, partition, records):
         worker = Worker(self.plan, Opened(self.handles), self.batch, listing=self.output != "count")
-        worker.queues[self.stage] = self.frontiers[partition]
+        worker.queues = self.queues[partition]
         for number, bindings in enumerate(worker.run()):
             if self.output == "runs":
                 yield partition, self._written(f"{self.path}-{partition}-{number}", bindings)
             else:
                 yield partition, bindings
-        yield partition, Done(worker.tallies, worker.count, worker.peak)
+            if worker.count >= self.most:
+                break
+        queues = [_rest(queue) for queue in worker.queues]
+        yield partition, Done(partition, worker.tallies, worker.count, worker.peak, queues)
 
     def _written(self, path: str, bindings) -> Run:
         return write_run(path, self.plan.arranged(bindings).ravel().view(np.uint64))
@@ -48,11 +50,18 @@ class Share:
 
 @dataclass
 class Done:
-    """What a worker did."""
+    """What a worker did, and what is left to do."""
 
+    partition: int
     tallies: list[dict]
     count: int
     peak: int
+    queues: list[Frontier]
+
+
+def _rest(queue: Frontier) -> Frontier:
+    own = slice(queue.row, None)
+    return Frontier(queue.prefixes[:, own], queue.proposer[own], queue.low[own], queue.high[own])
 
 
 def split(frontier: Frontier, parts: int, most: int) -> list[Frontier]:
@@ -73,34 +82,38 @@ def _one(parts: list[Frontier]) -> Frontier:
     return Frontier(np.concatenate([part.prefixes for part in parts], axis=1), *map(np.concatenate, columns))
 
 
-class Hosts:
-    """The indexes of a query on every host of a fabric."""
+class Replicated:
+    """A query over indexes that are on every host."""
 
-    def __init__(self, plan: Plan, relations, batch: int, fabric, store: Store | None):
-        self.plan, self.batch, self.fabric = plan, batch, fabric
-        self.own, self.store = store is None, store or Store.create()
-        self.jobs, self.handles = 0, {}
-        self.indexes = built(plan.indexes, relations)
-        for number, (key, index) in enumerate(self.indexes.items()):
-            (part,) = index.parts
-            file = Replica.share(fabric.sc, self.store, f"index-{number}", part.flat())
-            self.handles[key] = (Stored(file, part.shape),)
+    def __init__(self, plan: Plan, indexed: OnHosts, batch: int):
+        self.plan, self.indexed, self.batch, self.fabric = plan, indexed, batch, indexed.fabric
 
     def run(self, output: str, consumer) -> dict:
-        self.jobs += 1
-        record, here = self._record(), Worker(self.plan, self.indexes, FEW)
+        """One job, or, for a consumer, one for each B' bindings or so: what is left of the queues goes to the next."""
+        record, here = self._record(), Worker(self.plan, self.indexed.indexes, FEW)
         here.start()
-        stage = self._begun(here)
-        path = self.store.path(f"answer-{self.jobs}")
-        shares = split(here.queues[stage], self.fabric.partitions, self.batch)
-        task = Share(self.plan, self.handles, self._batch, output, path, stage, shares)
-        done = []
-        for _, item in self.fabric.job(task):
-            done.append(item) if isinstance(item, Done) else consumer(item)
-        record.jobs = 1
+        workers, queues = [here], self._dealt(here, self._begun(here))
         record.in_flight(here.peak)
-        record.in_flight(sum(worker.peak for worker in done))
-        return tallied(record, [here, *done])
+        while any(queue.rows for own in queues for queue in own):
+            done = []
+            for _, item in self.fabric.job(self._task(output, queues)):
+                done.append(item) if isinstance(item, Done) else consumer(item)
+            queues = [worker.queues for worker in sorted(done, key=lambda worker: worker.partition)]
+            record.in_flight(sum(worker.peak for worker in done))
+            record.jobs += 1
+            workers += done
+        return tallied(record, workers)
+
+    def _task(self, output: str, queues) -> Share:
+        path = self.indexed.store.path(f"answer-{self.indexed.job()}")
+        most = self._batch if output == "rows" else np.inf
+        return Share(self.plan, self.indexed.handles, self._batch, output, most, path, queues)
+
+    def _dealt(self, here: Worker, stage: int) -> list[list[Frontier]]:
+        """What waits at a stage, split between the partitions."""
+        shares = split(here.queues[stage], self.fabric.partitions, self.batch)
+        nothing = [Frontier.empty(stage.width) for stage in self.plan.stages]
+        return [[*nothing[:stage], share, *nothing[stage + 1 :]] for share in shares]
 
     def _begun(self, here: Worker) -> int:
         """Extend the first prefixes in this process while they have few extensions; the stage at which they wait now."""
@@ -127,9 +140,3 @@ class Hosts:
     def _record(self) -> Record:
         most = len(self.plan.stages) * self._batch * self.fabric.partitions + 2 * self.batch + 1
         return Record(self.plan, "replicated", self.batch, most, self.fabric.partitions)
-
-    def close(self) -> None:
-        if self.own:
-            if not self.fabric.sc.master.startswith("local["):
-                self.fabric.job(Remove(self.store))
-            self.store.remove()

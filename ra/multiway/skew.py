@@ -22,11 +22,9 @@ from ra.multiway import wire
 from ra.multiway.asking import answers, ask, keeping, kept
 from ra.multiway.frontier import Frontier, Proposals
 from ra.multiway.lists import Lists
-from ra.multiway.spreading import COUNT, MEMBER, RESOLVER, load, looked_up
+from ra.multiway.spreading import COUNT, MEMBER, RESOLVER, looked_up
 from ra.multiway.tasks import PROPOSE, Here, Round, Setting, Task, Waiting
 from ra.multiway.verbs import NEVER
-
-__all__ = ["chain", "length", "load", "start"]
 
 PIECES = 16  # of a partition's proposals for each other one, dealt in turn, so that neighbours do not stay together
 

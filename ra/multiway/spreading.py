@@ -39,6 +39,7 @@ class Loading:
     keys: tuple[IndexKey, ...]
     partitions: int
     root: str
+    first: int  # a number no earlier index has, for the names of files
 
     def __call__(self, partition, records):
         mine = []
@@ -47,7 +48,7 @@ class Loading:
                 mine.append(record)
             elif self.step:
                 yield partition, record
-        mine.sort(key=lambda message: message[:3])
+        mine.sort()
         for number, key in enumerate(self.keys):
             yield from self.work(partition, number, key, [m for m in mine if m.name in (number, ~number)])
 
@@ -57,7 +58,7 @@ class Loading:
 
     def table(self, partition: int, number: int, kind: str, tuples):
         """Written to a file of this host, and its handle on the way to the driver."""
-        handle = stored(self.root, partition, f"{kind}-{number}", tuples)
+        handle = stored(self.root, partition, f"{kind}-{self.first + number}", tuples)
         yield partition, ((kind, self.keys[number]), handle)
 
 
@@ -139,9 +140,9 @@ def _numbered(which: np.ndarray, counts: np.ndarray, keys: int) -> tuple[np.ndar
 STEPS = (Spread, Members, Counts, Numbers, Resolvers)
 
 
-def load(fabric, files: dict[str, Shared], keys: tuple[IndexKey, ...], root: str):
+def load(fabric, files: dict[str, Shared], keys: tuple[IndexKey, ...], root: str, first: int):
     """The tables on their partitions: (handles by partition, sizes of the indexes without a key). One job of four shuffles."""
-    tasks = [step(number, files, keys, fabric.partitions, root) for number, step in enumerate(STEPS)]
+    tasks = [step(number, files, keys, fabric.partitions, root, first) for number, step in enumerate(STEPS)]
     handles: list[dict] = [{} for _ in range(fabric.partitions)]
     for partition, (name, handle) in fabric.job(*tasks):
         handles[partition][name] = (handle,)

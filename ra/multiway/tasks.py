@@ -110,7 +110,7 @@ class Task:
             if isinstance(record, Report) and record.phase == PROPOSE and record.facts["stage"] == self.stage:
                 before = max(before, record, key=lambda report: report.facts["number"]) if before else record
             yield partition, record
-        mine.sort(key=lambda message: message[:3])
+        mine.sort()
         here = Here(self, partition, before)
         for destination, message in self.work(here, mine):
             here.report.bytes += message.bytes

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ra.multiway.frontier import Frontier, Proposals, counted, extended
-from ra.multiway.indexes import built
+from ra.multiway.indexed import Indexed
 from ra.multiway.lists import Lists
 from ra.multiway.record import Record, bound
 from ra.multiway.stages import Plan, Stage
@@ -73,15 +73,14 @@ class Worker:
 class OneWorker:
     """The whole join in this process."""
 
-    def __init__(self, plan: Plan, relations, batch: int):
-        self.plan, self.batch = plan, batch
-        self.indexes = built(plan.indexes, relations)
+    def __init__(self, plan: Plan, indexed: Indexed, batch: int):
+        self.plan, self.indexed, self.batch = plan, indexed, batch
 
     def run(self, output: str, consumer) -> dict:
         if output == "runs":
             raise ValueError("runs are made on partitions: give BigJoin a fabric")
         record = self._record()
-        worker = Worker(self.plan, self.indexes, self.batch, listing=output == "rows")
+        worker = Worker(self.plan, self.indexed.indexes, self.batch, listing=output == "rows")
         worker.start()
         for bindings in worker.run():
             consumer(bindings)
@@ -95,9 +94,6 @@ class OneWorker:
 
     def _record(self) -> Record:
         return Record(self.plan, "one worker", self.batch, bound(self.plan, self.batch), 1)
-
-    def close(self) -> None:
-        pass
 
 
 def tallied(record: Record, workers) -> dict:
