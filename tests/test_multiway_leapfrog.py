@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from graphs import generators
-from ra.multiway import compiled, leapfrog, orders, seeks
+from ra.multiway import compiled, leapfrog, local, orders, seeks
 from ra.multiway.codegen import Generator
 from ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
 from ra.multiway.shape import Shape
@@ -114,6 +114,30 @@ def test_triangles_and_cliques_are_those_of_networkx(oriented):
     dense = np.unique(np.sort(generators.gnp(40, 0.2, seed=1), axis=1), axis=0)
     sizes = Counter(map(len, nx.enumerate_all_cliques(nx.Graph(dense.tolist()))))
     assert leapfrog.run(CLIQUE, {"e": dense}, count=True) == sizes[4] > 50
+
+
+def test_runs_of_variables_are_joined_by_bits(oriented, monkeypatch):
+    """With every set short enough, some, or none; listed in part, and in a pattern that is not a whole clique."""
+    pattern = [*combinations("vwxyz", 2)][:-1]
+    for pairs in (combinations("vwxyz", 2), pattern):
+        query, counts, rows = edges(*pairs, order=tuple("vwxyz")), set(), []
+        source = Generator(Shape(query, query.order), 0).kernel()
+        assert "count_both" in source
+        for limit in (0, 20, local.LIMIT):
+            kernel = compiled.compiled(source.replace("LIMIT:", f"{limit}:"))
+            monkeypatch.setattr(leapfrog, "compiled", lambda _, kernel=kernel: kernel)
+            leapfrog.nest.cache_clear()
+            counts.add(leapfrog.run(query, {"e": oriented}, count=True))
+        monkeypatch.undo()
+        leapfrog.nest.cache_clear()
+        for first in ("vw", "vwx", "vwxyz"):
+            found, ways = leapfrog.grouped(query, {"e": oriented}, tuple(first))
+            rows.append(
+                Counter(dict(zip(map(tuple, found[:, :2].tolist()), ways.tolist(), strict=True))) if first == "vw" else found
+            )
+            counts.add(int(ways.sum()))
+        assert len(counts) == 1 and min(counts) > 1000
+        assert Counter(map(tuple, rows[-1][:, :2].tolist())) == rows[0] and len(np.unique(rows[-1], axis=0)) == min(counts)
 
 
 def test_threads_and_orders_do_not_change_the_answer(oriented):

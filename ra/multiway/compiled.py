@@ -13,7 +13,7 @@ from pathlib import Path
 import numba
 import numpy as np
 
-from ra.multiway import seeks
+from ra.multiway import local, seeks
 
 log = logging.getLogger("semi_naive")
 
@@ -41,7 +41,7 @@ def compiled(source: str):
 
 @cache
 def _versions() -> tuple[str, ...]:
-    return numba.__version__, np.__version__, Path(seeks.__file__).read_text()
+    return numba.__version__, np.__version__, *(Path(module.__file__).read_text() for module in (local, seeks))
 
 
 @cache

@@ -10,11 +10,15 @@ from itertools import permutations
 
 import numpy as np
 
+from ra.multiway.local import run_of
 from ra.multiway.query import Atom, Query, QueryError
+from ra.multiway.shape import Shape
 from ra.multiway.tries import Tries
 
 EXHAUSTIVE = 6  # up to so many variables every order is looked at; beyond, the best next variable is taken
 LOOKUP = 10.0  # what binding a prefix costs, in values scanned: 6 ns against 0.6
+
+RUN = 4  # an order whose last variables are joined by bits may be expected to cost so many times as much
 
 
 def choose(query: Query, relations: Tries, first: Sequence[str] = ()) -> tuple[str, ...]:
@@ -31,7 +35,16 @@ def choose(query: Query, relations: Tries, first: Sequence[str] = ()) -> tuple[s
     orders = [order for order in (with_equations(query, c) for c in candidates) if _begins(order, first)]
     if not orders:
         raise QueryError(f"no variable order begins with {', '.join(first)}: equations need other variables before them")
-    return min(orders, key=estimate.cost)
+    costs = {order: estimate.cost(order) for order in orders}
+    good = sorted((order for order in orders if costs[order] <= RUN * min(costs.values())), key=costs.__getitem__)
+    return next((order for order in good if has_run(query, order)), good[0])
+
+
+def has_run(query: Query, order: Sequence[str]) -> bool:
+    """Whether the last variables range over one set (see `local`), all of them that are connected."""
+    shape = Shape(query, tuple(order))
+    tails = (shape.components(range(depth, len(order))) for depth in range(1, len(order) - 2))
+    return any(run_of(shape, group, frozenset()) is not None for groups in tails for group in groups if len(group) > 2)
 
 
 def check_first(order: Sequence[str], first: Sequence[str]) -> None:
