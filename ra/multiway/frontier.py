@@ -42,6 +42,17 @@ class Frontier:
         none = np.empty(0, np.int64)
         return cls(np.empty((width, 0), np.int64), none, none, none)
 
+    def flat(self) -> np.ndarray:
+        """What is left, as one array for a file."""
+        own = slice(self.row, None)
+        return np.concatenate((*self.prefixes[:, own], self.proposer[own], self.low[own], self.high[own]))
+
+    @classmethod
+    def from_flat(cls, flat: np.ndarray, width: int) -> "Frontier":
+        """Views of the array."""
+        columns = flat.reshape(width + 3, -1)
+        return cls(columns[:width], *columns[width:])
+
     @property
     def rows(self) -> int:
         return self.proposer.size - self.row

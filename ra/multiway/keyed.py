@@ -15,7 +15,7 @@ from ra.multiway import wire
 from ra.multiway.frontier import Frontier, extended
 from ra.multiway.itinerary import Layout, keyed
 from ra.multiway.lists import Lists
-from ra.multiway.tasks import PROPOSE, Here, Round, Setting, Task, Waiting
+from ra.multiway.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, remove
 from ra.multiway.verbs import NEVER, Equation
 from ra.words import sort
 
@@ -109,7 +109,7 @@ class Propose(Keyed):
     waiting: list[Waiting | None]
 
     def work(self, here: Here, messages):
-        here.clean()
+        remove(here.setting.garbage[here.partition])
         waiting = here.queue(self.waiting)
         frontier = waiting.frontier(here.stage.width) if waiting else self._arrived(here, messages)
         for proposals in here.taken(frontier, waiting, self.shares[here.partition]):
@@ -118,7 +118,7 @@ class Propose(Keyed):
             for number, other in enumerate(here.stage.locals, len(here.stage.atoms)):
                 if number != proposals.proposer:
                     lists = other.intersect(here.indexes, proposals.prefixes, lists)
-            here.made(here.report.facts["proposals"])
+            here.made(int((proposals.high - proposals.low).sum()))
             yield from self.sent_on(here, proposals.proposer, 0, proposals.prefixes, lists)
 
     def _arrived(self, here: Here, messages) -> Frontier:

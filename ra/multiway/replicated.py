@@ -3,7 +3,9 @@
 As the authors did for their static graphs (section 5.1). Each task is a worker of its own with its share of B'.
 """
 
+import os
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,11 +14,29 @@ from ra.multiway.indexed import OnHosts
 from ra.multiway.loading import Opened
 from ra.multiway.record import Record
 from ra.multiway.stages import Plan
+from ra.multiway.tasks import Waiting, kept, remove, written
 from ra.multiway.worker import Worker, tallied
-from ra.runs import Run, write_run
+from ra.replica import Replica
+from ra.runs import Run
 
 PIECES = 64  # of the first proposals a task, dealt in turn: heavy ones and light ones are mixed
 FEW = 1 << 16  # proposals: while there are fewer, the driver goes on by itself, so that there is enough to deal
+
+
+class Dealt(NamedTuple):
+    """A frontier of one stage in a file on every host, to be split between the partitions."""
+
+    stage: int
+    file: Replica
+    partitions: int
+    pieces: int
+
+    def share(self, plan: Plan, partition: int) -> list[Frontier]:
+        """What one partition begins with, by stage."""
+        queues = [Frontier.empty(stage.width) for stage in plan.stages]
+        whole = Frontier.from_flat(self.file.open(), plan.stages[self.stage].width)
+        queues[self.stage] = split(whole, self.partitions, self.pieces)[partition]
+        return queues
 
 
 @dataclass
@@ -28,47 +48,52 @@ class Share:
     batch: int
     output: str
     most: float
-    path: str
-    queues: list[list[Frontier]]  # by partition and stage
+    root: str
+    job: int
+    dealt: Dealt
+    waiting: list[list[Waiting | None]] | None  # by partition and stage; None at first
+    garbage: list[list[Run]]
 
     def __call__(self, partition, records):
+        remove(self.garbage[partition])
         worker = Worker(self.plan, Opened(self.handles), self.batch, listing=self.output != "count")
-        worker.queues = self.queues[partition]
+        worker.queues = self._queues(partition)
         for number, bindings in enumerate(worker.run()):
             if self.output == "runs":
-                yield partition, self._written(f"{self.path}-{partition}-{number}", bindings)
+                yield partition, written(self._path(partition, f"answer-{number}"), self.plan, bindings)
             else:
                 yield partition, bindings
             if worker.count >= self.most:
                 break
-        queues = [_rest(queue) for queue in worker.queues]
-        yield partition, Done(partition, worker.tallies, worker.count, worker.peak, queues)
+        waiting = [kept(self._path(partition, f"queue-{stage}"), queue) for stage, queue in enumerate(worker.queues)]
+        yield partition, Done(partition, worker.tallies, worker.count, worker.peak, waiting)
 
-    def _written(self, path: str, bindings) -> Run:
-        return write_run(path, self.plan.arranged(bindings).ravel().view(np.uint64))
+    def _queues(self, partition: int) -> list[Frontier]:
+        if self.waiting is None:
+            return self.dealt.share(self.plan, partition)
+        found = zip(self.waiting[partition], self.plan.stages, strict=True)
+        return [own.frontier(stage.width) if own else Frontier.empty(stage.width) for own, stage in found]
+
+    def _path(self, partition: int, name: str) -> str:
+        return os.path.join(self.root, str(partition), f"{name}-{self.job}")
 
 
 @dataclass
 class Done:
-    """What a worker did, and what is left to do."""
+    """What a worker did, and what is left to do, by stage."""
 
     partition: int
     tallies: list[dict]
     count: int
     peak: int
-    queues: list[Frontier]
+    waiting: list[Waiting | None]
 
 
-def _rest(queue: Frontier) -> Frontier:
-    own = slice(queue.row, None)
-    return Frontier(queue.prefixes[:, own], queue.proposer[own], queue.low[own], queue.high[own])
-
-
-def split(frontier: Frontier, parts: int, most: int) -> list[Frontier]:
-    """The remaining extensions of a frontier in equal parts: each is dealt pieces of it, in turn; `most` pieces in all,
-    as the prefix at which one ends and another begins is in both."""
+def split(frontier: Frontier, parts: int, pieces: int) -> list[Frontier]:
+    """The remaining extensions of a frontier in equal parts: each is dealt pieces of it, in turn. A prefix at which one
+    piece ends and another begins is in both."""
     total, width = frontier.left, frontier.prefixes.shape[0]
-    pieces = min(total, parts * PIECES, most)
+    pieces = min(total, pieces)
     found: list[list] = [[Frontier.empty(width)] for _ in range(parts)]
     for number in range(pieces):
         size = total * (number + 1) // pieces - total * number // pieces
@@ -89,31 +114,40 @@ class Replicated:
         self.plan, self.indexed, self.batch, self.fabric = plan, indexed, batch, indexed.fabric
 
     def run(self, output: str, consumer) -> dict:
-        """One job, or, for a consumer, one for each B' bindings or so: what is left of the queues goes to the next."""
+        """One job, or, for a consumer, one for each B' bindings or so: what is left of the queues waits on its host."""
         record, here = self._record(), Worker(self.plan, self.indexed.indexes, FEW)
         here.start()
-        workers, queues = [here], self._dealt(here, self._begun(here))
+        stage = self._begun(here)
+        workers, dealt = [here], self._dealt(here.queues[stage], stage)
         record.in_flight(here.peak)
-        while any(queue.rows for own in queues for queue in own):
-            done = []
-            for _, item in self.fabric.job(self._task(output, queues)):
-                done.append(item) if isinstance(item, Done) else consumer(item)
-            queues = [worker.queues for worker in sorted(done, key=lambda worker: worker.partition)]
+        waiting, garbage = None, [[] for _ in range(self.fabric.partitions)]
+        while waiting is None or any(queue for own in waiting for queue in own):
+            task = self._task(output, dealt, waiting, garbage)
+            garbage = [[queue.run for queue in own if queue] for own in waiting or garbage]
+            done = self._done(task, consumer)
+            waiting = [worker.waiting for worker in done]
             record.in_flight(sum(worker.peak for worker in done))
             record.jobs += 1
             workers += done
+        dealt.file.close()
         return tallied(record, workers)
 
-    def _task(self, output: str, queues) -> Share:
-        path = self.indexed.store.path(f"answer-{self.indexed.job()}")
-        most = self._batch if output == "rows" else np.inf
-        return Share(self.plan, self.indexed.handles, self._batch, output, most, path, queues)
+    def _done(self, task: Share, consumer) -> list[Done]:
+        """What the workers of a job report, by partition; bindings and runs go to the consumer."""
+        done = []
+        for _, item in self.fabric.job(task):
+            done.append(item) if isinstance(item, Done) else consumer(item)
+        return sorted(done, key=lambda worker: worker.partition)
 
-    def _dealt(self, here: Worker, stage: int) -> list[list[Frontier]]:
-        """What waits at a stage, split between the partitions."""
-        shares = split(here.queues[stage], self.fabric.partitions, self.batch)
-        nothing = [Frontier.empty(stage.width) for stage in self.plan.stages]
-        return [[*nothing[:stage], share, *nothing[stage + 1 :]] for share in shares]
+    def _task(self, output: str, dealt: Dealt, waiting, garbage) -> Share:
+        root, job = self.indexed.store.root, self.indexed.job()
+        most = self._batch if output == "rows" else np.inf
+        return Share(self.plan, self.indexed.handles, self._batch, output, most, root, job, dealt, waiting, garbage)
+
+    def _dealt(self, frontier: Frontier, stage: int) -> Dealt:
+        name = f"frontier-{self.indexed.job()}"
+        file = Replica.share(self.fabric.sc, self.indexed.store, name, frontier.flat())
+        return Dealt(stage, file, self.fabric.partitions, min(self.batch, self.fabric.partitions * PIECES))
 
     def _begun(self, here: Worker) -> int:
         """Extend the first prefixes in this process while they have few extensions; the stage at which they wait now."""

@@ -23,7 +23,7 @@ from ra.multiway.asking import answers, ask, keeping, kept
 from ra.multiway.frontier import Frontier, Proposals
 from ra.multiway.lists import Lists
 from ra.multiway.spreading import COUNT, MEMBER, RESOLVER, looked_up
-from ra.multiway.tasks import PROPOSE, Here, Round, Setting, Task, Waiting
+from ra.multiway.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, remove
 from ra.multiway.verbs import NEVER
 
 PIECES = 16  # of a partition's proposals for each other one, dealt in turn, so that neighbours do not stay together
@@ -62,7 +62,7 @@ class Balance(Task):
     waiting: list[Waiting | None]
 
     def work(self, here: Here, messages):
-        here.clean()
+        remove(here.setting.garbage[here.partition])
         waiting = here.queue(self.waiting)
         frontier = waiting.frontier(here.stage.width) if waiting else self._arrived(here, messages)
         proposals = here.taken(frontier, waiting, self.shares[here.partition])

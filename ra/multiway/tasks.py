@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -40,10 +40,10 @@ class Waiting(NamedTuple):
         if self.run is None:
             proposer, high = np.array([self.proposer]), np.array([self.mark + self.left])
             return Frontier(np.empty((0, 1), np.int64), proposer, np.array([self.mark]), high)
-        columns = self.run.open().view(np.int64).reshape(width + 3, self.rows)
-        low = columns[width + 1].copy()
+        frontier = Frontier.from_flat(self.run.open().view(np.int64), width)
+        low = frontier.low.copy()
         low[self.row] = self.mark
-        return Frontier(columns[:width], columns[width], low, columns[width + 2], self.row)
+        return replace(frontier, low=low, row=self.row)
 
     def after(self, frontier: Frontier) -> "Waiting":
         """The same once some extensions have been taken."""
@@ -63,10 +63,15 @@ def kept(path: str, frontier: Frontier) -> Waiting | None:
     """Write what is left of a frontier to a run of this host."""
     if not frontier.rows:
         return None
-    own = slice(frontier.row, None)
-    columns = (*frontier.prefixes[:, own], frontier.proposer[own], frontier.low[own], frontier.high[own])
-    run = write_run(path, np.concatenate(columns).view(np.uint64))
+    run = write_run(path, frontier.flat().view(np.uint64))
     return Waiting(run, -1, frontier.rows, 0, int(frontier.low[frontier.row]), frontier.left)
+
+
+def remove(runs: list[Run]) -> None:
+    """Remove what waited once: the jobs that might read it again are over."""
+    for run in runs:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(run.path)
 
 
 @dataclass
@@ -84,6 +89,11 @@ class Setting:
 
     def path(self, partition: int, name: str) -> str:
         return os.path.join(self.root, str(partition), f"{name}-{self.job}")
+
+
+def written(path: str, plan: Plan, bindings: np.ndarray) -> Run:
+    """A run of tuples of the answer."""
+    return write_run(path, plan.arranged(bindings).ravel().view(np.uint64))
 
 
 @dataclass
@@ -151,12 +161,6 @@ class Here:
         """What the round before has left, or else what waited when the job began."""
         return self.before.facts["waiting"] if self.before else waiting[self.partition]
 
-    def clean(self) -> None:
-        """Remove what waited once: the jobs that might read it again are over."""
-        for run in self.setting.garbage[self.partition]:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(run.path)
-
     def answer(self, prefixes: np.ndarray, lists: Lists):
         """Whole bindings: counted, written to a run, or on their way to the driver."""
         total = lists.total
@@ -168,11 +172,8 @@ class Here:
         if self.setting.output == "rows":
             yield self.partition, wire.columns_message(DRIVER, 0, self.partition, bindings)
         else:
-            name = f"answer-{self.name}-{len(self.report.facts['runs'])}"
-            run = write_run(
-                self.setting.path(self.partition, name), self.setting.plan.arranged(bindings).ravel().view(np.uint64)
-            )
-            self.report.facts["runs"].append(run)
+            path = self.setting.path(self.partition, f"answer-{self.name}-{len(self.report.facts['runs'])}")
+            self.report.facts["runs"].append(written(path, self.setting.plan, bindings))
 
     def taken(self, frontier: Frontier, waiting: Waiting | None, most: int) -> list[Proposals]:
         """The next proposals; what is left waits for another job."""

@@ -172,10 +172,8 @@ def by_value(lists: Lists, partitions: int):
 
 def by_row(lists: Lists, owner: np.ndarray, partitions: int):
     """Yield (partition, its lists); owner (n,) is of each list."""
-    for part in range(partitions):
-        own = lists.chosen(owner == part)
-        if own.rows.size:
-            yield part, own
+    for part, own in dealt(np.stack(lists[:3]), owner, partitions):
+        yield part, Lists(*own, lists.pool)
 
 
 def columns_of(messages: list[Message], width: int) -> np.ndarray:
