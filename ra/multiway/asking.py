@@ -8,6 +8,7 @@ import numpy as np
 
 from ra.blocks import changes
 from ra.multiway import wire
+from ra.multiway.lists import in_order
 from ra.packing import Packing, bounds_of
 
 KEPT = -1  # the name of what a partition sends to itself
@@ -20,7 +21,7 @@ def distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     [[[3, 5]], [1, 0, 1]]
     """
     words = Packing(bounds_of(keys)).pack(keys)
-    order = np.argsort(words[0], kind="stable") if len(words) == 1 else np.lexsort(words[::-1])
+    order = in_order(words[0]) if len(words) == 1 else np.lexsort(words[::-1])
     first = changes(words[:, order])
     number = np.empty(order.size, np.int64)
     number[order] = np.cumsum(first) - 1
@@ -42,7 +43,7 @@ def sent_to(owner: np.ndarray) -> np.ndarray:
     [1, 0, 2]
     """
     place = np.empty(owner.size, np.int64)
-    place[np.argsort(owner, kind="stable")] = np.arange(owner.size)
+    place[in_order(owner.view(np.uint64))] = np.arange(owner.size)
     return place
 
 

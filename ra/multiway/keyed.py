@@ -14,10 +14,9 @@ import numpy as np
 from ra.multiway import wire
 from ra.multiway.frontier import Frontier, extended
 from ra.multiway.itinerary import Layout, keyed
-from ra.multiway.lists import Lists
+from ra.multiway.lists import Lists, in_order
 from ra.multiway.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, remove
 from ra.multiway.verbs import NEVER, Equation
-from ra.words import sort
 
 
 @dataclass
@@ -131,19 +130,12 @@ class Propose(Keyed):
             here.got(high.size)
             order = np.flatnonzero(high)
             if not isinstance(verb, Equation):
-                order = _side_by_side(here.indexes[verb.index].parts[0].groups(verb.keys(prefixes)), order)
+                groups = here.indexes[verb.index].parts[0].groups(verb.keys(prefixes))
+                order = order[in_order(groups[order].view(np.uint64))]
             found.append(Frontier.of(prefixes[:, order], np.full(order.size, proposer), high[order]))
         here.did(arrived=sum(frontier.rows for frontier in found))
         columns = ([getattr(f, name) for f in found] for name in ("proposer", "low", "high"))
         return Frontier(np.concatenate([f.prefixes for f in found], axis=1), *map(np.concatenate, columns))
-
-
-def _side_by_side(groups: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The rows in the order of their groups."""
-    if groups.size >> 32:
-        return rows[np.argsort(groups[rows], kind="stable")]
-    numbered = (groups[rows].view(np.uint64) << np.uint64(32)) | rows.view(np.uint64)
-    return (sort(numbered) & np.uint64(0xFFFFFFFF)).view(np.int64)
 
 
 @dataclass

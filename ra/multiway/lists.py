@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, types
 
-from ra.words import JIT, i64, u8
+from ra.words import JIT, i64, sort, u8
 
 WIDE = 1 << 22  # the widest range of values that is marked, a byte each: one that stays in the cache
 FAR = 16  # times as long: from here on one gallops through the longer list
@@ -54,6 +54,20 @@ def joined(parts: list[Lists]) -> Lists:
     offsets = np.cumsum([0] + [part.pool.size for part in parts[:-1]])
     moved = [(p.rows, p.starts + at, p.stops + at, p.pool) for p, at in zip(parts, offsets, strict=True)]
     return Lists(*(np.concatenate(column) for column in zip(*moved, strict=True)))
+
+
+def in_order(words: np.ndarray) -> np.ndarray:
+    """The numbers of uint64 words in ascending order, equal ones as they come. 25 ns each where a word and its number fit
+    into 64 bits and are sorted as one, else 100.
+
+    >>> in_order(np.array([5, 1, 5, 0], "u8")).tolist()
+    [3, 1, 0, 2]
+    """
+    bits = int(words.size).bit_length()
+    if int(words.max(initial=0)).bit_length() + bits > 64:
+        return np.argsort(words, kind="stable")
+    numbered = words << np.uint64(bits) | np.arange(words.size, dtype=np.uint64)
+    return (sort(numbered) & np.uint64((1 << bits) - 1)).view(np.int64)
 
 
 @njit(types.UniTuple(i64, 2)(i64, i64, i64, i64), **JIT)

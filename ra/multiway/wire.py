@@ -11,8 +11,8 @@ from numba import njit, types
 
 from balance.hashing import bucket_of
 from ra.blocks import combined
-from ra.multiway.lists import Lists
-from ra.words import JIT, i64, sort, u8
+from ra.multiway.lists import Lists, in_order
+from ra.words import JIT, i64, u8
 
 LONGEST = 10  # bytes of the varint of a 64-bit difference
 
@@ -142,11 +142,7 @@ def compacted(lists: Lists) -> Lists:
     """The lists that are not empty, in the order of their starts, over a pool that holds what they need and once."""
     some = np.flatnonzero(lists.starts < lists.stops)
     starts = lists.starts[some]
-    if lists.pool.size >> 32:
-        order = np.argsort(starts, kind="stable")
-    else:
-        numbered = starts.view(np.uint64) << np.uint64(32) | np.arange(some.size, dtype=np.uint64)
-        order = (sort(numbered) & np.uint64(0xFFFFFFFF)).view(np.int64)
+    order = in_order(starts.view(np.uint64))
     moved = _compact(order, starts, lists.stops[some], lists.pool)
     return Lists(lists.rows[some][order], *moved)
 
