@@ -22,6 +22,10 @@ class Proposals(NamedTuple):
     low: np.ndarray
     high: np.ndarray
 
+    def frontier(self) -> "Frontier":
+        """As what is to be proposed yet."""
+        return Frontier(self.prefixes, np.full(self.low.size, self.proposer), self.low, self.high)
+
 
 @dataclass
 class Frontier:
@@ -31,7 +35,7 @@ class Frontier:
     proposer: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    row: int = 0  # the first that is left; low[row] is its remaining-extension mark
+    row: int = 0  # the first that is left; low[row], which is written to, is its remaining-extension mark
 
     @classmethod
     def of(cls, prefixes, proposer, high) -> "Frontier":
@@ -78,10 +82,30 @@ class Frontier:
             rows = np.flatnonzero(proposers == proposer)
             found.append(Proposals(proposer, self.prefixes[:, self.row + rows], low[rows], high[rows]))
         if taken > whole:
-            self.low = self.low.copy()
             self.low[self.row + whole] = high[whole]
         self.row += min(whole, ends.size)
         return found
+
+
+def joined(parts: list[Frontier]) -> Frontier:
+    """What is left of several, one after the other; a copy. There is one at least."""
+    own = [(part, slice(part.row, None)) for part in parts]
+    columns = (np.concatenate([getattr(part, name)[some] for part, some in own]) for name in ("proposer", "low", "high"))
+    return Frontier(np.concatenate([part.prefixes[:, some] for part, some in own], axis=1), *columns)
+
+
+def split(frontier: Frontier, parts: int, pieces: int) -> list[Frontier]:
+    """What is left of a frontier, in parts that are equal to an extension: each is dealt some of the pieces, in turn.
+
+    A prefix at which one piece ends and another begins is in both.
+    """
+    total, width = frontier.left, frontier.prefixes.shape[0]
+    pieces = min(total, pieces)
+    found = [[Frontier.empty(width)] for _ in range(parts)]
+    for number in range(pieces):
+        size = total * (number + 1) // pieces - total * number // pieces
+        found[number % parts] += [own.frontier() for own in frontier.take(size)]
+    return [joined(own) for own in found]
 
 
 def least(stage: Stage, indexes: Indexes, prefixes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ra.multiway import wire
-from ra.multiway.frontier import Frontier, extended
+from ra.multiway.frontier import Frontier, extended, joined
 from ra.multiway.itinerary import Layout, keyed
 from ra.multiway.lists import Lists, in_order
-from ra.multiway.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, remove
+from ra.multiway.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, cheapest, remove
 from ra.multiway.verbs import NEVER, Equation
 
 
@@ -134,8 +134,7 @@ class Propose(Keyed):
                 order = order[in_order(groups[order].view(np.uint64))]
             found.append(Frontier.of(prefixes[:, order], np.full(order.size, proposer), high[order]))
         here.did(arrived=sum(frontier.rows for frontier in found))
-        columns = ([getattr(f, name) for f in found] for name in ("proposer", "low", "high"))
-        return Frontier(np.concatenate([f.prefixes for f in found], axis=1), *map(np.concatenate, columns))
+        return joined(found)
 
 
 @dataclass
@@ -174,11 +173,10 @@ def length(plan, stage: int) -> int:
 
 def start(plan, handles, sizes) -> list[Waiting | None]:
     """What waits at first, by partition: the prefix that binds nothing, where the least proposer has extensions for it."""
-    stage = plan.stages[0]
-    least = {n: sizes[stage.atoms[n].index] if n < len(stage.atoms) else 1 for n in stage.proposers}
-    proposer = min(least, key=least.get)
-    if proposer >= len(stage.atoms):
-        left = [1] + [0] * (len(handles) - 1)
+    proposer, _ = cheapest(plan, sizes)
+    if proposer < len(plan.stages[0].atoms):
+        index = plan.stages[0].atoms[proposer].index
+        left = [sum(part.size for part in own[index]) for own in handles]
     else:
-        left = [sum(part.size for part in own[stage.atoms[proposer].index]) for own in handles]
+        left = [1] + [0] * (len(handles) - 1)
     return [Waiting(None, proposer, 1, 0, 0, many) if many else None for many in left]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ra.multiway.frontier import Frontier
+from ra.multiway.frontier import Frontier, split
 from ra.multiway.indexed import OnHosts
 from ra.multiway.loading import Opened
 from ra.multiway.record import Record
@@ -87,24 +87,6 @@ class Done:
     count: int
     peak: int
     waiting: list[Waiting | None]
-
-
-def split(frontier: Frontier, parts: int, pieces: int) -> list[Frontier]:
-    """The remaining extensions of a frontier in equal parts: each is dealt pieces of it, in turn. A prefix at which one
-    piece ends and another begins is in both."""
-    total, width = frontier.left, frontier.prefixes.shape[0]
-    pieces = min(total, pieces)
-    found: list[list] = [[Frontier.empty(width)] for _ in range(parts)]
-    for number in range(pieces):
-        size = total * (number + 1) // pieces - total * number // pieces
-        for prefixes, low, high, proposer in ((p.prefixes, p.low, p.high, p.proposer) for p in frontier.take(size)):
-            found[number % parts].append(Frontier(prefixes, np.full(low.size, proposer), low, high))
-    return [_one(own) for own in found]
-
-
-def _one(parts: list[Frontier]) -> Frontier:
-    columns = ([getattr(part, name) for part in parts] for name in ("proposer", "low", "high"))
-    return Frontier(np.concatenate([part.prefixes for part in parts], axis=1), *map(np.concatenate, columns))
 
 
 class Replicated:

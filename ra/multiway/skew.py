@@ -20,37 +20,13 @@ import numpy as np
 
 from ra.multiway import wire
 from ra.multiway.asking import answers, ask, keeping, kept
-from ra.multiway.frontier import Frontier, Proposals
+from ra.multiway.frontier import Frontier, joined, split
 from ra.multiway.lists import Lists
 from ra.multiway.spreading import COUNT, MEMBER, RESOLVER, looked_up
-from ra.multiway.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, remove
+from ra.multiway.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, cheapest, remove
 from ra.multiway.verbs import NEVER
 
 PIECES = 16  # of a partition's proposals for each other one, dealt in turn, so that neighbours do not stay together
-
-
-def pieces(proposals: list[Proposals], first: int, parts: int):
-    """Yield (part, columns): the proposals, as prefixes with proposer, low and high, in equal parts of some pieces each.
-
-    Equal to one extension. `first`: the part that the first piece goes to.
-    """
-    columns = np.concatenate(
-        [np.array([*p.prefixes, np.full(p.low.size, p.proposer), p.low, p.high]) for p in proposals], axis=1
-    )
-    ends = np.cumsum(columns[-1] - columns[-2])
-    count = min(int(ends[-1]), PIECES * parts)
-    cuts = [int(ends[-1]) * number // count for number in range(count + 1)]
-    for number in range(count):
-        yield (first + number) % parts, _between(columns, ends, cuts[number], cuts[number + 1])
-
-
-def _between(columns: np.ndarray, ends: np.ndarray, begin: int, end: int) -> np.ndarray:
-    """The extensions number `begin` to `end` of all."""
-    first, last = (int(i) for i in np.searchsorted(ends, (begin + 1, end)))
-    some = columns[:, first : last + 1].copy()
-    some[-1, -1] -= ends[last] - end
-    some[-2, 0] = columns[-1, first] - (ends[first] - begin)
-    return some
 
 
 @dataclass
@@ -66,11 +42,14 @@ class Balance(Task):
         waiting = here.queue(self.waiting)
         frontier = waiting.frontier(here.stage.width) if waiting else self._arrived(here, messages)
         proposals = here.taken(frontier, waiting, self.shares[here.partition])
-        if not proposals:
-            return
-        for number, (part, columns) in enumerate(pieces(proposals, here.partition, here.setting.partitions)):
-            here.made(columns.shape[1])
-            yield part, wire.columns_message(self.number + 1, number, here.partition, columns)
+        parts = here.setting.partitions
+        taken = joined([Frontier.empty(here.stage.width), *(own.frontier() for own in proposals)])
+        for number, part in enumerate(split(taken, parts, PIECES * parts)):
+            if part.rows:
+                here.made(part.rows)
+                columns = part.flat().reshape(here.stage.width + 3, -1)
+                destination = (here.partition + number) % parts  # what does not come out even begins here
+                yield destination, wire.columns_message(self.number + 1, 0, here.partition, columns)
 
     def _arrived(self, here: Here, messages) -> Frontier:
         """Count minimisation, over what came back."""
@@ -246,8 +225,6 @@ def length(plan, stage: int) -> int:
 
 def start(plan, handles, sizes) -> list[Waiting | None]:
     """What waits at first: on the first partition, the prefix that binds nothing."""
-    stage = plan.stages[0]
-    least = {n: sizes[stage.atoms[n].index] if n < len(stage.atoms) else 1 for n in stage.proposers}
-    proposer = min(least, key=least.get)
-    first = Waiting(None, proposer, 1, 0, 0, least[proposer]) if least[proposer] else None
+    proposer, many = cheapest(plan, sizes)
+    first = Waiting(None, proposer, 1, 0, 0, many) if many else None
     return [first] + [None] * (len(handles) - 1)

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -41,9 +41,8 @@ class Waiting(NamedTuple):
             proposer, high = np.array([self.proposer]), np.array([self.mark + self.left])
             return Frontier(np.empty((0, 1), np.int64), proposer, np.array([self.mark]), high)
         frontier = Frontier.from_flat(self.run.open().view(np.int64), width)
-        low = frontier.low.copy()
-        low[self.row] = self.mark
-        return replace(frontier, low=low, row=self.row)
+        frontier.row, frontier.low[self.row] = self.row, self.mark  # of the mapped file, privately
+        return frontier
 
     def after(self, frontier: Frontier) -> "Waiting":
         """The same once some extensions have been taken."""
@@ -72,6 +71,14 @@ def remove(runs: list[Run]) -> None:
     for run in runs:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(run.path)
+
+
+def cheapest(plan: Plan, sizes: dict[IndexKey, int]) -> tuple[int, int]:
+    """The verb that offers the prefix that binds nothing the fewest extensions, and how many."""
+    stage = plan.stages[0]
+    offers = {n: sizes[stage.atoms[n].index] if n < len(stage.atoms) else 1 for n in stage.proposers}
+    proposer = min(offers, key=offers.get)
+    return proposer, offers[proposer]
 
 
 @dataclass

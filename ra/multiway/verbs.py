@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ra.multiway import lists as kernels
+from ra.multiway import intersecting
 from ra.multiway.indexes import Index, IndexKey
 from ra.multiway.lists import Lists, joined
 from ra.multiway.query import Constant, Expression, names
@@ -74,9 +74,9 @@ class Relation(NamedTuple):
         keys, parts = self.keys(prefixes), indexes[self.index].parts
         if self.negated:
             for part in parts:
-                lists = kernels.subtract(lists, part.groups(keys)[lists.rows], part.begins, part.values)
+                lists = intersecting.subtract(lists, part.groups(keys)[lists.rows], part.begins, part.values)
             return lists
-        found = [kernels.intersect(lists, p.groups(keys)[lists.rows], p.begins, p.values, listing) for p in parts]
+        found = [intersecting.intersect(lists, p.groups(keys)[lists.rows], p.begins, p.values, listing) for p in parts]
         return joined(found)
 
     def route(self, width: int) -> tuple[int, ...]:
@@ -103,7 +103,7 @@ class Equation(NamedTuple):
         return Lists(rows, np.arange(rows.size), np.arange(1, rows.size + 1), self.values(prefixes)[rows])
 
     def intersect(self, indexes: Indexes, prefixes, lists: Lists, listing: bool = True) -> Lists:
-        return kernels.within(lists, "=", self.values(prefixes)[lists.rows])
+        return intersecting.within(lists, "=", self.values(prefixes)[lists.rows])
 
 
 class Compared(NamedTuple):
@@ -127,7 +127,7 @@ class Compared(NamedTuple):
         for op, side, other in ((self.op, self.left, self.right), (MIRRORED[self.op], self.right, self.left)):
             if side == self.variable and self.variable not in names(other) and op != "!=":
                 columns = dict(zip(self.bound, prefixes, strict=True))
-                return kernels.within(lists, op, evaluate(other, columns, prefixes.shape[1])[lists.rows])
+                return intersecting.within(lists, op, evaluate(other, columns, prefixes.shape[1])[lists.rows])
         rows, values = lists.pairs()
         columns = dict(zip(self.bound, prefixes[:, rows], strict=True)) | {self.variable: values}
         sides = (evaluate(side, columns, rows.size) for side in (self.left, self.right))
