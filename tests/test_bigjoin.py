@@ -118,7 +118,7 @@ def rows_of(answer):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", QUERIES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(relations=RELATIONS, batch=st.integers(1, 60), partitions=st.integers(1, 5))
 def test_nested_loops_find_the_same(name, form, relations, batch, partitions):
     expected = naive(QUERIES[name], relations)
@@ -134,7 +134,7 @@ def test_any_batch_gives_the_same_and_no_more_is_in_flight(form):
     rng = np.random.default_rng(5)
     relations = {E: rng.integers(0, 7, (24, 2))}
     expected = naive(TRIANGLE, relations)
-    for batch in (1, 2, 3, 4, 5, 7, 11, 100, 10_000):
+    for batch in (1, 2, 3, 5, 8, 100, 10_000):
         with made(TRIANGLE, relations, 3, batch, form) as join:
             assert rows_of(join.collect()) == expected
             assert join.trace["peak"] <= join.trace["bound"] <= batch * 7 + 13
