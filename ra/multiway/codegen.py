@@ -280,7 +280,7 @@ class Generator:
         if term >= 0 and self._loops_over(term) == parent:
             self.write(f"{low}, {high} = {index}[j{term}], {index}[j{term} + 1]")
         elif parent.level == 0:
-            self.write(f"{low}, {high} = below(dir{node.slot}, {index}, {self.id(term)} - base{node.slot})")
+            self.write(f"{low}, {high} = below(dir{node.slot}, {self.id(term)} - base{node.slot})")
         else:
             begin = self._cursor(node) if self._in_step(node) else self.low(parent)
             how = "seek" if self._in_step(node) else "bisect"
@@ -413,7 +413,7 @@ class Generator:
             self.write(f"words = ({high} - {low} + 63) >> 6")
             for slot in run.slots:
                 self.matrices[f"bits{slot} = np.empty(LIMIT * LIMIT // 64, np.uint64)"] = None
-                rows = f"base{slot}, dir{slot}, i{slot}_0, v{slot}_1"
+                rows = f"base{slot}, dir{slot}, v{slot}_1"
                 self.write(f"fill({array}, {low}, {high}, places, {rows}, words, bits{slot})")
             self.run = run
             self.variable(group, total)

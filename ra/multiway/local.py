@@ -15,7 +15,7 @@ from numba import njit, types
 from ra.bits import count_bits, lowest_bit
 from ra.multiway.seeks import below, i32, size
 from ra.multiway.shape import Member, Shape, Values, depths_in
-from ra.words import JIT, i64, u64
+from ra.words import JIT, u64
 
 LIMIT = 2048  # values of the set: half a megabyte of bits a matrix, which stays in the cache
 
@@ -61,15 +61,15 @@ def _refining(shape: Shape, depth: int, values: Values) -> dict[int, int] | None
     return by if values <= own and len(by) == len(own - values) else None
 
 
-@njit(types.void(i32, size, size, i32, size, i32, i64, i32, size, u64), **JIT)
-def fill(values, low, high, places, base, directory, index, children, words, bits):
+@njit(types.void(i32, size, size, i32, size, i32, i32, size, u64), **JIT)
+def fill(values, low, high, places, base, directory, children, words, bits):
     """Row i of `bits`: which of values[low:high] are among the children of the i-th. `places` has a place for every id,
     -1 on entry and on return."""
     for i in range(low, high):
         places[values[i]] = i - low
     bits[: (high - low) * words] = 0
     for i in range(low, high):
-        begin, end = below(directory, index, values[i] - base)
+        begin, end = below(directory, values[i] - base)
         row = (i - low) * words
         for j in range(begin, end):
             place = places[children[j]]

@@ -61,12 +61,11 @@ def present(directory, at):
     return 0 <= at < directory.size - 1 and directory[at] < directory[at + 1]
 
 
-@njit(types.UniTuple(size, 2)(i32, i64, size), **JIT)
-def below(directory, index, at):
+@njit(types.UniTuple(size, 2)(i32, size), **JIT)
+def below(directory, at):
     """The children of an id of the first level; none where it is not there."""
-    if 0 <= at < directory.size - 1 and directory[at] < directory[at + 1]:
-        p = directory[at]
-        return index[p], index[p + 1]
+    if 0 <= at < directory.size - 1:
+        return directory[at], directory[at + 1]
     return 0, 0
 
 

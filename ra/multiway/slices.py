@@ -27,9 +27,7 @@ class Siblings(NamedTuple):
         return self.trie.values[self.level]
 
     def at(self, target: int) -> int:
-        """The position of the first value not below an id: one access on the first level, bisection below."""
-        if self.level == 0:
-            return int(self.trie.directory[min(max(target - self.trie.base, 0), len(self.trie.directory) - 1)])
+        """The position of the first value not below an id."""
         return self.begin + int(np.searchsorted(self.values[self.begin : self.end], target))
 
 
@@ -74,7 +72,8 @@ def cut(of: Siblings, low: int, high: int) -> TrieArray:
         return TrieArray(tuple(values), tuple(index), low, directory)
     above = [np.array([id], np.int32) for id in of.path]
     single = [np.array([0, 1]) for _ in above[1:]] + [np.array([0, len(values[0])])]
-    return TrieArray((*above, *values), (*single, *index), of.path[0], np.array([0, 1], np.int32))
+    directory = np.array([0, 1 if single[1:] else len(values[0])], np.int32)
+    return TrieArray((*above, *values), (*single, *index), of.path[0], directory)
 
 
 def least_bytes(arity: int) -> int:

@@ -3,7 +3,8 @@
     edge = {(1, 3), (1, 4), (3, 4)}        values[0] = [1, 3]     index[0] = [0, 2, 3]     values[1] = [3, 4, 4]
 
 The children of the value at position p of level l are at index[l][p] … index[l][p + 1] of level l + 1, ascending. The
-first level also has a *directory*: how many of its values are below an id, so that looking one up is one access.
+first level also has a *directory*: where the children of an id begin (those of the next id are their end), so that looking
+one up is one access; of a trie of one level, how many of its values are below an id.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ra.multiway.domain import Domain
+from ra.multiway.domain import Domain, TooManyValues
 from ra.multiway.query import columns_of
 from ra.replica import Replica
 from ra.rules.kernels import sort_rows, unique_rows
@@ -44,7 +45,9 @@ class TrieArray:
                 index.append(np.append(np.searchsorted(where, at), where.size))
             values.append(column[where])
             at = where
-        return cls(tuple(values), tuple(index), 0, directory_of(values[0], 0, size))
+        if len(columns[0]) >= 1 << 31:
+            raise TooManyValues(f"{len(columns[0]):,} tuples in one trie, and there is room for 2^31: split the relation")
+        return cls(tuple(values), tuple(index), 0, directory_of(values[0], np.diff(index[0]) if index else 1, size))
 
     @property
     def arity(self) -> int:
@@ -89,10 +92,10 @@ class TrieArray:
         return tuple(columns)
 
 
-def directory_of(values: np.ndarray, base: int, end: int) -> np.ndarray:
-    """How many of the ascending values are below each id from `base` to `end`, both included."""
-    counts = np.zeros(end - base + 1, np.int32)
-    counts[values - base + 1] = 1
+def directory_of(values: np.ndarray, children: np.ndarray | int, size: int) -> np.ndarray:
+    """How many children all values below an id have, for each id up to `size`."""
+    counts = np.zeros(size + 1, np.int32)
+    counts[values + 1] = children
     return np.cumsum(counts, dtype=np.int32)
 
 
