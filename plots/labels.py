@@ -1,0 +1,39 @@
+"""What tells runs apart, in a few words: "refine off", "rollover_threshold 200,000"."""
+
+SKIPPED = {"local_dir", "checkpoint_dir"}  # where files were, which no figure shows
+
+
+def labels(traces: list[dict], names=None) -> list[str]:
+    """A label for each record: the plan, rule and tunables that are not the same in all; then, as far as two are still alike,
+    their names, or their numbers if they have none.
+
+    >>> labels([{"plan": "balanced", "config": {"refine": refine, "buckets": 64}} for refine in (True, False)])
+    ['refine on', 'refine off']
+    >>> labels([{"plan": "balanced"}] * 2, ["a.json", "b.json"])
+    ['a.json', 'b.json']
+    """
+    names = [f"run {number}" for number in range(1, len(traces) + 1)] if names is None else [str(name) for name in names]
+    facts = [_facts(trace) for trace in traces]
+    keys = dict.fromkeys(key for each in facts for key in each)
+    differing = [key for key in keys if any(each.get(key) != facts[0].get(key) for each in facts)]
+    found = [", ".join(_told(key, each.get(key)) for key in differing) for each in facts]
+    if len(set(found)) == len(found):
+        return found
+    return [f"{name}: {label}" if label else name for name, label in zip(names, found, strict=True)]
+
+
+def _facts(trace: dict) -> dict:
+    config = {key: value for key, value in trace.get("config", {}).items() if key not in SKIPPED and key != "rule"}
+    nodes = trace.get("input", {}).get("nodes")
+    own = {"plan": trace.get("plan"), "rule": trace.get("rule"), "program": trace.get("program"), "nodes": nodes}
+    return own | config
+
+
+def _told(key: str, value) -> str:
+    if key == "plan" and value:
+        return str(value)
+    if isinstance(value, bool):
+        return f"{key} {'on' if value else 'off'}"
+    if isinstance(value, int):
+        return f"{key} {value:,}"
+    return f"{key} {'by default' if value is None else value}"

@@ -1,0 +1,118 @@
+"""What adds up in an iteration: its time, its bytes, the tuples it made."""
+
+import numpy as np
+
+from ..style import (
+    DARK,
+    MOST_MARKERS,
+    OTHERS,
+    PHASES,
+    SAND,
+    YELLOW,
+    engineering,
+    iteration_axis,
+    legend,
+    lengthen,
+    note,
+    number_ticks,
+    whole_ticks,
+)
+from .partitions import bars_of
+
+NEW, KNOWN, TWICE = (DARK, ""), (SAND, "\\\\\\\\"), (YELLOW, "----")
+
+
+def times(axes, run, among=()) -> None:
+    """Time of each iteration by phase, the slowest partition of each, one on the other; what is left is planning, scheduling,
+    Spark. Over it the number of inner iterations where there were several (the paper's figure 11). Of the decomposed plan the
+    time of each task."""
+    if not len(run):
+        note(axes, "no iterations")
+        return
+    if run.by_task:
+        bars_of(axes, "Time of each task", "seconds", {"": _group_seconds(run)}, run.place)
+        return
+    layers = [(name, run.seconds(name)) for name in [*run.phases(tuple(PHASES)), "driver"]]
+    handles = _stacked(axes, run, [(f"{name}: {_seconds(s.sum())}", s, style) for (name, s), style in _styled(layers)])
+    several = any(entry["steps"] > 1 for entry in run.iterations)
+    axes.set_ylabel("seconds an iteration, or a run-ahead of several" if several else "seconds an iteration")
+    axes.set_title("Time, slowest of each phase", loc="left")
+    number_ticks(axes.yaxis, "s", whole=False)
+    most = max(int(each.inner.max(initial=1)) for each in (run, *among))
+    if most > 1:
+        _inner(axes, run, most, handles)
+    else:
+        legend(axes, handles)
+
+
+def shuffled(axes, run, among=()) -> None:
+    """Bytes that each iteration sent through the shuffles, by phase."""
+    if not len(run) or run.by_task:
+        note(axes, "no bytes: this plan shuffles nothing" if run.by_task else "no iterations")
+        return
+    layers = [(name, run.shuffled(name)) for name in run.phases(tuple(PHASES))]
+    handles = _stacked(axes, run, [(f"{name}: {engineering(b.sum(), 'B')}", b, style) for (name, b), style in _styled(layers)])
+    axes.set_ylabel("bytes shuffled an iteration")
+    axes.set_title("Bytes shuffled" if handles else "Bytes shuffled: none", loc="left")
+    number_ticks(axes.yaxis, "B")
+    legend(axes, handles)
+
+
+def duplicates(axes, run, among=()) -> None:
+    """The tuples that each iteration made: those that were new, and those that were dropped, by where they were."""
+    if not len(run) or run.by_task:
+        note(axes, "duplicates are not counted in this plan" if run.by_task else "no iterations")
+        return
+    born = np.array([entry["born"] for entry in run.iterations])
+    layers = [
+        ("new", born, NEW),
+        ("known, dropped by the insert", run.known, KNOWN),
+        ("made twice, dropped by the join", run.twice, TWICE),
+    ]
+    made = max(1, sum(int(values.sum()) for _, values, _ in layers))
+    labels = [(f"{name}: {engineering(v.sum())} ({v.sum() / made:.0%})", v, style) for name, v, style in layers]
+    handles = _stacked(axes, run, labels)
+    axes.set_ylabel("tuples made in an iteration")
+    axes.set_title("Tuples made, and dropped as duplicates", loc="left")
+    number_ticks(axes.yaxis)
+    legend(axes, handles)
+
+
+def _styled(layers: list) -> list:
+    """Each with the colour and hatch of its phase."""
+    others = iter(OTHERS * len(layers))
+    return [(layer, PHASES[layer[0]] if layer[0] in PHASES else next(others)) for layer in layers]
+
+
+def _stacked(axes, run, layers) -> list:
+    """Layers one on the other, over the iterations; empty ones are left out. Returns what the legend lists, the top first."""
+    base, handles = np.zeros(len(run)), []
+    for label, values, (colour, hatch) in layers:
+        if values.any():
+            style = {"facecolor": colour, "hatch": hatch, "edgecolor": "black" if hatch else colour, "linewidth": 0}
+            handles.append(axes.stairs(base + values, run.spans, baseline=base, fill=True, label=label, **style))
+            base = base + values
+    axes.stairs(base, run.spans, color="black", linewidth=0.6 if len(base) <= MOST_MARKERS else 0.2)
+    axes.set_ylim(0, max(base.max() * 1.05, 1e-6))
+    iteration_axis(axes, run.spans)
+    return handles[::-1]
+
+
+def _inner(axes, run, most: int, handles: list) -> None:
+    """The number of inner iterations, on an axis of its own at the right."""
+    twin = axes.twinx()
+    marker = "o" if len(run) <= MOST_MARKERS else None
+    style = {"color": "black", "marker": marker, "markerfacecolor": "none", "markersize": 5, "linewidth": 0.9, "linestyle": ":"}
+    handles += twin.plot(run.numbers, run.inner, label=f"inner iterations: {run.inner.sum():,}", **style)
+    twin.set_ylim(0, most * 1.05)
+    twin.set_ylabel("inner iterations")
+    whole_ticks(twin.yaxis)
+    lengthen(twin, legend(axes, handles, on=twin))
+
+
+def _group_seconds(run) -> list[float]:
+    return [s for entry in run.iterations for p in entry["phases"] if p["phase"] == "groups" for s in p["seconds"]]
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.1f} s" if seconds >= 10 else f"{seconds:.2f} s" if seconds >= 0.1 else engineering(seconds, "s")
