@@ -41,10 +41,15 @@ def _rounded(found) -> str:
 
 
 def _coloured(text: str) -> str:
-    """Black follows the page's text, white its paper, the palette what `night` declares."""
+    """Black follows the page's text, white its paper, the palette what `palette` declares. Hatches stay dark on a colour."""
+    text = re.sub(r"<pattern.*?</pattern>", lambda found: _hatched(found[0]), text, flags=re.DOTALL)
     text = re.sub("#000000|#000(?![0-9a-f])", INK, text)
     text = re.sub("#ffffff|#fff(?![0-9a-f])", PAPER, text)
     return re.sub("|".join(NIGHT), lambda found: f"var({variable(found[0])})", text)
+
+
+def _hatched(pattern: str) -> str:
+    return pattern if 'fill="none"' in pattern else pattern.replace("#000000", "var(--hatch)")
 
 
 def variable(colour: str) -> str:

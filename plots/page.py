@@ -81,7 +81,7 @@ def table(caption: str, columns: dict[str, str], rows: list[list]) -> str:
 def facts(caption: str, rows: dict[str, str]) -> str:
     """Names and what there is to say of each; of two columns, so without headings for them."""
     body = "\n".join(f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows.items())
-    return _scrolled(caption, f'<table aria-label="{escape(caption)}">\n<tbody>\n{body}\n</tbody>\n</table>')
+    return _scrolled(caption, f'<table class="facts" aria-label="{escape(caption)}">\n<tbody>\n{body}\n</tbody>\n</table>')
 
 
 def _row(cells: list, kinds: list[str]) -> str:

@@ -27,7 +27,12 @@ def _of_closure(trace: dict) -> dict[str, str]:
 
 
 def _balance(iterations: list[dict], events: list[dict]) -> dict[str, str]:
-    lines = {"imbalance": _imbalance(iterations, events)} if iterations else {}
+    return ({"imbalance": _imbalance(iterations, events)} if iterations else {}) | _done(events)
+
+
+def _done(events: list[dict]) -> dict[str, str]:
+    """How often each thing was done about the balance, and with how many tuples."""
+    lines = {}
     kinds = list(dict.fromkeys([*KINDS, *(event["event"] for event in events)]))
     for kind in kinds:
         found = [event for event in events if event["event"] == kind]
@@ -58,11 +63,18 @@ def _of_program(trace: dict) -> dict[str, str]:
     slowest = max(strata, key=lambda stratum: stratum.get("seconds", 0), default=None)
     if slowest and len(strata) > 1:
         lines["slowest stratum"] = f"{named(slowest)}, {seconds(slowest.get('seconds', 0))}"
-    spread = [stratum for stratum in strata if stratum.get("trace", {}).get("iterations")]
-    for stratum in spread:
-        found = _balance(stratum["trace"]["iterations"], stratum["trace"]["events"])
-        lines |= {(f"{kind} of {named(stratum)}" if len(spread) > 1 else kind): what for kind, what in found.items()}
-    return lines
+    traces = {named(stratum): stratum["trace"] for stratum in strata if stratum.get("trace", {}).get("iterations")}
+    if traces:
+        lines["imbalance"] = _most_uneven(traces)
+    return lines | _done([event for each in traces.values() for event in each["events"]])
+
+
+def _most_uneven(traces: dict[str, dict]) -> str:
+    """Of the strata on the partitions, the one that is least even at the end."""
+    ratios = {name: trace["iterations"][-1]["imbalance"]["partitions"] for name, trace in traces.items()}
+    worst = max(ratios, key=ratios.get)
+    where = f"in {worst}, " * (len(ratios) > 1)
+    return f"{ratios[worst]:.2f} at the end {where}(heaviest ÷ average partition)"
 
 
 def _plans(strata: list[dict]) -> str:

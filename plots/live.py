@@ -1,0 +1,249 @@
+"""The report of a run while it runs: a page on a local port, which renews itself and ends with the run.
+
+    with Live() as live:
+        print(live.url)
+        transitive_closure(edges, watch=live.watch)
+
+Costs the run nothing while nobody looks. Somebody who does asks every second what is new; only then is the record copied, and a
+page made of it: by a process of its own (`plots.rendering`), seldom enough that it takes a third of one core at most.
+"""
+
+import contextlib
+import errno
+import ipaddress
+import json
+import socket
+import socketserver
+import threading
+import time
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+from plots.page import page, paragraph, text_of
+from plots.rendering import Renderer
+
+LOOPBACK = "127.0.0.1"
+EVERY = 1.0  # seconds at least from the end of a rendering to the next, and twice as long as it took
+GONE = 3.0  # seconds after which somebody who asked every second has gone
+PATIENCE = 15.0  # seconds at most that the end of the run waits for those who look to have seen it
+BEGINNING = '<main id="report"><p>Nothing to show yet: the input is being read.</p></main>'
+NOTHING = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'self'; connect-src 'self'"
+
+
+class Live:
+    """Serves the report of one run. Hand `watch` to the run; `say` shows a line at once.
+
+    port: 0 for a free one. host: the address to serve on; the default is seen by this machine alone, any other by whoever can
+    reach it, without a password. ValueError when that address is not to be had. name: what the run is called.
+    """
+
+    def __init__(self, port: int = 0, host: str = LOOPBACK, name: str = ""):
+        self.name, self.status, self.over, self.look = name, "reading", "", None
+        self.viewers: dict[str, tuple[float, str]] = {}  # when each was last seen, and the version it has
+        self.body, self.version, self.not_before = BEGINNING, "0", 0.0
+        self.making, self.changed, self.renderer = threading.Lock(), threading.Condition(), Renderer()
+        self.server = _listening(host, port, self)
+
+    @property
+    def url(self) -> str:
+        """Where to look. Of an address that means all of this machine's, the machine's name."""
+        host, port = self.server.server_address[:2]
+        host = socket.gethostname() if host in ("0.0.0.0", "::") else host
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+    # -- what the run calls
+
+    def watch(self, look) -> None:
+        """Called by the run once, with a function that returns its record so far."""
+        self.look = look
+
+    def say(self, status: str) -> None:
+        self.status = status
+
+    def __enter__(self) -> "Live":
+        serve = {"target": self.server.serve_forever, "kwargs": {"poll_interval": 0.1}, "daemon": True}
+        threading.Thread(name="live page", **serve).start()
+        return self
+
+    def __exit__(self, kind, error, _) -> None:
+        """Show those who look how it ended, then stop serving; without anybody, at once."""
+        self.over = "The run has ended." if kind is None else f"The run has failed: {error or kind.__name__}"
+        try:
+            until = time.monotonic() + PATIENCE
+            with self.changed:
+                while self._behind() and time.monotonic() < until:
+                    self.changed.wait(0.2)
+        finally:
+            self.server.shutdown()
+            self.server.server_close()
+            self.renderer.close()
+
+    # -- what the page asks
+
+    def state(self) -> dict:
+        """What is new, without making anything."""
+        version = self._current(self._record())
+        return {"version": version, "status": self.over or self.status, "over": bool(self.over)}
+
+    def report(self) -> tuple[str, str]:
+        """(version, HTML): the newest there is, or one about a second old."""
+        with self.making:
+            record, over = self._record(), self.over
+            version = self._current(record)
+            if record is not None and version != self.version and (over or time.monotonic() >= self.not_before):
+                begun = time.monotonic()
+                self.body, self.version = self._made(record), version
+                self.not_before = time.monotonic() + max(EVERY, 2 * (time.monotonic() - begun))
+            elif record is None:
+                self.version = version
+            return self.version, self.body
+
+    def _made(self, record: dict) -> str:
+        """The page of a state; where that cannot be drawn, what is wrong: the next state is tried again."""
+        try:
+            return self.renderer(record, self.name)
+        except RuntimeError as failed:
+            return f'<main id="report">\n{paragraph(f"This state cannot be shown: {failed}")}\n</main>'
+
+    def _record(self) -> dict | None:
+        return self.look() if self.look else None
+
+    def _current(self, record: dict | None) -> str:
+        return f"{grown(record) if record else 0}{'-end' * bool(self.over)}"
+
+    def seen(self, viewer: str, version: str | None = None) -> None:
+        """Somebody looks, and has got a version, if any."""
+        with self.changed:
+            had = self.viewers.pop(viewer, (0.0, ""))[1]
+            self.viewers = {name: each for name, each in self.viewers.items() if each[0] > time.monotonic() - GONE}
+            self.viewers[viewer] = time.monotonic(), had if version is None else version
+            self.changed.notify_all()
+
+    def _behind(self) -> list[str]:
+        """Those who look and have not seen the end."""
+        recent = time.monotonic() - GONE
+        return [v for v, (seen, version) in self.viewers.items() if seen > recent and not version.endswith("-end")]
+
+
+def grown(record: dict) -> int:
+    """A number that differs between two states of a record that grows.
+
+    >>> grown({"iterations": [{}, {}], "events": []}), grown({"strata": [{"trace": {"iterations": [{}]}}, {"iteration": 3}]})
+    (2, 6)
+    """
+    parts = len(record.get("iterations", ())) + len(record.get("events", ())) + ("result" in record)
+    return parts + sum(
+        1 + stratum.get("iteration", 0) + grown(stratum.get("trace", {})) for stratum in record.get("strata", ())
+    )
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address, live: Live, family):
+        self.live, self.address_family = live, family
+        self.names = {"localhost", socket.gethostname().lower(), address[0].lower()}
+        super().__init__(address, _Handler)
+
+    def server_bind(self) -> None:
+        socketserver.TCPServer.server_bind(self)  # HTTPServer's asks the network for its own name first
+
+    def handle_error(self, request, client_address) -> None:
+        """Whoever asked has gone before the answer: nothing of the run's."""
+
+
+def _listening(host: str, port: int, live: Live) -> _Server:
+    if not 0 <= port <= 65535:
+        raise ValueError(f"cannot serve on port {port}: expected a number from 0, for a free one, to 65535")
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return _Server(address[:2], live, family)
+    except OSError as error:
+        hints = {
+            errno.EADDRINUSE: "another program listens there; without a number a free port is taken",
+            errno.EACCES: "ports under 1024 need rights; without a number a free port is taken",
+            errno.EADDRNOTAVAIL: "this machine has no such address",
+        }
+        hint = hints.get(error.errno, "expected an address or a name of this machine")
+        raise ValueError(f"cannot serve on {host}, port {port}: {error.strerror or error}: {hint}") from None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version, server_version, sys_version = "HTTP/1.1", "semi-naive", ""
+    timeout = 60
+
+    def do_GET(self) -> None:
+        asked = urlsplit(self.path)
+        viewer = parse_qs(asked.query).get("viewer", ["somebody"])[0][:40]
+        answers = {"/": self._page, "/live.js": self._script, "/state": self._state, "/report": self._report}
+        if not known_host(self.headers.get("Host", ""), self.server.names):
+            self._text(HTTPStatus.FORBIDDEN, "this page is served under the address of its machine only\n")
+        elif asked.path not in answers:
+            self._text(HTTPStatus.NOT_FOUND, "there is nothing of this name\n")
+        else:
+            answers[asked.path](viewer)
+
+    do_HEAD = do_GET
+
+    def _page(self, viewer: str) -> None:
+        script = (
+            '<noscript><meta http-equiv="refresh" content="0; url=report"></noscript><script src="live.js" defer></script>\n'
+        )
+        title = f"{self.server.live.name or 'semi-naive'}: live"
+        status = '<p id="status" class="quiet">…</p>\n<p id="ended" role="status"></p>\n'
+        status += (
+            '<noscript><p>It renews itself by a script; <a href="report">what there is now</a> needs none.</p></noscript>\n'
+        )
+        self._send("text/html", page(title, status + BEGINNING, script))
+
+    def _script(self, viewer: str) -> None:
+        self._send("text/javascript", text_of("live.js"))
+
+    def _state(self, viewer: str) -> None:
+        self.server.live.seen(viewer)
+        self._send("application/json", json.dumps(self.server.live.state()))
+
+    def _report(self, viewer: str) -> None:
+        version, body = self.server.live.report()
+        tag = f'"{version}"'
+        if self.headers.get("If-None-Match") == tag:
+            self._send("text/html", "", HTTPStatus.NOT_MODIFIED, {"ETag": tag})
+        else:
+            self._send("text/html", body, headers={"ETag": tag})
+        self.server.live.seen(viewer, version)
+
+    def _text(self, status: HTTPStatus, text: str) -> None:
+        self._send("text/plain", text, status)
+
+    def _send(self, kind: str, text: str, status: HTTPStatus = HTTPStatus.OK, headers: dict | None = None) -> None:
+        data = text.encode()
+        self.send_response(status)
+        safe = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+        safe |= {"Content-Security-Policy": NOTHING, "Cross-Origin-Resource-Policy": "same-origin"}
+        if status != HTTPStatus.NOT_MODIFIED:
+            safe |= {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(data))}
+        for name, value in (safe | (headers or {})).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def log_message(self, *_) -> None:
+        """Standard error is the run's."""
+
+
+def known_host(header: str, names: set[str]) -> bool:
+    """Whether a request's Host is an address, or a name of this machine. Any other name is one that somebody's page had resolve
+    to this machine (DNS rebinding), so that a browser takes what is served here for that page's own.
+
+    >>> [known_host(h, {"localhost"}) for h in ("127.0.0.1:8000", "localhost", "[::1]:80", "evil.example:8000", "")]
+    [True, True, True, False, False]
+    """
+    with contextlib.suppress(ValueError):
+        host = (urlsplit(f"//{header}").hostname or "").lower()
+        if host in names:
+            return True
+        ipaddress.ip_address(host)
+        return True
+    return False
