@@ -33,8 +33,10 @@ from pathlib import Path
 import numpy as np
 
 from balance.policy import imbalance_ratio
+from balance.record import checked
 
 VERSION = 1
+AGAIN = "record the run again with --trace"
 
 
 class Trace:
@@ -54,6 +56,11 @@ class Trace:
         """Go back to what an earlier attempt had recorded when it saved its state; events of this one stay."""
         self.record["iterations"] = list(iterations)
         self.record["events"] = list(events) + [e for e in self.record["events"] if e not in events]
+
+    def so_far(self) -> dict:
+        """A copy of the record, for another thread while the run goes on: entries are added, and then stay as they are."""
+        record = {"seconds": time.perf_counter() - self.begun, **self.record}
+        return record | {key: list(record[key]) for key in ("iterations", "events")}
 
     def finish(self, **result) -> dict:
         self.record["seconds"] = time.perf_counter() - self.begun
@@ -99,16 +106,16 @@ def write_trace(record: dict, path) -> None:
 
 
 def read_trace(path) -> dict:
-    """A record that `write_trace` wrote. ValueError when the file is not one, or of another version."""
+    """A record that --trace wrote. ValueError, which names the file and the place in it, when it is none, of another version,
+    cut short or changed."""
     try:
         record = json.loads(Path(path).read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a trace: {error}") from None
-    known = isinstance(record, dict) and ("iterations" in record or "strata" in record)
-    if not known or record.get("version") != VERSION:
-        found = record.get("version") if isinstance(record, dict) else None
-        raise ValueError(f"{path} is not a trace of version {VERSION} (version: {found}): record the run again")
-    return record
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not a trace, or was cut short: {error}: {AGAIN}") from None
+    try:
+        return checked(record, VERSION)
+    except ValueError as wrong:
+        raise ValueError(f"{path} is not a trace: {wrong}: {AGAIN}") from None
 
 
 def spread(record: dict) -> dict[str, dict]:

@@ -187,14 +187,10 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def _page(self, viewer: str) -> None:
-        script = (
-            '<noscript><meta http-equiv="refresh" content="0; url=report"></noscript><script src="live.js" defer></script>\n'
-        )
+        script = '<script src="live.js" defer></script>\n'
         title = f"{self.server.live.name or 'semi-naive'}: live"
         status = '<p id="status" class="quiet">…</p>\n<p id="ended" role="status"></p>\n'
-        status += (
-            '<noscript><p>It renews itself by a script; <a href="report">what there is now</a> needs none.</p></noscript>\n'
-        )
+        status += '<noscript><p>Renewed by a script; <a href="report">what there is now</a> needs none.</p></noscript>\n'
         self._send("text/html", page(title, status + BEGINNING, script))
 
     def _script(self, viewer: str) -> None:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from balance.record import checked
-from balance.trace import VERSION
+from balance.trace import VERSION, read_trace
 from plots.configuration import configuration
 from plots.described import TITLES, described
 from plots.figures import PANELS, comparison, figures
@@ -41,6 +41,11 @@ def report(traces, path=None, names=None) -> str:
         finally:
             partial.unlink(missing_ok=True)
     return text
+
+
+def report_files(paths, path) -> None:
+    """The report of records that --trace wrote."""
+    report([read_trace(each) for each in paths], path, [Path(each).name for each in paths])
 
 
 def body(traces: list[dict], names: list[str]) -> str:

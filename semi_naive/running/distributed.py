@@ -53,6 +53,8 @@ class Distributed:
         self.iteration = self.local.iteration
         self.trace = Trace(plan="balanced", relations=list(self.stratum.relations), config=self.config.to_json())
         self.moving = Moving(self.cluster, self.config, self.trace)
+        if self.local.watch:
+            self.local.watch(self.trace.so_far)
 
     def run(self) -> dict:
         """To the fixpoint; the stratum's relations are on the partitions then. Returns the trace."""
