@@ -1,0 +1,98 @@
+"""Fig. 10: trees up and down, with and without spatial balancing: time, and how evenly the partitions are loaded.
+
+Three ways: nothing is moved; the paper's policy (refinement and consolidation by its settings); the engine's defaults.
+No steps are taken together (run_ahead=0), as the paper has no such thing.
+"""
+
+import numpy as np
+
+from plots.paper import claims
+from plots.paper.tables import Table
+from plots.style import DARK, SAND, new_figure
+
+TITLE = "Fig. 10 · trees, with and without spatial balancing"
+SIZES = {  # heights, runs of each
+    "toy": ([6, 7], 1),
+    "quick": ([13, 15, 17], 1),
+    "full": ([16, 17, 18, 19, 20], 3),
+}
+LAYOUT = {"partitions": 8, "buckets": 512}
+STYLES = {"off": ("white", "////"), "paper's": (SAND, "...."), "ours": (DARK, "")}
+
+
+def ways() -> dict[str, dict]:
+    """The settings of each way."""
+    from plots.paper.runs import PAPERS
+
+    papers = {"refinement_ratio": claims.REFINEMENT_RATIO, "refinement_factor": claims.REFINEMENT_FACTOR,
+              "consolidation_fraction": claims.CONSOLIDATION_FRACTION}  # fmt: skip
+    return {
+        "off": {**PAPERS, "refine": False, "consolidate": False},
+        "paper's": {**PAPERS, **papers},
+        "ours": {"run_ahead": 0},
+    }
+
+
+def measure(evaluation) -> dict:
+    from graphs import tree
+    from plots.paper.runs import closure
+
+    heights, repeat = evaluation.pick(SIZES)
+    runs = []
+    for direction in ("up", "down"):
+        for height in heights:
+            for way, settings in ways().items():
+                run = closure(evaluation, tree(height, direction), repeat=repeat, **LAYOUT, **settings)
+                run.pop("trace")
+                runs.append({"direction": direction, "height": height, "way": way, **run})
+                evaluation.say(f"tree {direction}, height {height}, balancing {way}: {run['seconds']:.2f} s")
+    return {"runs": runs, "layout": LAYOUT}
+
+
+def table(data: dict) -> Table:
+    columns = ["tree", "height", "pairs", "balancing", "seconds", "imbalance at the end", "refined", "consolidated", "copied"]
+    rows = [
+        [r["direction"], r["height"], r["pairs"], r["way"], r["seconds"], r["imbalance"]]
+        + [_times(r["events"], kind) for kind in ("refine", "consolidate", "copy")]
+        for r in data["runs"]
+    ]
+    layout = f"{data['layout']['partitions']} partitions, {data['layout']['buckets']} buckets, run_ahead=0."
+    return Table(TITLE, columns, rows, [
+        "Imbalance: heaviest ÷ average partition of T, at the end (off: what it would be; the others: after what was moved)."
+        " Refined, consolidated, copied: how often, T and S together.",
+        f"{layout} The paper's numbers for this figure are not known to us.",
+    ])  # fmt: skip
+
+
+def _times(events: dict, kind: str) -> int:
+    return sum(times for name, times in events.items() if name.split()[-1] == kind)
+
+
+def draw(data: dict):
+    figure = new_figure(10, 7, TITLE)
+    grid = figure.subplots(2, 2, sharex="col", sharey="row")
+    for column, direction in enumerate(("up", "down")):
+        runs = [run for run in data["runs"] if run["direction"] == direction]
+        for axes, (key, what) in zip(grid[:, column], (("seconds", "seconds"), ("imbalance", "heaviest ÷ average partition")), strict=True):
+            _bars(axes, runs, key)
+            axes.set_title(f"tree {direction}", loc="left")
+            if not column:
+                axes.set_ylabel(what)
+        grid[1, column].set_xlabel("height of the tree")
+    for axes in grid[1]:
+        axes.axhline(1, color="black", linewidth=0.8, linestyle=(0, (1, 3)))
+    for row in grid:
+        row[0].set_ylim(top=row[0].get_ylim()[1] * 1.12)
+        row[1].legend(fontsize=8, frameon=False, loc="upper left", ncols=3, title="balancing", title_fontsize=8, alignment="left")
+    return figure
+
+
+def _bars(axes, runs: list[dict], key: str) -> None:
+    heights = sorted({run["height"] for run in runs})
+    for place, (way, (colour, hatch)) in enumerate(STYLES.items()):
+        values = [next(r[key] for r in runs if (r["height"], r["way"]) == (height, way)) for height in heights]
+        at = np.arange(len(heights)) + (place - 1) * 0.27
+        axes.bar(at, values, 0.27, facecolor=colour, hatch=hatch, edgecolor="black", linewidth=0.6, label=way)
+    axes.set_xticks(range(len(heights)), heights)
+    axes.grid(axis="y", linewidth=0.4, alpha=0.6)
+    axes.set_axisbelow(True)
