@@ -90,9 +90,9 @@ def _check_optional(holder: dict, fields: dict, where: str) -> None:
 def _check_numbers(values, where: str) -> None:
     if not isinstance(values, list):
         raise ValueError(f"{where} is {shown(values)}: expected a list of numbers")
-    for value in values:
-        if type(value) not in NUMBER:
-            raise ValueError(f"{where} holds {shown(value)}: expected numbers")
+    if not set(map(type, values)) <= set(NUMBER):
+        wrong = next(value for value in values if type(value) not in NUMBER)
+        raise ValueError(f"{where} holds {shown(wrong)}: expected numbers")
 
 
 def shown(value) -> str:

@@ -6,8 +6,8 @@ for name, figure in figures(closure.trace).items():
 
 from .labels import labels
 from .panels import duplicates, heat_map, imbalance, partitions, rules, shuffled, strata, times, tuples
-from .run import Run, runs
-from .style import new_figure, same_limits, wrapped
+from .run import Run, drawn, runs
+from .style import new_figure, same_limits, titled, wrapped
 
 PANELS = {
     "heat": heat_map, "imbalance": imbalance, "times": times, "tuples": tuples, "bytes": shuffled, "duplicates": duplicates,
@@ -21,24 +21,25 @@ SHOWN = ("heat", "imbalance", "times", "tuples", "duplicates", "partitions")  # 
 WIDTH, HEIGHT = 7.5, 4.6  # inches of one panel by itself
 
 
-def figures(trace: dict, only=None) -> dict:
+def figures(trace: dict, only=None, size: tuple[float, float] = (WIDTH, HEIGHT)) -> dict:
     """The figures of one record, matplotlib Figures by name, the overview first.
 
     Of a closure: balance, heat, imbalance, times, tuples, bytes, duplicates, partitions; what a plan does not have is left
     out. Of a Datalog program: strata, rules, and the above of each stratum that was on the partitions, as "path-heat".
-    only: the names wanted, without the stratum. ValueError for what is no trace, and for a name that is none.
+    only: the names wanted, without the stratum. size: inches of one panel by itself. ValueError for what is no trace, and for
+    a name that is none.
     """
     wanted, found = _wanted(only), {}
     for name, panel in PROGRAM.items():
         if name in wanted and "strata" in trace:
             found[name] = _rows_figure(panel, [trace], [""], name)
-    for stratum, run in _runs(trace).items():
+    for stratum, run in drawn(trace).items():
         prefix = stratum + "-" * bool(stratum)
         if OVERVIEW in wanted:
             found[prefix + OVERVIEW] = _overview(run)
         for name in _panels(run):
             if name in wanted:
-                found[prefix + name] = _panel_figure(PANELS[name], [run])
+                found[prefix + name] = _panel_figure(PANELS[name], [run], size)
     return found
 
 
@@ -79,14 +80,6 @@ def _wanted(only) -> tuple:
     return tuple(only or NAMES)
 
 
-def _runs(trace: dict) -> dict[str, Run]:
-    """The runs of a record; none of a program that stayed in the driver, which has strata and rules to draw."""
-    if isinstance(trace, dict) and isinstance(trace.get("strata"), list) and "iterations" not in trace:
-        if not any(isinstance(s, dict) and s.get("trace", {}).get("iterations") for s in trace["strata"]) and trace["strata"]:
-            return {}
-    return runs(trace)
-
-
 def _panels(run: Run) -> tuple:
     """The names of the panels that have something to show."""
     return () if not len(run) else BY_TASK if run.by_task else tuple(PANELS)
@@ -94,18 +87,22 @@ def _panels(run: Run) -> tuple:
 
 def _matched(traces: list, called: list[str]) -> dict[str, list[Run]]:
     """The runs to compare, by stratum. A record with one run is compared with another whatever its stratum is called."""
-    found = [_runs(trace) for trace in traces]
+    found = [drawn(trace) for trace in traces]
     if all(len(each) == 1 for each in found):
         names = {name for each in found for name in each}
         found = [{(names.pop() if len(names) == 1 else ""): run for run in each.values()} for each in found]
     common = [name for name in found[0] if all(name in each for each in found)]
     if not common and any(found):
-        have = "; ".join(f"{label}: {', '.join(each) or 'none'}" for label, each in zip(called, found, strict=True))
+        have = "; ".join(f"{label}: {_strata(each)}" for label, each in zip(called, found, strict=True))
         raise ValueError(f"these runs have no stratum on the partitions in common, so there is nothing to compare ({have})")
     for name in common:
         for label, each in zip(called, found, strict=True):
             each[name].label = label
     return {name: [each[name] for each in found] for name in common}
+
+
+def _strata(found: dict[str, Run]) -> str:
+    return ", ".join(name or "a closure" for name in found) or "none"
 
 
 def _overview(run: Run):
@@ -123,10 +120,10 @@ def _overview(run: Run):
     return figure
 
 
-def _panel_figure(panel, beside: list[Run]):
+def _panel_figure(panel, beside: list[Run], size: tuple[float, float] = (WIDTH, HEIGHT)):
     """One panel of one run, or of several in a grid."""
     if len(beside) == 1:
-        figure = new_figure(WIDTH, HEIGHT, beside[0].title)
+        figure = new_figure(*size, beside[0].title)
         panel(figure.add_subplot(), beside[0])
         return figure
     columns = min(3, len(beside))
@@ -151,7 +148,7 @@ def _side_by_side(panel, all_axes, beside: list[Run], with_titles: bool) -> None
     for axes, run in zip(all_axes, beside, strict=True):
         panel(axes, run, beside)
         if with_titles:
-            axes.set_title(wrapped(run.label, 50) + "\n" + axes.get_title(loc="left"), loc="left")
+            titled(axes, wrapped(run.label, 40) + "\n" + axes.get_title(loc="left"))
     same_limits(all_axes)
 
 
@@ -163,9 +160,9 @@ def _rows_figure(panel, records: list[dict], called: list[str], name: str):
     for axes, record, label in zip(all_axes, records, called, strict=True):
         panel(axes, record)
         if label:
-            axes.set_title(f"{wrapped(label, 100)}\n{axes.get_title(loc='left')}", loc="left")
+            titled(axes, f"{wrapped(label, 100)}\n{axes.get_title(loc='left')}")
     if len(records) > 1:
-        same_limits(all_axes, "x")
+        same_limits(all_axes)
     return figure
 
 

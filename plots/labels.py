@@ -1,6 +1,10 @@
 """What tells runs apart, in a few words: "refine off", "rollover_threshold 200,000"."""
 
-SKIPPED = {"local_dir", "checkpoint_dir"}  # where files were, which no figure shows
+SKIPPED = {"local_dir", "checkpoint_dir", "rule"}  # where files were, which no figure shows; and what the record says itself
+ONLY_WITH = {  # tunables that mean something only where another is on
+    "refinement_ratio": "refine", "refinement_factor": "refine", "refinement_minimum": "refine", "relief_ratio": "refine",
+    "consolidation_fraction": "consolidate", "rollover_threshold": "rollover", "run_ahead_budget": "run_ahead",
+}  # fmt: skip
 
 
 def labels(traces: list[dict], names=None) -> list[str]:
@@ -16,17 +20,17 @@ def labels(traces: list[dict], names=None) -> list[str]:
     facts = [_facts(trace) for trace in traces]
     keys = dict.fromkeys(key for each in facts for key in each)
     differing = [key for key in keys if any(each.get(key) != facts[0].get(key) for each in facts)]
-    found = [", ".join(_told(key, each.get(key)) for key in differing) for each in facts]
+    found = [", ".join(_told(key, each[key]) for key in differing if key in each) for each in facts]
     if len(set(found)) == len(found):
         return found
     return [f"{name}: {label}" if label else name for name, label in zip(names, found, strict=True)]
 
 
 def _facts(trace: dict) -> dict:
-    config = {key: value for key, value in trace.get("config", {}).items() if key not in SKIPPED and key != "rule"}
-    nodes = trace.get("input", {}).get("nodes")
-    own = {"plan": trace.get("plan"), "rule": trace.get("rule"), "program": trace.get("program"), "nodes": nodes}
-    return own | config
+    """What a record says of how it was run, as far as it had an effect."""
+    config = trace.get("config", {})
+    own = {key: trace[key] for key in ("plan", "rule", "program") if trace.get(key)}
+    return own | {key: value for key, value in config.items() if key not in SKIPPED and config.get(ONLY_WITH.get(key), True)}
 
 
 def _told(key: str, value) -> str:

@@ -15,15 +15,11 @@ class Run:
     """One trace (`balance.trace`), of a closure or of one stratum: its iterations as arrays, one value for each entry.
 
     name: of the stratum, or of nothing; label: what tells it from those it is drawn beside.
-    ValueError when the trace is none.
+    ValueError when the trace is none; `known` says that whoever calls has looked.
     """
 
-    def __init__(self, trace: dict, name: str = "", label: str = ""):
-        try:
-            checked(trace, VERSION)
-        except ValueError as wrong:
-            raise ValueError(f"expected a trace: {wrong}") from None
-        if "iterations" not in trace:
+    def __init__(self, trace: dict, name: str = "", label: str = "", known: bool = False):
+        if "iterations" not in (trace if known else _checked(trace)):
             raise ValueError("expected the trace of one stratum, got that of a program: `plots.run.runs` has one of each")
         self.trace, self.name, self.label = trace, name, label
         self.iterations = lasting(trace["iterations"])
@@ -46,7 +42,7 @@ class Run:
         """Whose sizes and loads the iterations have."""
         return self.iterations[-1].get("relation", "path") if self.iterations else "path"
 
-    @property
+    @cached_property
     def by_task(self) -> bool:
         """Whether this is the decomposed plan, whose lists are by task; nothing moves there, and nothing is shuffled."""
         return any(phase["phase"] == "groups" for entry in self.iterations for phase in entry["phases"])
@@ -162,13 +158,20 @@ class Run:
 def runs(record: dict) -> dict[str, Run]:
     """The runs of a record by their stratum's first relation; of a closure's trace the one, as "". ValueError when the record
     is none, or when nothing of it was on the partitions."""
-    if isinstance(record, dict) and "iterations" in record:
-        return {"": Run(record)}
+    return {name: Run(trace, name, known=True) for name, trace in spread(_checked(record)).items()}
+
+
+def drawn(record: dict) -> dict[str, Run]:
+    """As `runs`; none where a program's strata all stayed in the driver, which took time, if not on the partitions."""
+    spared = "iterations" not in _checked(record) and not any(s.get("trace", {}).get("iterations") for s in record["strata"])
+    return {} if spared else {name: Run(trace, name, known=True) for name, trace in spread(record).items()}
+
+
+def _checked(record) -> dict:
     try:
-        checked(record, VERSION)
+        return checked(record, VERSION)
     except ValueError as wrong:
         raise ValueError(f"expected a trace: {wrong}") from None
-    return {name: Run(trace, name) for name, trace in spread(record).items()}
 
 
 def lasting(iterations: list[dict]) -> list[dict]:

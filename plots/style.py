@@ -35,6 +35,7 @@ OTHERS = [(YELLOW, "++++"), (PALE, "||||"), (GREY, "//"), (STRAW, "xx")]  # for 
 MOST_BARS = 64  # more than this are drawn as an outline
 MOST_MARKERS = 60  # more iterations than this are drawn as lines without markers
 SMALL = 8  # points: legends and labels in numbers
+STEPS = [1, 2, 2.5, 5, 10]  # from tick to tick
 ROW = 0.165  # inches that a row of a legend takes
 
 
@@ -123,14 +124,14 @@ def engineering(number: float, unit: str = "") -> str:
 def whole_ticks(axis) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(nbins=ticks_of(axis), integer=True, min_n_ticks=1))
+    axis.set_major_locator(MaxNLocator(nbins=ticks_of(axis), integer=True, min_n_ticks=1, steps=STEPS))
 
 
 def number_ticks(axis, unit: str = "", whole: bool = True) -> None:
     """5k, 20M, 3 MB; and never a part of a tuple or byte."""
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(nbins=ticks_of(axis), integer=whole, min_n_ticks=1))
+    axis.set_major_locator(MaxNLocator(nbins=ticks_of(axis), integer=whole, min_n_ticks=1, steps=STEPS))
     axis.set_major_formatter(EngFormatter(unit, sep=" " if unit else ""))
 
 
@@ -197,26 +198,27 @@ def lengthen(axes, free: float) -> None:
         axes.set_ylim(top=low + (high - low) / (1 - free))
 
 
+def titled(axes, text: str) -> None:
+    axes.set_title(text, loc="left", fontsize=11)
+
+
 def note(axes, text: str) -> None:
     """Axes that have nothing to show, and say why."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, wrapped(text, inches(axes)[0] * 9), ha="center", va="center", transform=axes.transAxes, fontsize=10)
 
 
-def same_limits(all_axes, which: str = "xy") -> None:
-    """The widest limits of all for each of them, so that what stands side by side can be compared. What is by bucket keeps
-    its own: the number of one bucket means nothing in another run."""
-    drawn = [axes for axes in all_axes if axes.axison]
-    for letter in which:
-        if letter == "y" and any(axes.images or _meshes(axes) for axes in drawn):
-            continue
-        limits = [getattr(axes, f"get_{letter}lim")() for axes in drawn]
-        for axes in drawn:
-            low, high = min(low for low, _ in limits), max(high for _, high in limits)
-            getattr(axes, f"set_{letter}lim")(low, high)
-
-
-def _meshes(axes) -> list:
-    from matplotlib.collections import QuadMesh
-
-    return [each for each in axes.collections if isinstance(each, QuadMesh)]
+def same_limits(all_axes) -> None:
+    """The widest limits of all, so that what stands side by side can be compared: of axes that show the same, as their labels
+    say up to a bracket. What is by bucket keeps its own, as the number of one bucket means nothing in another run."""
+    for letter in "xy":
+        alike: dict[str, list] = {}
+        for axes in all_axes:
+            label = getattr(axes, f"get_{letter}label")().partition("(")[0].strip()
+            if axes.axison and label not in ("", "bucket"):
+                alike.setdefault(label, []).append(axes)
+        for same in alike.values():
+            limits = [getattr(axes, f"get_{letter}lim")() for axes in same]
+            widest = min(low for low, _ in limits), max(high for _, high in limits)
+            for axes in same:
+                getattr(axes, f"set_{letter}lim")(widest)

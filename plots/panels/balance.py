@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..style import DARK, EVENTS, GREY, MOST_MARKERS, ROW, YELLOW, inches, iteration_axis, legend, note, number_ticks
+from ..style import DARK, EVENTS, GREY, MOST_MARKERS, ROW, YELLOW, inches, iteration_axis, legend, note, number_ticks, titled
 
 RATIOS = {  # the line of the buckets is wide and light: that of the subbuckets often lies on it
     "buckets": {"marker": "s", "linewidth": 5, "color": YELLOW, "markersize": 8},
@@ -25,7 +25,7 @@ def imbalance(axes, run, among=()) -> None:
     beneath = ROW * len(kinds) + 0.08 * bool(kinds)
     legend(axes, lines + _event_rows(axes, run, kinds), beneath)
     iteration_axis(axes, run.spans)
-    axes.set_title("Imbalance" if kinds else "Imbalance (nothing had to be done)", loc="left")
+    titled(axes, "Imbalance" if kinds else "Imbalance, nothing to be done")
 
 
 def _ratio(axes, run, name: str) -> list:

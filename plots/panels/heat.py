@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..style import iteration_axis, note, whole_ticks
+from ..style import iteration_axis, note, titled, whole_ticks
 
 MOST_ROWS, MOST_COLUMNS = 512, 1000  # a screen shows no more; beyond, the heaviest of what shares a row is drawn
 
@@ -10,8 +10,8 @@ MOST_ROWS, MOST_COLUMNS = 512, 1000  # a screen shows no more; beyond, the heavi
 def heat_map(axes, run, among=(), of: str = "") -> None:
     """Tuples in each subbucket over the iterations: one band a bucket, split as the bucket is into subbuckets.
 
-    of: "subbuckets" or "partitions"; by itself the first, or the second where the trace has no sizes. Takes time in
-    proportion to the sizes in the trace.
+    of: "subbuckets" or "partitions"; by itself the first, or the second where the trace has no sizes. Of runs side by side the
+    last has the scale of colours. Takes time in proportion to the sizes in the trace.
     """
     of = of or ("subbuckets" if run.has_sizes else "partitions")
     if not len(run) or run.by_task or (of == "subbuckets" and not run.has_sizes):
@@ -22,24 +22,25 @@ def heat_map(axes, run, among=(), of: str = "") -> None:
     else:
         columns, rows = [_heaviest(entry["loads"], MOST_ROWS) for entry in run.iterations], _widest(run)
     what = "a subbucket" if of == "subbuckets" else f"a {run.place}"
-    _draw(axes, run, columns, rows, what, _norm([each for each in (run, *among) if len(each) and not each.by_task], of))
+    compared = [each for each in among or [run] if len(each) and not each.by_task]
+    _draw(axes, run, columns, rows, what, _norm(compared, of), bar=run is compared[-1])
     axes.set_ylabel("bucket" if of == "subbuckets" else run.place)
-    axes.set_title(f"Tuples in each {'subbucket' if of == 'subbuckets' else run.place}", loc="left")
+    titled(axes, f"Tuples in each {'subbucket' if of == 'subbuckets' else run.place}")
     if of == "subbuckets" and run.refined:
         style = {"marker": ">", "s": 34, "color": "none", "edgecolors": "black", "linewidths": 0.9, "clip_on": False}
         axes.scatter(*zip(*run.refined, strict=True), zorder=3, **style)
         axes.set_xlabel("iteration  (▷: a bucket was refined)")
 
 
-def _draw(axes, run, columns, rows: int, what: str, norm) -> None:
+def _draw(axes, run, columns, rows: int, what: str, norm, bar: bool) -> None:
     from matplotlib import colormaps
 
     spans, columns = _fewer(run.spans, np.ma.masked_equal(np.stack(columns, axis=1), 0))
     colours = colormaps["cividis"].with_extremes(bad=(0, 0, 0, 0))
     edges = np.linspace(-0.5, rows - 0.5, len(columns) + 1)
     image = axes.pcolorfast(spans, edges, columns, cmap=colours, norm=norm)
-    bar = axes.get_figure().colorbar(image, ax=axes, pad=0.02)
-    bar.set_label(f"tuples in {what} (blank: none)")
+    if bar:
+        axes.get_figure().colorbar(image, ax=axes, pad=0.02, label=f"tuples in {what} (blank: none)")
     iteration_axis(axes, run.spans)
     whole_ticks(axes.yaxis)
 

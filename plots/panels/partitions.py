@@ -4,7 +4,7 @@ import numpy as np
 
 from balance.policy import imbalance_ratio
 
-from ..style import DARK, MOST_BARS, SAND, YELLOW, count, legend, note, number_ticks, whole_ticks
+from ..style import DARK, MOST_BARS, SAND, YELLOW, count, legend, note, number_ticks, titled, whole_ticks
 
 STYLES = [("none", "////"), (YELLOW, "----"), (DARK, "")]
 OUTLINES = {"////": ("black", ":"), "----": (SAND, "-"), "": (DARK, "-")}
@@ -31,9 +31,9 @@ def bars_of(axes, title: str, what: str, shown: dict, place: str) -> None:
         average = np.mean(next(iter(shown.values())))
         axes.axhline(average, color="black", linewidth=1, linestyle="--", label="average")
     axes.set_ylim(0, max(*map(max, shown.values()), 1e-6) * 1.05)
-    axes.set_title(title, loc="left")
+    titled(axes, title)
     axes.set_xlabel(f"{place}s, the heaviest first" if many > MOST_STEPS else place)
-    axes.set_ylabel(what)
+    axes.set_ylabel("time" if what == "seconds" else what)
     whole_ticks(axes.xaxis)
     number_ticks(axes.yaxis, *(("s", False) if what == "seconds" else ()))
     legend(axes)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..style import DARK, SAND, STRAW, YELLOW, engineering, literal, note, number_ticks, shortened
+from ..style import DARK, SAND, STRAW, YELLOW, engineering, literal, note, number_ticks, shortened, titled
 
 PLANS = {"local": (SAND, "\\\\\\\\"), "decomposed": (YELLOW, "----"), "balanced": (DARK, "")}
 MOST_ROWS = 20
@@ -15,7 +15,7 @@ def strata(axes, record: dict, among=()) -> None:
     slowest = sorted(found, key=lambda stratum: -stratum["seconds"])[:MOST_ROWS]
     rows = [stratum for stratum in found if any(stratum is each for each in slowest)]
     styles = [PLANS.get(stratum["plan"], (STRAW, "////")) for stratum in rows]
-    labels = [f"{', '.join(s['relations'])}  ({engineering(s['tuples'])})" for s in rows]
+    labels = [f"{shortened(', '.join(s['relations']), LETTERS)}  ({engineering(s['tuples'])})" for s in rows]
     _rows(axes, [s["seconds"] for s in rows], labels, styles)
     _title(axes, "Time by stratum (tuples)", len(rows), len(found))
     if rows:
@@ -47,12 +47,12 @@ def _rows(axes, values, labels, styles) -> None:
     axes.set_yticks(at, [literal(label) for label in labels], fontsize=8)
     axes.set_ylim(len(values) - 0.4, -0.6)
     axes.set_xlim(0, max(*values, 1e-6) * 1.05)
-    axes.set_xlabel("seconds")
+    axes.set_xlabel("time")
     number_ticks(axes.xaxis, "s", whole=False)
 
 
 def _title(axes, title: str, shown: int, found: int) -> None:
-    axes.set_title(title if shown == found else f"{title}, {shown} of {found}", loc="left")
+    titled(axes, title if shown == found else f"{title}, {shown} of {found}")
 
 
 def _plan_legend(axes, rows, styles) -> None:

@@ -15,6 +15,7 @@ from ..style import (
     lengthen,
     note,
     number_ticks,
+    titled,
     whole_ticks,
 )
 from .partitions import bars_of
@@ -35,8 +36,8 @@ def times(axes, run, among=()) -> None:
     layers = [(name, run.seconds(name)) for name in [*run.phases(tuple(PHASES)), "driver"]]
     handles = _stacked(axes, run, [(f"{name}: {_seconds(s.sum())}", s, style) for (name, s), style in _styled(layers)])
     several = any(entry["steps"] > 1 for entry in run.iterations)
-    axes.set_ylabel("seconds an iteration, or a run-ahead of several" if several else "seconds an iteration")
-    axes.set_title("Time, slowest of each phase", loc="left")
+    axes.set_ylabel("time of an iteration" + " (or a run-ahead of several)" * several)
+    titled(axes, "Time, slowest of each phase")
     number_ticks(axes.yaxis, "s", whole=False)
     most = max(int(each.inner.max(initial=1)) for each in (run, *among))
     if most > 1:
@@ -52,8 +53,8 @@ def shuffled(axes, run, among=()) -> None:
         return
     layers = [(name, run.shuffled(name)) for name in run.phases(tuple(PHASES))]
     handles = _stacked(axes, run, [(f"{name}: {engineering(b.sum(), 'B')}", b, style) for (name, b), style in _styled(layers)])
-    axes.set_ylabel("bytes shuffled an iteration")
-    axes.set_title("Bytes shuffled" if handles else "Bytes shuffled: none", loc="left")
+    axes.set_ylabel("bytes of an iteration")
+    titled(axes, "Bytes shuffled" if handles else "Bytes shuffled: none")
     number_ticks(axes.yaxis, "B")
     legend(axes, handles)
 
@@ -66,14 +67,14 @@ def duplicates(axes, run, among=()) -> None:
     born = np.array([entry["born"] for entry in run.iterations])
     layers = [
         ("new", born, NEW),
-        ("known, dropped by the insert", run.known, KNOWN),
-        ("made twice, dropped by the join", run.twice, TWICE),
+        ("dropped by the insert", run.known, KNOWN),
+        ("dropped by the join", run.twice, TWICE),
     ]
     made = max(1, sum(int(values.sum()) for _, values, _ in layers))
     labels = [(f"{name}: {engineering(v.sum())} ({v.sum() / made:.0%})", v, style) for name, v, style in layers]
     handles = _stacked(axes, run, labels)
-    axes.set_ylabel("tuples made in an iteration")
-    axes.set_title("Tuples made, and dropped as duplicates", loc="left")
+    axes.set_ylabel("tuples of an iteration")
+    titled(axes, "Tuples made, and duplicates")
     number_ticks(axes.yaxis)
     legend(axes, handles)
 
@@ -86,13 +87,18 @@ def _styled(layers: list) -> list:
 
 def _stacked(axes, run, layers) -> list:
     """Layers one on the other, over the iterations; empty ones are left out. Returns what the legend lists, the top first."""
+    from matplotlib.patches import StepPatch
+
     base, handles = np.zeros(len(run)), []
     for label, values, (colour, hatch) in layers:
         if values.any():
             style = {"facecolor": colour, "hatch": hatch, "edgecolor": "black" if hatch else colour, "linewidth": 0}
-            handles.append(axes.stairs(base + values, run.spans, baseline=base, fill=True, label=label, **style))
+            steps = StepPatch(base + values, run.spans, baseline=base, fill=True, label=label, **style)
+            handles.append(axes.add_artist(steps))  # by add_patch it would be asked for the limits, for a long time
             base = base + values
-    axes.stairs(base, run.spans, color="black", linewidth=0.6 if len(base) <= MOST_MARKERS else 0.2)
+    axes.add_artist(
+        StepPatch(base, run.spans, fill=False, edgecolor="black", linewidth=0.6 if len(base) <= MOST_MARKERS else 0.2)
+    )
     axes.set_ylim(0, max(base.max() * 1.05, 1e-6))
     iteration_axis(axes, run.spans)
     return handles[::-1]

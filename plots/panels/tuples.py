@@ -1,6 +1,6 @@
 """The life of a tuple, counted: `new`, `delta`, `full`."""
 
-from ..style import DARK, GREY, MOST_MARKERS, SAND, iteration_axis, legend, log_ticks, note, number_ticks
+from ..style import DARK, GREY, MOST_MARKERS, SAND, iteration_axis, legend, log_ticks, note, number_ticks, titled
 
 LINES = {
     "full": {"color": SAND, "marker": "s", "linewidth": 3.5, "markersize": 7},
@@ -23,13 +23,18 @@ def tuples(axes, run, among=()) -> None:
         axes.plot(steps["iteration"], values, label=f"{name}: {_told(name, steps[name])}", **style)
     if log:
         axes.set_yscale("log")
-    axes.set_ylim(0.7 if log else 0, max(1, steps["full"].max()) * (1.5 if log else 1.05))
+    axes.set_ylim(_least(steps) if log else 0, max(1, steps["full"].max()) * (1.5 if log else 1.05))
     (log_ticks if log else number_ticks)(axes.yaxis)
-    axes.set_title("Tuples in new, delta and full", loc="left")
+    titled(axes, "Tuples in new, delta and full")
     axes.set_ylabel("tuples")
     axes.grid(axis="y", linewidth=0.4, alpha=0.6)
     iteration_axis(axes, run.spans, "step" if run.by_task else "iteration")
     legend(axes)
+
+
+def _least(steps: dict) -> float:
+    """Below the smallest of what is drawn."""
+    return 0.7 * min((values[values > 0].min() for values in steps.values() if (values > 0).any()), default=1)
 
 
 def _told(name: str, values) -> str:
