@@ -5,11 +5,11 @@ What `plots.style.svg` promises is relied on: black is text and outlines, the co
 
 import re
 
+from plots.outlines import shorter
 from plots.style import NIGHT, svg
 
 INK, PAPER = "currentColor", "var(--paper)"
 HEAD = re.compile(r"<svg\b[^>]*>")
-LONG = re.compile(r"-?\d+\.\d\d+")
 SCALED = re.compile(r' (?:width|height)="[^"]*"| xmlns(?::\w+)?="[^"]*"| version="[^"]*"')
 
 
@@ -33,11 +33,8 @@ def _own_ids(text: str, name: str) -> str:
 def _shorter(text: str) -> str:
     """Coordinates to a tenth of a point, fonts the page's own."""
     text = re.sub(r"font: ((?:[\w.]+ )*[\d.]+px) [^;\"]*", r"font: \1 var(--font)", text)
-    return re.sub(r' (?:d|x|y|points)="[^"]*"', lambda found: LONG.sub(_rounded, found[0]), text)
-
-
-def _rounded(found) -> str:
-    return f"{float(found[0]):.1f}".removesuffix(".0")
+    text = re.sub(r"\n +", "\n", text)
+    return re.sub(r' (d|x|y)="([^"]*)"', lambda found: f' {found[1]}="{shorter(found[2])}"', text)
 
 
 def _coloured(text: str) -> str:

@@ -74,8 +74,8 @@ def table(caption: str, columns: dict[str, str], rows: list[list]) -> str:
     """
     head = "".join(f'<th scope="col"{_class(kind)}>{escape(name)}</th>' for name, kind in columns.items())
     body = "\n".join(f"<tr>{_row(row, list(columns.values()))}</tr>" for row in rows)
-    inner = f"<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
-    return _scrolled(caption, f"<table>\n{inner}\n</table>")
+    inner = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
+    return paragraph(caption, "quiet") + "\n" + _scrolled(caption, f'<table aria-label="{escape(caption)}">\n{inner}\n</table>')
 
 
 def facts(caption: str, rows: dict[str, str]) -> str:

@@ -21,7 +21,7 @@ from plots.summary import named, summary
 from plots.words import counted, events_in_words, number, seconds
 
 PANEL = (5.2, 4.0)  # inches of a figure: its smallest text can be read on a phone
-DRAWN = 4  # strata of a program that have figures, those that took longest: each is a quarter of a megabyte and a second
+DRAWN, AT_MOST = 4, 2500  # strata of a program that have figures, those that took longest; and iterations of them together
 UNFOLDED, LISTED = 12, 400  # events that are seen at once, and at all
 
 
@@ -132,7 +132,7 @@ def _figures(trace: dict) -> str:
     if "strata" not in trace:
         return _panels(Run(trace), "f")
     spread = spread_strata(trace)
-    chosen = [stratum for stratum in spread if len(stratum["trace"]["iterations"]) > 1][:DRAWN] or spread[:DRAWN]
+    chosen = _drawn(spread)
     parts = [
         heading(named(stratum)) + _panels(Run(stratum["trace"], named(stratum)), f"f{place}")
         for place, stratum in enumerate(chosen)
@@ -142,6 +142,16 @@ def _figures(trace: dict) -> str:
         spread != chosen
     )
     return "\n".join(parts)
+
+
+def _drawn(spread: list[dict]) -> list[dict]:
+    """The first of those with something to see over time, as far as a page of a megabyte or so goes."""
+    several = [stratum for stratum in spread if len(stratum["trace"]["iterations"]) > 1] or spread
+    drawn = several[:1]
+    for stratum in several[1:DRAWN]:
+        if sum(len(each["trace"]["iterations"]) for each in [*drawn, stratum]) <= AT_MOST:
+            drawn.append(stratum)
+    return drawn
 
 
 def _panels(run: Run, name: str) -> str:

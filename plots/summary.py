@@ -73,8 +73,8 @@ def _most_uneven(traces: dict[str, dict]) -> str:
     """Of the strata on the partitions, the one that is least even at the end."""
     ratios = {name: trace["iterations"][-1]["imbalance"]["partitions"] for name, trace in traces.items()}
     worst = max(ratios, key=ratios.get)
-    where = f"in {worst}, " * (len(ratios) > 1)
-    return f"{ratios[worst]:.2f} at the end {where}(heaviest ÷ average partition)"
+    where = f" in {worst}, the least even stratum" * (len(ratios) > 1)
+    return f"{ratios[worst]:.2f} at the end{where} (heaviest ÷ average partition)"
 
 
 def _plans(strata: list[dict]) -> str:
