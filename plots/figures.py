@@ -31,7 +31,7 @@ def figures(trace: dict, only=None, size: tuple[float, float] = (WIDTH, HEIGHT))
     """
     wanted, found = _wanted(only), {}
     for name, panel in PROGRAM.items():
-        if name in wanted and "strata" in trace:
+        if name in wanted and isinstance(trace, dict) and "strata" in trace:
             found[name] = _rows_figure(panel, [trace], [""], name)
     for stratum, run in drawn(trace).items():
         prefix = stratum + "-" * bool(stratum)

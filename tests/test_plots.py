@@ -29,12 +29,10 @@ def entry(number: int, sizes=None, steps: int = 1, partitions: int = 2, inner: i
     """One iteration of the balanced plan; without sizes, of the simulator."""
     flat = [size for subs in sizes or [] for size in subs]
     loads = [sum(flat[p::partitions]) for p in range(partitions)] if sizes else [number + p % 7 for p in range(partitions)]
-    phases = [
-        {"inner": turn, "phase": name, "received": [6] * partitions, "sent": [5] * partitions, "bytes": [8] * partitions,
-         "seconds": [0.01 * (1 + p % 2) for p in range(partitions)], **more}
-        for turn in range(inner)
-        for name, more in (("join", {"joined": [7] * partitions}), ("all-to-all", {}), ("insert", {"bytes": [0], "duplicates": [1] * partitions}))
-    ]  # fmt: skip
+    each = {"received": [6] * partitions, "sent": [5] * partitions, "bytes": [8] * partitions}
+    own = {"join": {"joined": [7] * partitions}, "all-to-all": {}, "insert": {"bytes": [0], "duplicates": [1] * partitions}}
+    each["seconds"] = [0.01 * (1 + p % 2) for p in range(partitions)]
+    phases = [{"inner": turn, "phase": name, **each, **more} for turn in range(inner) for name, more in own.items()]
     ratios = {"partitions": 1.2} | ({"buckets": 2.0, "subbuckets": 1.5} if sizes else {})
     return {
         "iteration": number, "steps": steps, "births": [5] * steps, "born": 5 * steps, "delta": 5, "full": sum(loads),
@@ -81,8 +79,8 @@ def stratum(name: str, seconds: float, found: dict | None = None) -> dict:
 
 def program(strata: list[dict], rules: int = 3, text: str = "r{}(x, z) :- r(x, y), s(y, z).") -> dict:
     found = [
-        {"rule": text.format(k), "relation": f"r{k}", "file": "p.dl", "line": k, "seconds": 1 / (k + 1), "made": k * 99, "tuples": k,
-         "recursive": True, "iterations": 3, "stratum": 1}
+        {"rule": text.format(k), "relation": f"r{k}", "file": "p.dl", "line": k, "seconds": 1 / (k + 1), "made": k * 99,
+         "tuples": k, "recursive": True, "iterations": 3, "stratum": 1}
         for k in range(rules)
     ]  # fmt: skip
     return {"version": VERSION, "program": "p.dl", "seconds": 3.0, "config": {}, "strata": strata, "result": {"tuples": 3},
@@ -93,10 +91,8 @@ SPREAD = program([stratum("half", 0.1), stratum("path", 2.0, REFINED), stratum("
 SIMULATED = {"plan": "simulated", "rule": "path-edge"}
 ODD = {
     "one iteration": trace([entry(1, [[3]])]),
-    "two iterations": trace([entry(1, [[3], [8]]), entry(2, [[4], [9]])]),
-    "no tuples": trace([entry(1, [[0], [0]], births=[0], born=0, full=0)]),
-    "no phases": trace([entry(1, [[3]], phases=[])]),
-    "one partition": trace([entry(k, [[k], [k]], partitions=1) for k in range(1, 6)]),
+    "two iterations of one partition": trace([entry(k, [[k], [k]], partitions=1) for k in range(1, 3)]),
+    "no tuples, no phases": trace([entry(1, [[0], [0]], births=[0], born=0, full=0, phases=[])]),
     "2000 iterations": trace(
         [entry(k + 1, [[k + 1], [2 * k]], inner=1 + k % 5) for k in range(2000)],
         [{"event": "roll-over", "iteration": k, "inner": 0} for k in range(1, 2000)],
@@ -107,11 +103,11 @@ ODD = {
     "one bucket in 4096": trace([entry(1, [[9]]), entry(2, [[k % 5 for k in range(4096)]])]),
     "32768 ranks": trace([entry(k, None, partitions=32768) for k in range(1, 4)], **SIMULATED),
     "huge numbers": trace([entry(k, [[10 ** (3 * k)], [1]], full=10**14, born=10**13, births=[10**13]) for k in range(1, 5)]),
-    "far from balance": trace([entry(k, [[k]], imbalance={"partitions": 4.0**k, "buckets": 3, "subbuckets": 99}) for k in range(1, 9)]),
+    "far from balance": trace([entry(k, [[k]], imbalance={"partitions": 4.0**k, "subbuckets": 99}) for k in range(1, 9)]),
     "refined": REFINED,
     "decomposed": GROUPS,
     "300 tasks": trace([{**GROUPS["iterations"][0], "loads": list(range(300))}], plan="decomposed"),
-    "300 rules": program([stratum(f"r{k}", k, None) for k in range(300)], 300, "head{}(x) :- " + "a_long_name_of_a_relation(x, $), " * 9),
+    "300 rules": program([stratum(f"r{k}", k) for k in range(300)], 300, "head{}(x) :- " + "a_long_name(x, $), " * 9),
     "several strata": SPREAD,
     "long names": program([stratum("r" * 300, 1.0, REFINED)], 1),
 }  # fmt: skip
@@ -172,7 +168,7 @@ def test_overlapping_texts_are_found():
 def test_no_texts_of_an_odd_run_overlap(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = figures(ODD[name], None if name in ("refined", "several strata") else ["balance", "strata", "rules"])
+        found = figures(ODD[name], None if name == "refined" else ["balance", "strata", "rules"])
         assert found
         for figure in found.values():
             assert not overlapping(figure) and not outside(figure)
@@ -182,16 +178,16 @@ def test_no_texts_of_an_odd_run_overlap(name):
 BESIDE = {
     "balanced or not": [REFINED, NOT_REFINED],
     "plans": [REFINED, GROUPS, NOT_REFINED],
-    "programs": [SPREAD, program([stratum("path", 1.0, ODD["two iterations"])])],
+    "programs": [SPREAD, program([stratum("path", 1.0, ODD["two iterations of one partition"])])],
     "lengths": [ODD["one iteration"], ODD["2000 iterations"]],
-    "seven": [trace(NOT_REFINED["iterations"], config=REFINE | {"buckets": k, "local_dir": f"/{k}"}) for k in range(7)],
+    "four": [trace(NOT_REFINED["iterations"], config=REFINE | {"buckets": k, "local_dir": f"/{k}"}) for k in range(4)],
     "machines": [ODD["32768 ranks"], REFINED],
 }
 
 
 @pytest.mark.parametrize("name", BESIDE)
 def test_no_texts_of_a_comparison_overlap(name):
-    only = ["balance", "strata", "rules"] if name == "programs" else ["heat", "imbalance", "times", "partitions"]
+    only = ["balance", "strata", "rules"] if name == "programs" else ["heat", "times", "partitions"]
     names = [f"run {number}.json" for number in range(len(BESIDE[name]))]
     for figure in comparison(BESIDE[name], names, only).values():
         assert not overlapping(figure) and not outside(figure)
@@ -221,7 +217,7 @@ def test_a_refined_run_shows_what_was_done_and_what_it_changed():
     shown = seen(found["balance"])
     for expected in ("Tuples in each subbucket", "heaviest ÷ average", "refine: 1×", "roll-over: 1×", "driver: 90.0 ms",
                      "before refine after iteration 2: imbalance 1.88", "partitions: 1.20 at the end", "something new: 1×",
-                     "inner iterations: 6", "dropped by the insert: 12 (14%)", "dropped by the join: 24 (55%)"):  # fmt: skip
+                     "inner iterations: 6", "dropped by the insert: 12 (24%)", "dropped by the join: 24 (47%)"):  # fmt: skip
         assert expected in shown, shown
     heat = found["heat"].axes[0].images[0].get_array()
     assert heat.shape == (12, 3)  # three buckets, the finest in four
@@ -362,22 +358,28 @@ def test_runs_that_cannot_be_compared_are_refused():
 
 
 def test_saving_goes_by_the_name_and_leaves_no_parts(tmp_path):
-    save(REFINED, tmp_path / "a.png")
-    save(REFINED, tmp_path / "a.svg")
+    save(GROUPS, tmp_path / "a.png")
+    save(GROUPS, tmp_path / "a.svg")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG") and "<svg" in (tmp_path / "a.svg").read_text()
     with pytest.raises(ValueError, match="expected a name ending in .png"):
-        save(REFINED, tmp_path / "a.gif")
+        save(GROUPS, tmp_path / "a.gif")
     assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_svgs_are_the_same_each_time_and_their_text_is_text():
     first, second = (svg(figures(REFINED, only=["times"])["times"], transparent=True) for _ in range(2))
     assert first == second and ">inner iterations</text>" in first
-    assert not re.search(r"<rect|fill: #fff|fill: #FFF|fill: white", first)  # nothing hides the page
+    assert not re.search("fill: *(#fff|white)", first, re.IGNORECASE)  # nothing hides the page
+    assert set(re.findall("stroke: (#[0-9a-f]{6})", first)) == {"#000000"}
 
 
 def test_the_command_draws_one_run_or_several(tmp_path, capsys):
-    for name, record in ("a", REFINED), ("b", NOT_REFINED), ("p", SPREAD), ("local", program([stratum("r", 1.0)])):
+    for name, record in (
+        ("a", REFINED),
+        ("b", NOT_REFINED),
+        ("p", program([stratum("path", 1.0, GROUPS), stratum("reach", 1.0, GROUPS)])),
+        ("local", program([stratum("r", 1.0)])),
+    ):
         write_trace(record, tmp_path / f"{name}.json")
     one = [str(tmp_path / "a.json")]
     found = [path.rpartition("/")[2] for path in draw(one, str(tmp_path / "one"), "heat, times")]
@@ -406,7 +408,7 @@ def test_real_traces_are_drawn(spark, plan, tmp_path):
     with transitive_closure(graphs.tree(8), spark, plan, **options) as closure:
         loads = np.array(closure.trace["iterations"][-1]["loads"])
         assert loads.sum() == closure.count() == 3586
-        for figure in figures(closure.trace).values():
-            assert not overlapping(figure) and not outside(figure)
+        figure = overview(closure.trace)
+        assert not overlapping(figure) and not outside(figure)
         save(closure.trace, tmp_path / "run.png")
         assert (tmp_path / "run.png").stat().st_size > 10_000
