@@ -13,17 +13,26 @@ def labels(traces: list[dict], names=None) -> list[str]:
 
     >>> labels([{"plan": "balanced", "config": {"refine": refine, "buckets": 64}} for refine in (True, False)])
     ['refine on', 'refine off']
+    >>> configs = ({"refine": True, "refinement_ratio": 3.0}, {"refine": False, "refinement_ratio": 3.0})
+    >>> labels([{"plan": "balanced", "config": config} for config in configs])
+    ['refine on', 'refine off']
     >>> labels([{"plan": "balanced"}] * 2, ["a.json", "b.json"])
     ['a.json', 'b.json']
     """
     names = [f"run {number}" for number in range(1, len(traces) + 1)] if names is None else [str(name) for name in names]
     facts = [_facts(trace) for trace in traces]
     keys = dict.fromkeys(key for each in facts for key in each)
-    differing = [key for key in keys if any(each.get(key) != facts[0].get(key) for each in facts)]
+    differing = [key for key in keys if _differs(key, facts)]
     found = [", ".join(_told(key, each[key]) for key in differing if key in each) for each in facts]
     if len(set(found)) == len(found):
         return found
     return [f"{name}: {label}" if label else name for name, label in zip(names, found, strict=True)]
+
+
+def _differs(key: str, facts: list[dict]) -> bool:
+    """Whether not all have the same; what some do not have because another tunable is off is told by that one."""
+    found = [each.get(key) for each in facts if key in each or key not in ONLY_WITH]
+    return any(value != found[0] for value in found)
 
 
 def _facts(trace: dict) -> dict:
