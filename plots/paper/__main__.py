@@ -2,8 +2,8 @@
 
     python -m plots.paper [--quick | --full] [-o DIR] [--only fig8,fig12] [--data DIR] [--cores N] [--redraw]
 
-Writes for each its data (JSON), its table (Markdown, CSV) and its picture (PNG, SVG), and paper.md with all of them. --redraw makes
-tables and pictures again from the data that is there. Quick takes minutes, full up to an hour.
+Writes for each its data (JSON), its table (Markdown, CSV) and its picture (PNG, SVG), and paper.md with all of them. --redraw
+makes tables and pictures again from the data that is there. Quick takes minutes, full up to an hour.
 """
 
 import argparse

@@ -23,7 +23,8 @@ class Dataset:
             return self.make[size]()
         path = graphs.bundled(self.name) if folder is None else folder / self.file
         if not path.is_file():
-            raise ValueError(f"{path} is not there: expected {', '.join(d.file for d in REAL if d.file)} in the folder given as --data")
+            files = ", ".join(real.file for real in REAL if real.file)
+            raise ValueError(f"{path} is not there: expected {files} in the folder given as --data")
         return graphs.read_edges(path).pairs
 
 
@@ -39,8 +40,9 @@ LARGE = {  # files that only the full size takes, and what stands in for them
     "grid150.csv.gz": made("grid", graphs.grid, (6,), (51,), (151,)),
 }
 REAL = [
-    Dataset("ol-cedge", "ol-cedge.tsv.gz"), Dataset("tg-cedge", "tg-cedge.tsv.gz"), Dataset("cal-cedge", "cal-cedge.tsv.gz"), GNUTELLA,
-    Dataset("gnp10k", "gnp10k.csv.gz"), Dataset("grid150", "grid150.csv.gz"), Dataset("tree11", "tree11.csv.gz"), RMAT,
+    Dataset("ol-cedge", "ol-cedge.tsv.gz"), Dataset("tg-cedge", "tg-cedge.tsv.gz"), Dataset("cal-cedge", "cal-cedge.tsv.gz"),
+    GNUTELLA, Dataset("gnp10k", "gnp10k.csv.gz"), Dataset("grid150", "grid150.csv.gz"), Dataset("tree11", "tree11.csv.gz"),
+    RMAT,
 ]  # fmt: skip
 GENERATED = [
     made("tree up", graphs.tree, (6,), (15,), (18,), direction="up"),

@@ -6,7 +6,7 @@ their closures end after a dozen iterations.
 
 from plots.paper import claims
 from plots.paper.tables import Table
-from plots.style import new_figure
+from plots.style import new_figure, same_limits
 
 TITLE = "Fig. 11 · iterations with temporal balancing"
 QUADRANTS = {"a": 0.45, "b": 0.2, "c": 0.2, "seed": 2}
@@ -69,10 +69,12 @@ def draw(data: dict):
     from plots.panels import times
     from plots.run import Run
 
-    figure = new_figure(12, 5, TITLE)
-    panels = figure.subplots(1, 2, sharey=True)
     labels = {"rolling over": f"rolling over at {data['threshold']:,} tuples", "not": "not rolling over"}
-    for axes, (way, run) in zip(panels, data["runs"].items(), strict=True):
-        times(axes, Run(run["trace"], label=labels[way]))
-        axes.set_title(labels[way], loc="left")
+    runs = [Run(data["runs"][way]["trace"], label=label) for way, label in labels.items()]
+    figure = new_figure(12, 5, TITLE)
+    panels = figure.subplots(1, 2)
+    for axes, run in zip(panels, runs, strict=True):
+        times(axes, run, runs)
+        axes.set_title(run.label, loc="left")
+    same_limits(panels)
     return figure

@@ -6,15 +6,17 @@ Measured by the engine's hash over all nodes, in closed form, and at small heigh
 import numpy as np
 
 from plots.paper import claims
+from plots.paper.drawing import logarithmic, small_legend
 from plots.paper.tables import Table
 from plots.paper.trees import bucket_sizes, closed_form, depth_counts, measured, root_alone
-from plots.style import DARK, GREY, SAND, new_figure
+from plots.style import DARK, GREY, SAND, new_figure, whole_ticks
 
 TITLE = "Fig. 8 · worst-case imbalance between buckets, trees up and down"
 KINDS = [("up", "T"), ("down", "T"), ("up", "G"), ("down", "G")]
-BUCKETS = (64, 512, 4096, 5120)
+MARKERS = {64: (SAND, "o"), 512: (GREY, "s"), 4096: (DARK, "^"), 5120: ("black", "v")}
+BUCKETS = tuple(MARKERS)
 SIZES = {  # highest tree; highest one that is also evaluated
-    "toy": (9, 5),
+    "toy": (9, 6),
     "quick": (25, 12),
     "full": (26, 17),
 }
@@ -64,21 +66,20 @@ def engine(evaluation, direction: str, height: int) -> float:
 
 def readings() -> list[dict]:
     """How many buckets the paper's figure for the up tree would need at its height, by each reading of that height."""
-    height, ratio = claims.IMBALANCE_HEIGHT, claims.IMBALANCE["up", "T"]
-    found = []
-    for what, edges in (("edges from root to leaf", height), ("levels of nodes", height - 1), ("one less than edges", height + 1)):
+    height, ratio, found = claims.IMBALANCE_HEIGHT, claims.IMBALANCE["up", "T"], []
+    meanings = {"edges from root to leaf": height, "levels of nodes": height - 1, "one less than edges": height + 1}
+    for what, edges in meanings.items():
         buckets = ratio / root_alone(edges, 1)
-        whole = round(buckets)
-        found.append({"reading": what, "edges": edges, "buckets": buckets, "exact": abs(buckets - whole) < 1e-3})
+        found.append({"reading": what, "edges": edges, "buckets": buckets, "exact": abs(buckets - round(buckets)) < 1e-3})
     return found
 
 
 def table(data: dict) -> Table:
-    columns = ["tree", "relation", "height", "buckets", "tuples", "heaviest bucket", "measured", "closed form", "a run's trace", "paper"]
+    columns = ["tree", "relation", "height", "buckets", "tuples", "heaviest bucket", "measured", "closed form", "a run's trace"]
     keys = ("direction", "relation", "height", "buckets", "tuples", "heaviest", "measured", "closed", "engine")
     rows = [[row[key] for key in keys] + [None] for row in _chosen(data["ratios"])]
     papers = [[*kind, claims.IMBALANCE_HEIGHT, *[None] * 6, ratio] for kind, ratio in claims.IMBALANCE.items()]
-    return Table(TITLE, columns, papers + rows, notes(data))
+    return Table(TITLE, [*columns, "paper"], papers + rows, notes(data))
 
 
 def _chosen(ratios: list[dict]) -> list[dict]:
@@ -94,14 +95,14 @@ def notes(data: dict) -> list[str]:
         for r in data["readings"]
     )
     return [
-        "The closed form for T of the up tree is the root's bucket alone, buckets ÷ (height - 1), and its share of the rest; the"
-        " heaviest bucket of all else is what chance makes of equal keys (see `plots.paper.trees`), without skew.",
+        "The closed form for T of the up tree is the root's bucket alone, buckets ÷ (height - 1), and its share of the rest;"
+        " the heaviest bucket of all else is what chance makes of equal keys (see `plots.paper.trees`).",
         f"The paper's {ratio} at height {height}: buckets ÷ (height - 1) = {ratio} needs: {needed}. It is 5,120 ÷ 25, and the"
-        f" same number is 4,096 ÷ 20 at height 21; with a number of buckets that is a power of two no reading of height {height}"
-        f" gives it. We do not know the paper's number of buckets, and take {ratio} as confirmed in form (growing with the buckets,"
-        " falling as 1 ÷ height), not to the digit.",
-        f"The paper's about {claims.IMBALANCE['down', 'T']} for the down tree is what chance leaves with few buckets (64: see the"
-        " table); with thousands of buckets a random hash leaves some 3 %, so it cannot be of the same number of buckets as"
+        f" same number is 4,096 ÷ 20 at height 21; with a power of two of buckets no reading of height {height} gives it. We do"
+        f" not know the paper's number of buckets, and take {ratio} as confirmed in form (growing with the buckets, falling as"
+        " 1 ÷ height), not to the digit.",
+        f"The paper's about {claims.IMBALANCE['down', 'T']} for the down tree is what chance leaves with few buckets (64: see"
+        " the table); with thousands of buckets a random hash leaves some 3 %, so it cannot be of the same number of buckets as"
         f" {ratio} unless its hash deals the nodes out more evenly than chance, as their numbers modulo the buckets would.",
     ]  # fmt: skip
 
@@ -111,34 +112,32 @@ def draw(data: dict):
     grid = figure.subplots(2, 2, sharex=True, sharey="row")
     for axes, kind in zip(grid.flat, KINDS, strict=True):
         _panel(axes, [r for r in data["ratios"] if (r["direction"], r["relation"]) == kind], kind)
-    handles, labels = grid[0, 1].get_legend_handles_labels()
-    grid[0, 1].legend(handles, labels, fontsize=8, frameon=False, loc="upper right", ncols=2)
+    small_legend(grid[0, 1], loc="upper right", ncols=2)
     for axes in grid[1]:
         axes.set_xlabel("height of the tree (edges from root to leaf)")
     for axes in grid[:, 0]:
+        logarithmic(axes.yaxis)
         axes.set_ylabel("heaviest ÷ average bucket")
     return figure
 
 
 def _panel(axes, rows: list[dict], kind: tuple[str, str]) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
-
-    styles = {64: (SAND, "o"), 512: (GREY, "s"), 4096: (DARK, "^"), 5120: ("black", "v")}
-    for buckets, (colour, marker) in styles.items():
-        these = [r for r in rows if r["buckets"] == buckets]
-        heights = [r["height"] for r in these]
-        axes.plot(heights, [r["measured"] for r in these], linestyle="", marker=marker, markersize=4.5, color=colour,
-                  fillstyle="none", label=f"{buckets:,} buckets")  # fmt: skip
-        closed = [np.nan if r["closed"] is None else r["closed"] for r in these]
-        axes.plot(heights, closed, color=colour, linewidth=1, label="closed form" if buckets == 5120 else None)
-    runs = [r for r in rows if r["engine"] is not None]
+    for buckets, (colour, marker) in MARKERS.items():
+        these = [row for row in rows if row["buckets"] == buckets]
+        heights, style = [row["height"] for row in these], {"linestyle": "", "markersize": 4.5, "fillstyle": "none"}
+        axes.plot(heights, _values(these, "measured"), marker=marker, color=colour, label=f"{buckets:,} buckets", **style)
+        label = "closed form" if buckets == BUCKETS[-1] else None
+        axes.plot(heights, _values(these, "closed"), color=colour, linewidth=1, label=label)
+    runs = [row for row in rows if row["engine"] is not None]
     if runs:
-        axes.plot([r["height"] for r in runs], [r["engine"] for r in runs], "+", color="black", markersize=9, label="a run, 512 buckets")
+        style = {"marker": "+", "linestyle": "", "color": "black", "markersize": 9, "label": f"a run, {EVALUATED} buckets"}
+        axes.plot([row["height"] for row in runs], _values(runs, "engine"), **style)
     if kind in claims.IMBALANCE:
         axes.plot(claims.IMBALANCE_HEIGHT, claims.IMBALANCE[kind], "*", color="black", markersize=12, label="paper")
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    whole_ticks(axes.xaxis)
     axes.set_title(f"{kind[1]} of the tree {kind[0]}", loc="left")
     axes.grid(axis="y", linewidth=0.4, alpha=0.6)
+
+
+def _values(rows: list[dict], key: str) -> list[float]:
+    return [np.nan if row[key] is None else row[key] for row in rows]

@@ -10,10 +10,12 @@ from semi_naive import transitive_closure
 # The paper's engine: its policy alone, and no steps taken together. Its other tunables are `Config`'s defaults.
 PAPERS = {"run_ahead": 0, "relief_ratio": None}
 EVERY = 0.05  # seconds, between two looks at the memory
+ENOUGH = 20  # seconds that the samples of a closure have taken, from which on no further one is made
 
 
 def closure(evaluation, edges, plan: str = "balanced", repeat: int = 1, memory: bool = False, **settings) -> dict:
-    """Evaluate `repeat` times. Seconds are from edges in memory to the count, the median; all else is of the last run.
+    """Evaluate `repeat` times, or until that took ENOUGH. Seconds are from edges in memory to the count, the median; all else
+    is of the last run.
 
     `memory`: also the most that driver and workers held, in bytes; None where psutil or the benchmarks are not installed.
     """
@@ -25,6 +27,8 @@ def closure(evaluation, edges, plan: str = "balanced", repeat: int = 1, memory: 
             trace = found.trace
         if peak:
             peaks.append(peak.stop())
+        if sum(samples) >= ENOUGH:
+            break
     return {
         "plan": plan, "settings": settings, "seconds": statistics.median(samples), "samples": samples, **result(trace),
         "memory": max((peak for peak in peaks if peak is not None), default=None), "trace": slim(trace),

@@ -52,11 +52,13 @@ def _line(cells: list[str]) -> str:
 def text(value) -> str:
     """A cell as one reads it.
 
-    >>> text(400440055), text(204.8), text(1.00123), text(0.05), text(None), text("up")
-    ('400,440,055', '204.8', '1.001', '0.050', '–', 'up')
+    >>> text(400440055), text(204.8), text(1.00123), text(0.00071), text(None), text("up")
+    ('400,440,055', '204.8', '1.001', '0.00071', '–', 'up')
     """
     if value is None:
         return NOTHING
+    if isinstance(value, float) and 0 < abs(value) < 0.01:
+        return f"{value:.2g}"
     if isinstance(value, float):
         digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
         return f"{value:,.{digits}f}"
