@@ -1,6 +1,7 @@
 """What `semi-naive plot` does."""
 
 from pathlib import Path
+from zlib import crc32
 
 import click
 
@@ -67,9 +68,12 @@ def stem(paths) -> str:
 
 
 def safe(name: str) -> str:
-    """The name of a figure as part of a file's name.
+    """The name of a figure as part of a file's name; of a very long one the beginning, and a number that tells it from others.
 
-    >>> safe("path.of/x-heat")
-    'path.of_x-heat'
+    >>> safe("path.of/x-heat"), safe("x" * 300 + "-heat")[-14:]
+    ('path.of_x-heat', '-1b432d13-heat')
     """
-    return "".join(letter if letter.isalnum() or letter in "-_.@" else "_" for letter in name)
+    stratum, dash, panel = name.rpartition("-")
+    if len(name) > LONGEST:
+        stratum = f"{stratum[:LONGEST]}-{crc32(stratum.encode()):08x}"
+    return "".join(letter if letter.isalnum() or letter in "-_.@" else "_" for letter in stratum + dash + panel)

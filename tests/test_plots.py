@@ -374,12 +374,9 @@ def test_svgs_are_the_same_each_time_and_their_text_is_text():
 
 
 def test_the_command_draws_one_run_or_several(tmp_path, capsys):
-    for name, record in (
-        ("a", REFINED),
-        ("b", NOT_REFINED),
-        ("p", program([stratum("path", 1.0, GROUPS), stratum("reach", 1.0, GROUPS)])),
-        ("local", program([stratum("r", 1.0)])),
-    ):
+    spread = program([stratum("path", 1.0, GROUPS), stratum("reach" * 60, 1.0, GROUPS)])
+    records = {"a": REFINED, "b": NOT_REFINED, "p": spread, "local": program([stratum("r", 1.0)])}
+    for name, record in records.items():
         write_trace(record, tmp_path / f"{name}.json")
     one = [str(tmp_path / "a.json")]
     found = [path.rpartition("/")[2] for path in draw(one, str(tmp_path / "one"), "heat, times")]
@@ -387,7 +384,7 @@ def test_the_command_draws_one_run_or_several(tmp_path, capsys):
     main(["plot", *one, str(tmp_path / "b.json"), "-o", str(tmp_path / "two"), "--only", "imbalance"])
     assert sorted(path.name for path in (tmp_path / "two").iterdir()) == ["a-vs-b-imbalance.png", "a-vs-b-imbalance.svg"]
     names = {path.rpartition("/")[2] for path in draw([str(tmp_path / "p.json")], str(tmp_path))}
-    assert {"p-strata.png", "p-rules.svg", "p-path-balance.png", "p-reach-balance.png"} <= names and len(names) == 8
+    assert {"p-strata.png", "p-rules.svg", "p-path-balance.png"} <= names and len(names) == 8
     main(["plot", str(tmp_path / "local.json"), "-o", str(tmp_path / "local")])
     assert "local_tuples=0 spreads them all" in capsys.readouterr().err and (tmp_path / "local" / "local-rules.png").exists()
     with pytest.raises(ValueError, match="local.json: no heat to draw. .*local_tuples=0"):

@@ -4,6 +4,7 @@ import numpy as np
 
 from ..style import DARK, EVENTS, GREY, MOST_MARKERS, ROW, YELLOW, inches, iteration_axis, legend, note, number_ticks, titled
 
+MOST_TICKS = 500  # markers beside each other
 RATIOS = {  # the line of the buckets is wide and light: that of the subbuckets often lies on it
     "buckets": {"marker": "s", "linewidth": 5, "color": YELLOW, "markersize": 8},
     "subbuckets": {"marker": "^", "linestyle": "--", "color": GREY, "markersize": 5},
@@ -68,11 +69,22 @@ def _event_rows(axes, run, kinds: list[str]) -> list:
 
     height, handles = inches(axes)[1], []
     for row, kind in enumerate(kinds):
-        at = [event["iteration"] + 0.5 * (kind != "roll-over") for event in run.events if event["event"] == kind]
-        times, marker = len(at), EVENTS.get(kind, "$?$") if len(set(at)) <= MOST_MARKERS else "|"
+        every = [event["iteration"] + 0.5 * (kind != "roll-over") for event in run.events if event["event"] == kind]
+        at = _apart(every, run.spans)
+        marker = EVENTS.get(kind, "$?$") if len(at) <= MOST_MARKERS else "|"
         y = 1 - ROW * (row + 0.6) / height
         style = {"marker": marker, "s": 22, "color": GREY, "clip_on": False, "zorder": 3}
-        axes.scatter(sorted(set(at)), [y] * len(set(at)), transform=axes.get_xaxis_transform(), **style)
+        axes.scatter(at, [y] * len(at), transform=axes.get_xaxis_transform(), **style)
         shape = {"marker": marker, "color": GREY, "linestyle": "none", "markersize": 5}
-        handles.append(Line2D([], [], label=f"{kind}: {times}×", **shape))
+        handles.append(Line2D([], [], label=f"{kind}: {len(every):,}×", **shape))
     return handles
+
+
+def _apart(at: list[float], spans) -> list[float]:
+    """Each of some places once, and no more of them than can be told apart.
+
+    >>> _apart([2.5, 2.5, 1000, 1000.5], [0.5, 100_000.5])
+    [2.5, 1000]
+    """
+    step = max(1e-9, (spans[-1] - spans[0]) / MOST_TICKS)
+    return list({round(place / step): place for place in sorted(set(at), reverse=True)}.values())[::-1]

@@ -21,11 +21,11 @@ def heat_map(axes, run, among=(), of: str = "") -> None:
         columns, rows = _subbuckets(run), len(run.iterations[-1]["sizes"])
     else:
         columns, rows = [_heaviest(entry["loads"], MOST_ROWS) for entry in run.iterations], _widest(run)
-    what = "a subbucket" if of == "subbuckets" else f"a {run.place}"
+    what = "in a subbucket" if of == "subbuckets" else f"on a {run.place}"
     compared = [each for each in among or [run] if len(each) and not each.by_task]
     _draw(axes, run, columns, rows, what, _norm(compared, of), bar=run is compared[-1])
     axes.set_ylabel("bucket" if of == "subbuckets" else run.place)
-    titled(axes, f"Tuples in each {'subbucket' if of == 'subbuckets' else run.place}")
+    titled(axes, "Tuples in each subbucket" if of == "subbuckets" else f"Tuples on each {run.place}")
     if of == "subbuckets" and run.refined:
         style = {"marker": ">", "s": 34, "color": "none", "edgecolors": "black", "linewidths": 0.9, "clip_on": False}
         axes.scatter(*zip(*run.refined, strict=True), zorder=3, **style)
@@ -40,7 +40,7 @@ def _draw(axes, run, columns, rows: int, what: str, norm, bar: bool) -> None:
     edges = np.linspace(-0.5, rows - 0.5, len(columns) + 1)
     image = axes.pcolorfast(spans, edges, columns, cmap=colours, norm=norm)
     if bar:
-        axes.get_figure().colorbar(image, ax=axes, pad=0.02, label=f"tuples in {what} (blank: none)")
+        axes.get_figure().colorbar(image, ax=axes, pad=0.02, label=f"tuples {what} (blank: none)")
     iteration_axis(axes, run.spans)
     whole_ticks(axes.yaxis)
 

@@ -20,6 +20,7 @@ from ..style import (
 )
 from .partitions import bars_of
 
+MOST_STEPS = 240  # narrower steps hide their hatches
 NEW, KNOWN, TWICE = (DARK, ""), (SAND, "\\\\\\\\"), (YELLOW, "----")
 
 
@@ -34,9 +35,9 @@ def times(axes, run, among=()) -> None:
         bars_of(axes, "Time of each task", "seconds", {"": _group_seconds(run)}, run.place)
         return
     layers = [(name, run.seconds(name)) for name in [*run.phases(tuple(PHASES)), "driver"]]
-    handles = _stacked(axes, run, [(f"{name}: {_seconds(s.sum())}", s, style) for (name, s), style in _styled(layers)])
     several = any(entry["steps"] > 1 for entry in run.iterations)
-    axes.set_ylabel("time of an iteration" + " (or a run-ahead of several)" * several)
+    what = "time of an iteration" + " (or a run-ahead of several)" * several
+    handles = _stacked(axes, run, [(f"{name}: {_seconds(s.sum())}", s, style) for (name, s), style in _styled(layers)], what)
     titled(axes, "Time, slowest of each phase")
     number_ticks(axes.yaxis, "s", whole=False)
     most = max(int(each.inner.max(initial=1)) for each in (run, *among))
@@ -52,8 +53,8 @@ def shuffled(axes, run, among=()) -> None:
         note(axes, "no bytes: this plan shuffles nothing" if run.by_task else "no iterations")
         return
     layers = [(name, run.shuffled(name)) for name in run.phases(tuple(PHASES))]
-    handles = _stacked(axes, run, [(f"{name}: {engineering(b.sum(), 'B')}", b, style) for (name, b), style in _styled(layers)])
-    axes.set_ylabel("bytes of an iteration")
+    labels = [(f"{name}: {engineering(b.sum(), 'B')}", b, style) for (name, b), style in _styled(layers)]
+    handles = _stacked(axes, run, labels, "bytes of an iteration")
     titled(axes, "Bytes shuffled" if handles else "Bytes shuffled: none")
     number_ticks(axes.yaxis, "B")
     legend(axes, handles)
@@ -72,8 +73,7 @@ def duplicates(axes, run, among=()) -> None:
     ]
     made = max(1, sum(int(values.sum()) for _, values, _ in layers))
     labels = [(f"{name}: {engineering(v.sum())} ({v.sum() / made:.0%})", v, style) for name, v, style in layers]
-    handles = _stacked(axes, run, labels)
-    axes.set_ylabel("tuples of an iteration")
+    handles = _stacked(axes, run, labels, "tuples of an iteration")
     titled(axes, "Tuples made, and duplicates")
     number_ticks(axes.yaxis)
     legend(axes, handles)
@@ -85,23 +85,31 @@ def _styled(layers: list) -> list:
     return [(layer, PHASES[layer[0]] if layer[0] in PHASES else next(others)) for layer in layers]
 
 
-def _stacked(axes, run, layers) -> list:
+def _stacked(axes, run, layers, what: str) -> list:
     """Layers one on the other, over the iterations; empty ones are left out. Returns what the legend lists, the top first."""
     from matplotlib.patches import StepPatch
 
-    base, handles = np.zeros(len(run)), []
+    starts = _starts(len(run))
+    edges, base, handles = np.append(run.spans[starts], run.spans[-1]), np.zeros(len(starts)), []
     for label, values, (colour, hatch) in layers:
         if values.any():
             style = {"facecolor": colour, "hatch": hatch, "edgecolor": "black" if hatch else colour, "linewidth": 0}
-            steps = StepPatch(base + values, run.spans, baseline=base, fill=True, label=label, **style)
+            top = base + np.add.reduceat(values, starts) / np.diff([*starts, len(run)])
+            steps = StepPatch(top, edges, baseline=base, fill=True, label=label, **style)
             handles.append(axes.add_artist(steps))  # by add_patch it would be asked for the limits, for a long time
-            base = base + values
-    axes.add_artist(
-        StepPatch(base, run.spans, fill=False, edgecolor="black", linewidth=0.6 if len(base) <= MOST_MARKERS else 0.2)
-    )
+            base = top
+    thin = {"edgecolor": "black", "linewidth": 0.6 if len(base) <= MOST_MARKERS else 0.2}
+    axes.add_artist(StepPatch(base, edges, fill=False, **thin))
     axes.set_ylim(0, max(base.max() * 1.05, 1e-6))
+    axes.set_ylabel(what + f" (means of {-(-len(run) // len(starts))})" * (len(starts) < len(run)))
     iteration_axis(axes, run.spans)
     return handles[::-1]
+
+
+def _starts(iterations: int) -> np.ndarray:
+    """Where each step begins: every iteration is one, or several together where they would be too narrow to see."""
+    together = -(-iterations // MOST_STEPS)
+    return np.arange(0, iterations, together)
 
 
 def _inner(axes, run, most: int, handles: list) -> None:
