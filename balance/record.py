@@ -4,6 +4,7 @@ NUMBER = (int, float)
 ITERATION = {"iteration": int, "delta": int, "born": int, "full": int, "steps": int, "births": list, "phases": list,
              "loads": list, "imbalance": dict}  # fmt: skip
 PHASE = {"phase": str, "inner": int, "seconds": list}
+RESIZED = ("refine", "consolidate", "move")  # events that tell of each bucket
 STRATUM = {"relations": list, "plan": str, "seconds": NUMBER, "tuples": int}
 RULE = {"rule": str, "seconds": NUMBER, "made": int}
 TYPES = {int: "a whole number", NUMBER: "a number", str: "a text", list: "a list", dict: "a dictionary"}
@@ -30,6 +31,8 @@ def _check_closure(record: dict, where: str) -> None:
         _check_iteration(entry, f"{where}iterations[{number}].")
     for number, event in enumerate(_list_of_dicts(record, "events", where)):
         _check_fields(event, {"event": str, "iteration": int}, f"{where}events[{number}].")
+        for change in _list_of_dicts(event, "buckets", f"{where}events[{number}].") if event["event"] in RESIZED else ():
+            _check_fields(change, {"bucket": int, "before": list, "after": list}, f"{where}events[{number}].buckets.")
         for key in ("loads_before", "loads_after"):
             _check_numbers(event.get(key, []), f"{where}events[{number}].{key}")
     _check_optional(record, {"plan": str, "rule": str, "config": dict, "seconds": NUMBER, "result": dict}, where)

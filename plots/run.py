@@ -112,25 +112,23 @@ class Run:
         return self.config.get("refinement_ratio") if self.config.get("refine") else None
 
     @property
-    def moves(self) -> list[dict]:
-        """The events that moved tuples of the relation whose sizes there are, in its home index."""
-        return [
-            e for e in self.events if e.get("relation", "path") == self.relation and not e.get("index") and "loads_after" in e
-        ]
+    def own(self) -> list[dict]:
+        """The events of the relation whose sizes there are, in its home index."""
+        return [event for event in self.events if event.get("relation", "path") == self.relation and not event.get("index")]
 
     @property
     def refined(self) -> list[tuple[float, int]]:
         """(when, bucket) of every refinement that the heat map shows."""
-        events = [event for event in self.moves if event["event"] == "refine"]
+        events = [event for event in self.own if event["event"] == "refine"]
         return [(event["iteration"] + 0.5, each["bucket"]) for event in events for each in event.get("buckets", ())]
 
     @property
     def loads(self) -> dict[str, list]:
         """The loads before and after the move of most tuples, and at the end, by when."""
         last = self.iterations[-1]
-        after = [event["loads_after"] for event in self.moves if event["iteration"] >= last["iteration"]]
+        moves = [event for event in self.own if "loads_before" in event and "loads_after" in event]
+        after = [event["loads_after"] for event in moves if event["iteration"] >= last["iteration"]]
         shown = {"at the end": after[-1] if after else last["loads"]}
-        moves = [event for event in self.moves if "loads_before" in event]
         if moves:
             most = max(moves, key=lambda event: event.get("moved", 0))
             what = f"{most['event']} after iteration {most['iteration']}"

@@ -27,7 +27,14 @@ def heat_map(axes, run, among=(), of: str = "") -> None:
     axes.set_ylabel("bucket" if of == "subbuckets" else run.place)
     titled(axes, "Tuples in each subbucket" if of == "subbuckets" else f"Tuples on each {run.place}")
     if of == "subbuckets" and run.refined:
-        style = {"marker": ">", "s": 34, "color": "none", "edgecolors": "black", "linewidths": 0.9, "clip_on": False}
+        style = {
+            "marker": ">",
+            "s": 34 if len(run.refined) <= 100 else 6,
+            "color": "none",
+            "edgecolors": "black",
+            "linewidths": 0.9,
+            "clip_on": False,
+        }
         axes.scatter(*zip(*run.refined, strict=True), zorder=3, **style)
         axes.set_xlabel("iteration  (▷: a bucket was refined)")
 

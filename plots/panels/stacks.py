@@ -114,10 +114,11 @@ def _starts(iterations: int) -> np.ndarray:
 
 def _inner(axes, run, most: int, handles: list) -> None:
     """The number of inner iterations, on an axis of its own at the right."""
-    twin = axes.twinx()
+    twin, starts = axes.twinx(), _starts(len(run))
     marker = "o" if len(run) <= MOST_MARKERS else None
     style = {"color": "black", "marker": marker, "markerfacecolor": "none", "markersize": 5, "linewidth": 0.9, "linestyle": ":"}
-    handles += twin.plot(run.numbers, run.inner, label=f"inner iterations: {run.inner.sum():,}", **style)
+    heaviest = np.maximum.reduceat(run.inner, starts)
+    handles += twin.plot(run.numbers[starts], heaviest, label=f"inner iterations: {run.inner.sum():,}", **style)
     twin.set_ylim(0, most * 1.05)
     twin.set_ylabel("inner iterations")
     whole_ticks(twin.yaxis)
