@@ -10,7 +10,7 @@ def configuration(traces: list[dict], called: list[str]) -> str:
     if not names:
         return ""
     apart = [name for name in names if any(config.get(name) != usual.get(name) for config in configs)]
-    columns = {"tunable": "", **dict.fromkeys(called if len(called) > 1 else ["value"], ""), "default": ""}
+    columns = [(name, "") for name in ("tunable", *(called if len(called) > 1 else ["value"]), "default")]
     rows = {name: [name, *(_shown(config.get(name)) for config in configs), _shown(usual.get(name))] for name in names}
     first = table("Not as by default", columns, [rows[name] for name in apart])
     rest = [rows[name] for name in names if name not in apart]

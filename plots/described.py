@@ -18,8 +18,8 @@ TITLES = {
 def described(name: str, runs: list[Run]) -> list[str]:
     """What the figure of that name shows: a sentence, of several runs one each by its label; none where there are no words."""
     tell = TELL.get(name)
-    told = {run.label: tell(run) for run in runs if tell and len(run)}
-    return [_sentence(text if len(runs) == 1 else f"{label}: {text}") for label, text in told.items() if text]
+    told = [(run.label, tell(run)) for run in runs if tell and len(run)]
+    return [_sentence(text if len(runs) == 1 else f"{label}: {text}") for label, text in told if text]
 
 
 def _sentence(text: str) -> str:

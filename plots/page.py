@@ -67,13 +67,13 @@ def listed(sentences: list[str]) -> str:
     return '<ul class="events">\n' + "\n".join(f"<li>{escape(sentence)}</li>" for sentence in sentences) + "\n</ul>"
 
 
-def table(caption: str, columns: dict[str, str], rows: list[list]) -> str:
+def table(caption: str, columns: list[tuple[str, str]], rows: list[list]) -> str:
     """Rows under their columns, the first of each being its heading; what is too wide is scrolled by itself.
 
-    columns: {heading: class}: number, text, bar or nothing. A cell is text, or a `Body`.
+    columns: (heading, class) each: number, text, bar or nothing. A cell is text, or a `Body`.
     """
-    head = "".join(f'<th scope="col"{_class(kind)}>{escape(name)}</th>' for name, kind in columns.items())
-    body = "\n".join(f"<tr>{_row(row, list(columns.values()))}</tr>" for row in rows)
+    head = "".join(f'<th scope="col"{_class(kind)}>{escape(name)}</th>' for name, kind in columns)
+    body = "\n".join(f"<tr>{_row(row, [kind for _, kind in columns])}</tr>" for row in rows)
     inner = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
     return paragraph(caption, "quiet") + "\n" + _scrolled(caption, f'<table aria-label="{escape(caption)}">\n{inner}\n</table>')
 

@@ -18,8 +18,8 @@ def strata(trace: dict) -> str:
          stratum.get("reason", "")]
         for place, stratum in enumerate(found)
     ]  # fmt: skip
-    columns = {"#": "number", "relations": "text", "plan": "", "iterations": "number", "tuples": "number", "time": "number",
-               "share": "bar", "why this plan": "text"}  # fmt: skip
+    columns = [("#", "number"), ("relations", "text"), ("plan", ""), ("iterations", "number"), ("tuples", "number"),
+               ("time", "number"), ("share", "bar"), ("why this plan", "text")]  # fmt: skip
     return _long("strata", "In the order of evaluation", columns, rows) if rows else ""
 
 
@@ -43,7 +43,8 @@ def rules(trace: dict) -> str:
          f"{rule.get('iterations', 0):,}" if rule.get("recursive") else "", _place(rule)]
         for rule in found
     ]  # fmt: skip
-    columns = {"rule": "text", "time": "number", "share": "bar", "made": "number", "iterations": "number", "where": ""}
+    columns = [("rule", "text"), ("time", "number"), ("share", "bar"), ("made", "number"), ("iterations", "number"),
+               ("where", "")]  # fmt: skip
     what = "Time of each rule, on the partitions the average of them; made: tuples, with those that were known"
     return _long("rules", what, columns, rows) if rows else ""
 
@@ -57,10 +58,10 @@ def relations(trace: dict) -> str:
     counts = trace.get("result", {}).get("relations", {})
     most = max(counts.values(), default=0) or 1
     rows = [[name, f"{count:,}", bar(count / most)] for name, count in counts.items()]
-    return _long("relations", "Tuples", {"relation": "text", "tuples": "number", "share": "bar"}, rows) if rows else ""
+    return _long("relations", "Tuples", [("relation", "text"), ("tuples", "number"), ("share", "bar")], rows) if rows else ""
 
 
-def _long(name: str, caption: str, columns: dict, rows: list[list]) -> str:
+def _long(name: str, caption: str, columns: list, rows: list[list]) -> str:
     """A table; of a long one the first rows, and the others when asked for."""
     first, others, left = rows[:HOTTEST], rows[HOTTEST:ROWS], len(rows) - ROWS
     parts = [table(caption, columns, first)]

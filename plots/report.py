@@ -116,15 +116,11 @@ def _of_several(traces: list[dict], names: list[str]) -> list[str]:
     rows = [[name, *(each.get(name, "") for each in told)] for name in dict.fromkeys(name for each in told for name in each)]
     events = [heading(label) + _events(trace, f"-{n}") for n, (label, trace) in enumerate(zip(called, traces, strict=True))]
     return [
-        section("summary", "Summary", table("Each run", {"": "", **_columns(called)}, rows)),
+        section("summary", "Summary", table("Each run", [("", ""), *((label, "text") for label in called)], rows)),
         section("figures", "Balance and time", _compared(traces, names if any(names) else None, called)),
         section("events", "Events", "\n".join(events)),
-        section("configuration", "Configuration", configuration(traces, called)),
+        section("configuration", "Configuration", configuration(traces, names if all(names) else called)),
     ]
-
-
-def _columns(called: list[str]) -> dict[str, str]:
-    return dict.fromkeys(called, "text")
 
 
 def _figures(trace: dict) -> str:
