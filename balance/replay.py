@@ -152,7 +152,7 @@ def joined(
     pairs, starts, ends = np.empty(longest, np.uint64), np.empty(longest, np.int64), np.empty(longest, np.int64)
     seen = np.zeros((bucket.size + 63) // 64, np.uint64)
     heads = np.empty(bucket.size, np.uint64)
-    last, when = np.zeros(arrived.size, np.uint64), np.zeros(arrived.size, np.int64)
+    last, when = np.zeros(fresh.size, np.uint64), np.zeros(fresh.size, np.int64)
     chunks = 0
     for rank in range(begin, end):
         if join[rank] < 0:

@@ -16,8 +16,8 @@ from balance import replay
 from balance.bucket_map import BucketMap
 from balance.hashing import bucket_of, mix
 from balance.machine import Machine
-from balance.policy import wanted
-from balance.trace import Trace, balance_of
+from balance.placement import by_sizes, expected, planned
+from balance.trace import Trace, balance_of, tell_change
 
 CHUNK = 1 << 20  # heads that the engine's join makes before it codes and ships them, and a whole z more
 THREADS = os.cpu_count() or 1
@@ -59,9 +59,10 @@ class Simulation:
     def __post_init__(self):
         self.shift = max(1, (self.domain - 1).bit_length())
         ids = np.arange(self.domain, dtype=np.uint64)
-        self.bucket = bucket_of(ids, np.uint64(self.config.buckets)).astype(np.int32)
+        self.buckets = self.config.buckets_on(self.ranks)
+        self.bucket = bucket_of(ids, np.uint64(self.buckets)).astype(np.int32)
         self.scattered = (mix(ids) >> np.uint64(32)).astype(np.uint32)
-        self.path, self.inner = (Layout.deal(self.config.buckets, self.ranks) for _ in range(2))
+        self.path, self.inner = (Layout.deal(self.buckets, self.ranks) for _ in range(2))
         self.copies: dict[int, frozenset[int]] = {}
         self.layers: list[Runs] = []  # of the inner relation: a run on each rank, in the order they came
         self.trace = Trace(plan="simulated", rule=self.config.rule, ranks=self.ranks, config=self.config.to_json())
@@ -72,10 +73,10 @@ class Simulation:
         self._load()
         number, limit = 1, self.config.max_iterations or self.domain + 1
         while self._born(number).size and number < limit:
+            if number % self.config.check_interval == 0 and self.ranks > 1:
+                self._rebalance(number)
             self._iterate(number, self._born(number), self._born(number + 1))
             number += 1
-            if number % self.config.check_interval == 0 and self._born(number).size and self.ranks > 1:
-                self._rebalance(number)
         iterations = sum(entry["born"] > 0 for entry in self.trace.record["iterations"])
         record = self.trace.finish(tuples=int(self.path.sizes.sum()), iterations=iterations, disk_bytes=0)
         return record | {"seconds": self.seconds}
@@ -176,7 +177,8 @@ class Simulation:
 
         with ThreadPoolExecutor(threads) as pool:
             parts = list(pool.map(part, cuts[:-1], cuts[1:]))
-        return sums, sum(arrived for arrived, _ in parts), sum(fresh for _, fresh in parts)
+        arrived, fresh = (sum(found) for found in zip(*parts, strict=True))
+        return sums, arrived, fresh
 
     def _inner_runs(self):
         """All runs of the inner relation: rank r's are rank_runs[r] to rank_runs[r + 1], run i words[begin[i]:end[i]]."""
@@ -190,20 +192,37 @@ class Simulation:
     # -- between iterations
 
     def _rebalance(self, number: int) -> None:
-        self._rehome(number, self.inner, "inner", kept=self.copies)
-        self._rehome(number, self.path, "path")
-        if self.config.copy_inner:
+        """As `semi_naive.rebalance`."""
+        least, copies = self.config.least(local=False), self.config.copy_inner
+        sizes = self.inner.map.split(self.inner.sizes)
+        self._rehome(number, self.inner, "inner", by_sizes(self.inner.map, sizes, self.config, least, kept=self.copies))
+        follow = np.add.reduceat(self.inner.sizes, self.inner.map.tables()[0][:-1])
+        carried = np.where((self.inner.map.subbuckets == 1) & copies, follow, 0)
+        work = self._expected(self._born(number))
+        self._rehome(
+            number, self.path, "path", planned(self.path.map, self.path.sizes, work, self.config, least, carried=carried)
+        )
+        if copies:
             self._copy(number)
 
-    def _rehome(self, number: int, layout: Layout, name: str, kept=()) -> None:
-        """Give the changed buckets their new places, as `semi_naive.rebalance` does."""
-        found = wanted(layout.map.homes, layout.map.split(layout.sizes), self.config)
-        found = {kind: {b: n for b, n in changes.items() if b not in kept} for kind, changes in found.items()}
-        changes = found["refine"] | found["consolidate"]
-        if not changes:
+    def _expected(self, delta: np.ndarray) -> np.ndarray:
+        """As `ra.placed.Placed.weigh`: the work of the next iteration by slot."""
+        home, shift = self.path.map.tables()[1], np.uint64(self.shift)
+        slot = self._slots(delta, self.path.map)
+        degrees = np.bincount((self.edges >> shift).astype(np.int64), minlength=self.domain)
+        pairs = np.bincount(slot, weights=degrees[(delta >> shift).astype(np.int64)], minlength=home.size)
+        received, born = np.zeros((2, self.ranks), np.int64)
+        for phase in self.trace.record["iterations"][-1]["phases"]:
+            if phase["phase"] == "insert":
+                received, born = received + phase["received"], born + phase["sent"]
+        return expected(np.bincount(slot, minlength=home.size), pairs, home, received, born)
+
+    def _rehome(self, number: int, layout: Layout, name: str, change) -> None:
+        """Give the changed buckets their new places."""
+        if change is None:
             return
         old, before, loads = layout.map, layout.map.split(layout.sizes), layout.map.loads(layout.sizes)
-        layout.map = old.resize(changes)
+        layout.map = change.map
         held = self.births[:number] if name == "path" else [self.edges]
         moves = np.zeros((2, self.ranks), np.int64)
         layout.sizes = np.zeros(int(layout.map.subbuckets.sum()), np.int64)
@@ -214,20 +233,17 @@ class Simulation:
             left = source != target
             moves += [np.bincount(ranks[left], minlength=self.ranks) for ranks in (source, target)]
         if name == "inner":
-            self._move_inner(changes)
-        seconds, after = self.machine.moving(*moves), layout.map.split(layout.sizes)
+            self._move_inner(change.changed)
+        seconds = self.machine.moving(*moves)
         self.seconds += seconds
-        for kind, resized in found.items():
-            if resized:
-                self.trace.event(
-                    kind, number, relation=name, moved=int(moves[0].sum()), seconds=seconds,
-                    buckets=[{"bucket": b, "before": before[b], "after": after[b]} for b in sorted(resized)],
-                    loads_before=loads, loads_after=layout.map.loads(layout.sizes),
-                )  # fmt: skip
+        tell_change(self.trace, change, number, before, layout.map.split(layout.sizes), {
+            "relation": name, "moved": int(moves[0].sum()), "seconds": seconds,
+            "loads_before": loads, "loads_after": layout.map.loads(layout.sizes),
+        })  # fmt: skip
 
-    def _move_inner(self, changes) -> None:
+    def _move_inner(self, buckets: np.ndarray) -> None:
         """Those of the changed buckets that leave their rank arrive on another as one new run."""
-        changed = np.isin(self.bucket, list(changes))
+        changed = buckets[self.bucket]
         _, home = self.inner.map.tables()
         left = []
         for number, layer in enumerate(self.layers):

@@ -15,8 +15,8 @@ iterations: one for each outer iteration
     seconds, driver             the iteration's; those of them spent outside the phases: planning, scheduling, Spark
     sizes, loads                tuples in every subbucket of every bucket; on every partition
     imbalance                   heaviest ÷ average of the partitions, of the buckets, of the subbuckets
-events: refine, consolidate, copy, roll-over, checkpoint, restore, runs lost; each with its iteration, and as fits: relation,
-    buckets (before, after), moved, loads before and after, seconds
+events: refine, consolidate, move, copy, roll-over, checkpoint, restore, runs lost; each with its iteration, and as fits:
+    relation, buckets (before, after), moved, loads before and after, seconds
 result: iterations, tuples, bytes on disk
 
 The decomposed plan is one iteration of many steps, with one phase, "groups", whose lists and loads are by task.
@@ -85,6 +85,15 @@ def balance_of(placement, sizes) -> dict:
     between = imbalance_ratio([sum(subs) for subs in split])
     ratios = {"partitions": imbalance_ratio(loads), "buckets": between, "subbuckets": imbalance_ratio(sizes)}
     return {"sizes": split, "loads": loads.tolist(), "imbalance": ratios}
+
+
+def tell_change(trace: Trace, change, iteration: int, before: list, after: list, facts: dict) -> None:
+    """One event for each kind of a `balance.placement.Change`; before, after: the subbuckets' sizes of every bucket. What
+    moved, and how long it took, is told with the first."""
+    for kind, buckets in change.kinds.items():
+        resized = [{"bucket": b, "before": before[b], "after": after[b]} for b in buckets]
+        trace.event(kind, iteration, **facts, buckets=resized)
+        facts = {name: value for name, value in facts.items() if name == "relation"}
 
 
 def plain(value):

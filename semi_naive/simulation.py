@@ -5,8 +5,8 @@ from semi_naive.config import Config
 
 
 def simulate(edges, ranks: int, config: Config | None = None, machine: Machine | None = None, **options) -> dict:
-    """The record of the closure of `edges`, of any kind that `transitive_closure` reads into this process, by the balanced plan on
-    `ranks` ranks: like `Closure.trace`, lists by rank, its seconds priced by `machine`.
+    """The record of the closure of `edges`, of any kind that `transitive_closure` reads into this process, by the balanced
+    plan on `ranks` ranks: like `Closure.trace`, lists by rank, its seconds priced by `machine`.
 
     Every tuple is made, sorted and sent on paper: some 20 ns a head, 16 bytes a pair and 24 a pair of the largest iteration.
     ValueError for the rule path-path, whose two relations grow.
@@ -26,7 +26,7 @@ class Replayable:
 
         from graphs.inputs import as_edges
         from ra.births import births
-        from ra.graph import HALF, adjacency, intern, relabel
+        from ra.graph import adjacency, intern, relabel
 
         if config.rule == "path-path":
             raise ValueError("only rules that carry a column are simulated, path-edge and edge-path: path-path carries none")
@@ -40,5 +40,7 @@ class Replayable:
         """The record on so many ranks."""
         from balance.simulate import Simulation
 
+        if not isinstance(ranks, int) or ranks < 1:
+            raise ValueError(f"ranks is {ranks!r}: expected a whole number from 1")
         config = (config or self.config).with_options(options)
         return Simulation(self.births, self.edges, self.domain, ranks, config, machine or Machine()).run()
