@@ -54,7 +54,7 @@ GENERATED = [
 
 
 def chosen(folder: Path | None, size: str) -> list[Dataset]:
-    """Eight of them. Without a folder, of a file only the bundled one."""
+    """Eight of them, or two toys. Without a folder, of the files only the bundled one."""
     if folder is None:
-        return [dataset for dataset in GENERATED if size != "toy" or dataset.file is None]
+        return [GENERATED[0], RMAT] if size == "toy" else GENERATED
     return [dataset if size == "full" else LARGE.get(dataset.file, dataset) for dataset in REAL]

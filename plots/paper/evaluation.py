@@ -35,7 +35,7 @@ class Evaluation:
         session = start(cores=self.cores)
         busy = {"run_ahead": 0, "rollover_threshold": 1000, "refinement_minimum": 16, "partitions": 8}
         for plan, settings in (("balanced", busy), ("balanced", {}), ("decomposed", {})):
-            with transitive_closure(tree(10), session, plan=plan, **settings) as warm:
+            with transitive_closure(tree(6), session, plan=plan, **settings) as warm:
                 warm.count()
         return session
 

@@ -11,21 +11,21 @@ from plots.style import new_figure, same_limits
 TITLE = "Fig. 11 · iterations with temporal balancing"
 QUADRANTS = {"a": 0.45, "b": 0.2, "c": 0.2, "seed": 2}
 SIZES = {  # scale, edges drawn, threshold
-    "toy": (9, 700, 2_000),
+    "toy": (7, 160, 300),
     "quick": (13, 10_000, 300_000),
     "full": (15, 34_000, claims.ROLLOVER_THRESHOLD),
 }
-LAYOUT = {"max_iterations": claims.OUTER_ITERATIONS, "run_ahead": 0}
 
 
 def measure(evaluation) -> dict:
     from graphs import rmat
-    from plots.paper.runs import closure
+    from plots.paper.runs import closure, papers
 
     scale, drawn, threshold = evaluation.pick(SIZES)
     edges, runs = rmat(scale, drawn, **QUADRANTS), {}
     for way, rollover in (("rolling over", True), ("not", False)):
-        runs[way] = closure(evaluation, edges, memory=True, rollover=rollover, rollover_threshold=threshold, **LAYOUT)
+        settings = papers(rollover=rollover, rollover_threshold=threshold, max_iterations=claims.OUTER_ITERATIONS)
+        runs[way] = closure(evaluation, edges, memory=True, **settings)
         evaluation.say(f"{way}: {runs[way]['seconds']:.2f} s, {runs[way]['inner']} inner iterations")
     graph = {"scale": scale, "drawn": drawn, "edges": len(edges), **QUADRANTS}
     return {"graph": graph, "threshold": threshold, "runs": runs}

@@ -7,26 +7,26 @@ from plots.style import DARK, GREY, SAND, log_ticks, new_figure
 
 TITLE = "Fig. 12 · bow tie, thresholds of rolling over"
 SIZES = {  # width, thresholds
-    "toy": (40, [200, 2_000]),
+    "toy": (20, [100, 1_000]),
     "quick": (1_000, [10**power for power in range(4, 10)]),
     "full": (20_000, [10**power for power in range(5, 11)]),
 }
 LENGTH = 10
-LAYOUT = {"run_ahead": 0, "partitions": 4}
+PARTITIONS = 4
 
 
 def measure(evaluation) -> dict:
     from graphs import bowtie
-    from plots.paper.runs import closure
+    from plots.paper.runs import closure, papers
 
     width, thresholds = evaluation.pick(SIZES)
     edges, runs = bowtie(width, LENGTH), []
     for threshold in thresholds:
-        run = closure(evaluation, edges, memory=True, rollover_threshold=threshold, **LAYOUT)
+        run = closure(evaluation, edges, memory=True, **papers(rollover_threshold=threshold, partitions=PARTITIONS))
         run.pop("trace")
         runs.append({"threshold": threshold, **run})
         evaluation.say(f"threshold {threshold:,}: {run['seconds']:.2f} s, {run['inner']} inner iterations")
-    return {"width": width, "length": LENGTH, "partitions": LAYOUT["partitions"], "runs": runs}
+    return {"width": width, "length": LENGTH, "partitions": PARTITIONS, "runs": runs}
 
 
 def table(data: dict) -> Table:

@@ -23,15 +23,15 @@ BUCKETS = 512  # and as many as there are ranks, if these are more
 
 def measure(evaluation) -> dict:
     from graphs import rmat
-    from plots.paper.runs import PAPERS
+    from plots.paper.runs import papers
     from plots.paper.simulated import replayable, simulated, summary
 
     scale, drawn, numbers = evaluation.pick(SIZES)
     edges, runs = rmat(scale, drawn, **QUADRANTS), []
     replay = replayable(edges)
-    for policy, settings in (("paper's", PAPERS), ("ours", {})):
+    for policy, settings in (("paper's", papers), ("ours", dict)):
         for ranks in numbers:
-            record = simulated(replay, ranks, buckets=max(BUCKETS, ranks), **settings)
+            record = simulated(replay, ranks, **settings(buckets=max(BUCKETS, ranks)))
             runs.append({"policy": policy, "pairs": record["result"]["tuples"], **summary(record, ranks)})
             evaluation.say(f"{policy} policy, {ranks:,} ranks: {runs[-1]['seconds']:.3f} s simulated")
     return {"graph": {"scale": scale, "edges": len(edges), **QUADRANTS}, "runs": runs}
@@ -62,8 +62,8 @@ def table(data: dict) -> Table:
     ]
     return Table(TITLE, columns, rows, [
         f"{graph(data)}; {BUCKETS} buckets, or as many as ranks. Exact in tuples and bytes, seconds by prices fitted to this"
-        " kind of host (`balance.machine`); without jobs: those prices without what a Spark job and task cost by themselves. Work"
-        " imbalance: heaviest ÷ average rank in tuples received, the whole run. The paper goes up to"
+        " kind of host (`balance.machine`); without jobs: those prices without what a Spark job and task cost by themselves."
+        " Work imbalance: heaviest ÷ average rank in tuples received, the whole run. The paper goes up to"
         f" {claims.MOST_RANKS:,} ranks; its times are of other graphs on another machine, and not known to us.",
     ])  # fmt: skip
 

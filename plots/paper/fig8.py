@@ -15,10 +15,10 @@ TITLE = "Fig. 8 · worst-case imbalance between buckets, trees up and down"
 KINDS = [("up", "T"), ("down", "T"), ("up", "G"), ("down", "G")]
 MARKERS = {64: (SAND, "o"), 512: (GREY, "s"), 4096: (DARK, "^"), 5120: ("black", "v")}
 BUCKETS = tuple(MARKERS)
-SIZES = {  # highest tree; highest one that is also evaluated
-    "toy": (9, 6),
-    "quick": (25, 12),
-    "full": (26, 17),
+SIZES = {  # highest tree; those that are also evaluated
+    "toy": (9, [4]),
+    "quick": (25, [10, 12]),
+    "full": (26, [12, 17]),
 }
 LOWEST = 4
 EVALUATED = 512  # buckets of the runs
@@ -31,7 +31,7 @@ def measure(evaluation) -> dict:
         evaluation.say(f"{buckets:,} buckets, heights up to {highest}: {2 ** (highest + 1) - 1:,} nodes")
         counts = depth_counts(highest, buckets)
         ratios += [one(counts, *kind, height) for kind in KINDS for height in range(LOWEST, highest + 1)]
-    for height in sorted({evaluated - 2, evaluated}):
+    for height in evaluated:
         for direction in ("up", "down"):
             ratio = engine(evaluation, direction, height)
             row = next(r for r in ratios if place(r) == (direction, "T", height, EVALUATED))
@@ -57,10 +57,10 @@ def engine(evaluation, direction: str, height: int) -> float:
     """Heaviest ÷ average bucket of T at the end of a run. Its ids are not in heap order when the tree points up, so its hash
     puts other nodes together."""
     from graphs import tree
-    from plots.paper.runs import PAPERS, closure
+    from plots.paper.runs import closure, papers
 
     evaluation.say(f"a run, tree {direction}, height {height}")
-    run = closure(evaluation, tree(height, direction), buckets=EVALUATED, refine=False, consolidate=False, **PAPERS)
+    run = closure(evaluation, tree(height, direction), **papers(buckets=EVALUATED, refine=False, consolidate=False))
     return run["trace"]["iterations"][-1]["imbalance"]["buckets"]
 
 

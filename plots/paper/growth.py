@@ -22,15 +22,15 @@ CHECK = 2  # iterations between two looks at the sizes: `Config.check_interval`
 
 def measure(evaluation) -> dict:
     from graphs import tree
-    from plots.paper.runs import PAPERS
+    from plots.paper.runs import papers
     from plots.paper.simulated import replayable, simulated
 
     height = evaluation.pick(HEIGHTS)
     edges = tree(height)
-    replay = replayable(edges, buckets=BUCKETS, check_interval=CHECK, refinement_minimum=LEAST)
+    replay = replayable(edges)
     evaluation.say(f"tree up of height {height}, with and without balancing")
-    with_it = simulated(replay, RANKS, **PAPERS, consolidate=False)
-    without = simulated(replay, RANKS, **PAPERS, refine=False, consolidate=False)
+    settings = papers(buckets=BUCKETS, check_interval=CHECK, refinement_minimum=LEAST, consolidate=False)
+    with_it, without = (simulated(replay, RANKS, **settings | {"refine": refine}) for refine in (True, False))
     model = modelled(counts_of(edges, height), height)
     iterations = zip(with_it["iterations"], without["iterations"], model, strict=True)
     rows = [one(entry, closed) | {"without": other["imbalance"]["partitions"]} for entry, other, closed in iterations]
@@ -78,9 +78,9 @@ def table(data: dict) -> Table:
     }  # fmt: skip
     return Table(TITLE, [*columns.values(), "paper"], [[row[key] for key in columns] + [None] for row in data["rows"]], [
         f"Tree up of height {data['height']}, {BUCKETS} buckets, {RANKS} ranks, simulated with the engine's hash and the"
-        f" paper's policy: ×{claims.REFINEMENT_FACTOR} beyond {claims.REFINEMENT_RATIO:g}:1, every {CHECK} iterations, subbuckets under"
-        f" {LEAST:,} tuples left alone. Without balancing the root's bucket is on one rank: buckets ÷ (height - 1) at the end."
-        " The paper's numbers are not known to us.",
+        f" paper's policy: ×{claims.REFINEMENT_FACTOR} beyond {claims.REFINEMENT_RATIO:g}:1, every {CHECK} iterations,"
+        f" subbuckets under {LEAST:,} tuples left alone. Without balancing the root's bucket is on one rank: buckets ÷ (height - 1)"
+        " at the end. The paper's numbers are not known to us.",
     ])  # fmt: skip
 
 

@@ -5,12 +5,21 @@ import threading
 import time
 from collections import Counter
 
-from semi_naive import transitive_closure
+from plots.paper import claims
+from semi_naive import Config, transitive_closure
 
-# The paper's engine: its policy alone, and no steps taken together. Its other tunables are `Config`'s defaults.
-PAPERS = {"run_ahead": 0, "relief_ratio": None}
 EVERY = 0.05  # seconds, between two looks at the memory
 ENOUGH = 20  # seconds that the samples of a closure have taken, from which on no further one is made
+
+
+def papers(**changes) -> dict:
+    """What makes the engine the paper's, as keywords: all in which `Config.paper` is not the default, and the changes."""
+    rules = {
+        "refinement_ratio": claims.REFINEMENT_RATIO, "refinement_factor": claims.REFINEMENT_FACTOR,
+        "consolidation_fraction": claims.CONSOLIDATION_FRACTION, "rollover_threshold": claims.ROLLOVER_THRESHOLD,
+    }  # fmt: skip
+    config, default = Config.paper(**rules | changes).to_json(), Config().to_json()
+    return {name: value for name, value in config.items() if value != default[name]} | changes
 
 
 def closure(evaluation, edges, plan: str = "balanced", repeat: int = 1, memory: bool = False, **settings) -> dict:

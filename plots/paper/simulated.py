@@ -47,6 +47,7 @@ def seconds_of(record: dict, without: Machine) -> dict[str, float]:
     """Seconds by phase, without what each task and each job of a machine costs, whatever it does.
 
     >>> phases = [{"phase": "join", "seconds": [0.5, 0.25]}, {"phase": "all-to-all", "seconds": [0.25, 0.25]}]
+    >>> phases = [phase | {"inner": 0} for phase in phases]
     >>> record = {"iterations": [{"phases": phases, "driver": 0.5, "seconds": 1.25}], "events": [], "seconds": 1.25}
     >>> seconds_of(record, Machine(job=0.5, task=0.25))
     {'join': 0.25, 'all-to-all': 0.25, 'driver': 0.0, 'rebalancing': 0.0}
