@@ -39,6 +39,8 @@ def _facts(trace: dict) -> dict:
     """What a record says of how it was run, as far as it had an effect."""
     config = trace.get("config", {})
     own = {key: trace[key] for key in ("plan", "rule", "program") if trace.get(key)}
+    if trace.get("plan") == "simulated" and trace.get("iterations"):
+        own["ranks"] = len(trace["iterations"][-1]["loads"])
     return own | {key: value for key, value in config.items() if key not in SKIPPED and config.get(ONLY_WITH.get(key), True)}
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from ..style import iteration_axis, note, titled, whole_ticks
 
+MOST_MARKS = 200  # refinements shown one by one
 MOST_ROWS, MOST_COLUMNS = 512, 1000  # a screen shows no more; beyond, the heaviest of what shares a row is drawn
 
 
@@ -23,20 +24,23 @@ def heat_map(axes, run, among=(), of: str = "") -> None:
         columns, rows = [_heaviest(entry["loads"], MOST_ROWS) for entry in run.iterations], _widest(run)
     what = "in a subbucket" if of == "subbuckets" else f"on a {run.place}"
     compared = [each for each in among or [run] if len(each) and not each.by_task]
-    _draw(axes, run, columns, rows, what, _norm(compared, of), bar=run is compared[-1])
+    _draw(axes, run, columns, rows, what, _norm(compared, of), bar=run is compared[-1] or run not in among)
     axes.set_ylabel("bucket" if of == "subbuckets" else run.place)
     titled(axes, "Tuples in each subbucket" if of == "subbuckets" else f"Tuples on each {run.place}")
     if of == "subbuckets" and run.refined:
-        style = {
-            "marker": ">",
-            "s": 34 if len(run.refined) <= 100 else 6,
-            "color": "none",
-            "edgecolors": "black",
-            "linewidths": 0.9,
-            "clip_on": False,
-        }
-        axes.scatter(*zip(*run.refined, strict=True), zorder=3, **style)
+        _refinements(axes, run.refined)
+
+
+def _refinements(axes, refined: list[tuple[float, int]]) -> None:
+    """A mark for each, or of very many a line for each time."""
+    if len(refined) <= MOST_MARKS:
+        style = {"marker": ">", "s": 34, "color": "none", "edgecolors": "black", "linewidths": 0.9, "clip_on": False}
+        axes.scatter(*zip(*refined, strict=True), zorder=3, **style)
         axes.set_xlabel("iteration  (▷: a bucket was refined)")
+        return
+    for when in sorted({when for when, _ in refined}):
+        axes.axvline(when, color="black", linestyle=":", linewidth=1)
+    axes.set_xlabel("iteration  (dotted: buckets were refined)")
 
 
 def _draw(axes, run, columns, rows: int, what: str, norm, bar: bool) -> None:

@@ -17,6 +17,9 @@ def partitions(axes, run, among=()) -> None:
         note(axes, "no iterations")
         return
     bars_of(axes, f"Tuples {'of' if run.by_task else 'on'} each {run.place}", "tuples", run.loads, run.place)
+    places = {len(each.loads["at the end"]) for each in (run, *among) if len(each)}
+    if len(places) > 1 and max(places) > MOST_BARS:  # what lies on one of 4 is no measure for one of 4,096
+        axes.set_ylabel(f"tuples on one of {len(run.loads['at the end']):,}")
 
 
 def bars_of(axes, title: str, what: str, shown: dict, place: str) -> None:
