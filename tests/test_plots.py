@@ -99,8 +99,10 @@ ODD = {
     ),
     "run ahead": trace([entry(1, [[3], [1]]), entry(400, [[9], [9]], steps=399)]),
     "200 partitions": trace([entry(1, [[5]] * 400, partitions=200), entry(2, [[k] for k in range(400)], partitions=200)]),
-    "4096 buckets": trace([entry(k, [[k] * 4] + [[b % 9] for b in range(4095)]) for k in range(1, 4)]),
-    "one bucket in 4096": trace([entry(1, [[9]]), entry(2, [[k % 5 for k in range(4096)]])]),
+    "4096 buckets, one in 4096": trace(
+        [entry(k, [list(range(4 ** (2 * k)))] + [[b % 9] for b in range(4095)]) for k in range(1, 4)],
+        [{"event": "refine", "iteration": 2, "buckets": [{"bucket": b, "before": [], "after": []} for b in range(999)]}],
+    ),
     "32768 ranks": trace([entry(k, None, partitions=32768) for k in range(1, 4)], **SIMULATED),
     "huge numbers": trace([entry(k, [[10 ** (3 * k)], [1]], full=10**14, born=10**13, births=[10**13]) for k in range(1, 5)]),
     "far from balance": trace([entry(k, [[k]], imbalance={"partitions": 4.0**k, "subbuckets": 99}) for k in range(1, 9)]),
@@ -209,6 +211,7 @@ def test_labels_tell_what_had_an_effect():
     assert labels([REFINED, GROUPS]) == ["balanced", "decomposed"]
     assert labels([REFINED, REFINED, GROUPS], ["a", "b", "c"]) == ["a: balanced", "b: balanced", "c: decomposed"]
     assert labels([REFINED, REFINED]) == ["run 1", "run 2"]
+    assert labels([trace([entry(1, None, partitions=p)], **SIMULATED) for p in (3, 2048)]) == ["ranks 3", "ranks 2,048"]
 
 
 def test_a_refined_run_shows_what_was_done_and_what_it_changed():
