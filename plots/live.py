@@ -41,6 +41,7 @@ class Live:
     def __init__(self, port: int = 0, host: str = LOOPBACK, name: str = ""):
         self.name, self.status, self.over, self.look = name, "reading", "", None
         self.viewers: dict[str, tuple[float, str]] = {}  # when each was last seen, and the version it has
+        self.waiting = 0  # for a page that is being made
         self.body, self.version, self.not_before = BEGINNING, "0", 0.0
         self.making, self.changed, self.renderer = threading.Lock(), threading.Condition(), Renderer()
         self.server = _listening(host, port, self)
@@ -110,7 +111,7 @@ class Live:
         return self.look() if self.look else None
 
     def _current(self, record: dict | None) -> str:
-        return f"{grown(record) if record else 0}{'-end' * bool(self.over)}"
+        return version_of(record) + "-end" * bool(self.over)
 
     def seen(self, viewer: str, version: str | None = None) -> None:
         """Somebody looks, and has got a version, if any."""
@@ -120,22 +121,42 @@ class Live:
             self.viewers[viewer] = time.monotonic(), had if version is None else version
             self.changed.notify_all()
 
-    def _behind(self) -> list[str]:
-        """Those who look and have not seen the end."""
+    @contextlib.contextmanager
+    def served(self, viewer: str):
+        """While the block makes and sends the viewer's page; yields what there is. However long it takes, they are there."""
+        with self.changed:
+            self.waiting += 1
+        try:
+            version, body = self.report()
+            yield version, body
+            self.seen(viewer, version)
+        finally:
+            with self.changed:
+                self.waiting -= 1
+                self.changed.notify_all()
+
+    def _behind(self) -> bool:
+        """Whether somebody looks who has not seen the end."""
         recent = time.monotonic() - GONE
-        return [v for v, (seen, version) in self.viewers.items() if seen > recent and not version.endswith("-end")]
+        late = [version for seen, version in self.viewers.values() if seen > recent and not version.endswith("-end")]
+        return self.waiting > 0 or bool(late)
 
 
-def grown(record: dict) -> int:
-    """A number that differs between two states of a record that grows.
+def version_of(record: dict | None) -> str:
+    """A word that no other state of a record that grows has.
 
-    >>> grown({"iterations": [{}, {}], "events": []}), grown({"strata": [{"trace": {"iterations": [{}]}}, {"iteration": 3}]})
-    (2, 6)
+    >>> version_of({"iterations": [{}, {}], "events": []}), version_of({"strata": [{}, {"plan": "running", "iteration": 3}]})
+    ('2.0', '2.3')
     """
-    parts = len(record.get("iterations", ())) + len(record.get("events", ())) + ("result" in record)
-    return parts + sum(
-        1 + stratum.get("iteration", 0) + grown(stratum.get("trace", {})) for stratum in record.get("strata", ())
-    )
+    if not record:
+        return "0"
+    if "strata" not in record:
+        parts = [len(record["iterations"]), len(record["events"])]
+    else:
+        last = record["strata"][-1] if record["strata"] else {}
+        parts = [len(record["strata"]), last.get("iteration", "done")]
+        parts += [version_of(last["trace"])] if "trace" in last else []
+    return ".".join(map(str, parts)) + ".result" * ("result" in record)
 
 
 class _Server(ThreadingHTTPServer):
@@ -201,13 +222,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._send("application/json", json.dumps(self.server.live.state()))
 
     def _report(self, viewer: str) -> None:
-        version, body = self.server.live.report()
-        tag = f'"{version}"'
-        if self.headers.get("If-None-Match") == tag:
-            self._send("text/html", "", HTTPStatus.NOT_MODIFIED, {"ETag": tag})
-        else:
-            self._send("text/html", body, headers={"ETag": tag})
-        self.server.live.seen(viewer, version)
+        with self.server.live.served(viewer) as (version, body):
+            tag = f'"{version}"'
+            if self.headers.get("If-None-Match") == tag:
+                self._send("text/html", "", HTTPStatus.NOT_MODIFIED, {"ETag": tag})
+            else:
+                self._send("text/html", body, headers={"ETag": tag})
 
     def _text(self, status: HTTPStatus, text: str) -> None:
         self._send("text/plain", text, status)
