@@ -29,9 +29,9 @@ def _iterations(stratum: dict) -> str:
 
 
 def spread_strata(trace: dict) -> list[dict]:
-    """The strata that were on the partitions, those first that took longest."""
+    """The strata that were on the partitions: the one that runs, then those first that took longest."""
     found = [stratum for stratum in trace.get("strata", []) if stratum.get("trace", {}).get("iterations")]
-    return sorted(found, key=lambda stratum: -stratum.get("seconds", 0))
+    return sorted(found, key=lambda stratum: (stratum.get("plan") != "running", -stratum.get("seconds", 0)))
 
 
 def rules(trace: dict) -> str:

@@ -53,7 +53,7 @@ def _imbalance(iterations, events) -> str:
 
 def _of_program(trace: dict) -> dict[str, str]:
     result, strata = trace.get("result", {}), trace["strata"]
-    relations = result.get("relations", {})
+    relations = result.get("relations") or [name for stratum in strata for name in stratum["relations"]]
     lines = {
         "tuples": f"{result.get('tuples', sum(s.get('tuples', 0) for s in strata)):,} in {counted(len(relations), 'relation')}",
         "strata": _plans(strata),
