@@ -79,8 +79,8 @@ def table(data: dict) -> Table:
     return Table(TITLE, [*columns.values(), "paper"], [[row[key] for key in columns] + [None] for row in data["rows"]], [
         f"Tree up of height {data['height']}, {BUCKETS} buckets, {RANKS} ranks, simulated with the engine's hash and the"
         f" paper's policy: ×{claims.REFINEMENT_FACTOR} beyond {claims.REFINEMENT_RATIO:g}:1, every {CHECK} iterations,"
-        f" subbuckets under {LEAST:,} tuples left alone. Without balancing the root's bucket is on one rank: buckets ÷ (height - 1)"
-        " at the end. The paper's numbers are not known to us.",
+        f" subbuckets under {LEAST:,} tuples left alone. Without balancing the root's bucket is on one rank: buckets ÷"
+        " (height - 1) at the end. The paper's numbers are not known to us.",
     ])  # fmt: skip
 
 
