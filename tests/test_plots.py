@@ -1,7 +1,5 @@
 """The figures: of every kind of run and of odd ones, no two texts of which overlap; side by side; and of what is no trace."""
 
-import copy
-import json
 import re
 import subprocess
 import sys
@@ -9,9 +7,11 @@ import warnings
 
 import numpy as np
 import pytest
+from plot_texts import outside, overlapping, seen
+from plot_traces import GROUPS, NOT_REFINED, REFINE, REFINED, SIMULATED, SPREAD, entry, program, stratum, trace
 
 import graphs
-from balance.trace import VERSION, read_trace, write_trace
+from balance.trace import VERSION, write_trace
 from plots.balance import save
 from plots.command import draw
 from plots.figures import PANELS, comparison, figures, overview
@@ -22,73 +22,6 @@ from plots.style import new_figure, svg
 from semi_naive import transitive_closure
 from semi_naive.__main__ import main
 
-REFINE = {"refine": True, "refinement_ratio": 3.0, "buckets": 3}
-
-
-def entry(number: int, sizes=None, steps: int = 1, partitions: int = 2, inner: int = 1, **facts) -> dict:
-    """One iteration of the balanced plan; without sizes, of the simulator."""
-    flat = [size for subs in sizes or [] for size in subs]
-    loads = [sum(flat[p::partitions]) for p in range(partitions)] if sizes else [number + p % 7 for p in range(partitions)]
-    each = {"received": [6] * partitions, "sent": [5] * partitions, "bytes": [8] * partitions}
-    own = {"join": {"joined": [7] * partitions}, "all-to-all": {}, "insert": {"bytes": [0], "duplicates": [1] * partitions}}
-    each["seconds"] = [0.01 * (1 + p % 2) for p in range(partitions)]
-    phases = [{"inner": turn, "phase": name, **each, **more} for turn in range(inner) for name, more in own.items()]
-    ratios = {"partitions": 1.2} | ({"buckets": 2.0, "subbuckets": 1.5} if sizes else {})
-    return {
-        "iteration": number, "steps": steps, "births": [5] * steps, "born": 5 * steps, "delta": 5, "full": sum(loads),
-        "phases": phases, "driver": 0.03, "seconds": 0.07, "loads": loads, "imbalance": ratios,
-        **({"sizes": sizes} if sizes else {}), **facts,
-    }  # fmt: skip
-
-
-def trace(iterations: list[dict], events=(), **facts) -> dict:
-    return {
-        "version": VERSION, "plan": "balanced", "rule": "path-edge", "seconds": 1.5, "config": REFINE,
-        "iterations": iterations, "events": list(events), "input": {"nodes": 9}, "reason": "asked for",
-        "result": {"tuples": 10, "iterations": len(iterations), "disk_bytes": 80}, **facts,
-    }  # fmt: skip
-
-
-REFINED = trace(
-    [entry(1, [[9], [1], [0]]), entry(2, [[30], [2], [0]], inner=3), entry(3, [[9, 9, 9, 9], [2], [1]], inner=2)],
-    [
-        {"event": "refine", "iteration": 2, "relation": "path", "moved": 27, "loads_before": [30, 2],
-         "loads_after": [18, 14], "buckets": [{"bucket": 0, "before": [30], "after": [8, 8, 7, 7]}], "seconds": 0.1},
-        {"event": "copy", "iteration": 2, "relation": "inner", "buckets": [0], "copied": 3},
-        {"event": "roll-over", "iteration": 3, "inner": 0},
-        {"event": "something new", "iteration": 3},
-    ],
-)  # fmt: skip
-NOT_REFINED = trace([entry(1, [[9], [1], [0]]), entry(2, [[300], [2], [0]])], config=REFINE | {"refine": False})
-GROUPS = trace(
-    [{
-        "iteration": 3, "steps": 3, "births": [9, 5, 1], "born": 15, "full": 15, "delta": 9, "loads": [8, 7],
-        "imbalance": {"partitions": 1.07},
-        "phases": [
-            {"inner": 0, "phase": "groups", "received": [4, 5], "sent": [8, 7], "bytes": [0, 0], "seconds": [0.1, 0.2]},
-        ],
-    }],
-    plan="decomposed",
-)  # fmt: skip
-
-
-def stratum(name: str, seconds: float, found: dict | None = None) -> dict:
-    entry = {"relations": [name, name + "_2"], "plan": "balanced" if found else "local", "seconds": seconds, "tuples": 12345}
-    return entry | {"number": 1, "reason": "small"} | ({"trace": found} if found else {})
-
-
-def program(strata: list[dict], rules: int = 3, text: str = "r{}(x, z) :- r(x, y), s(y, z).") -> dict:
-    found = [
-        {"rule": text.format(k), "relation": f"r{k}", "file": "p.dl", "line": k, "seconds": 1 / (k + 1), "made": k * 99,
-         "tuples": k, "recursive": True, "iterations": 3, "stratum": 1}
-        for k in range(rules)
-    ]  # fmt: skip
-    return {"version": VERSION, "program": "p.dl", "seconds": 3.0, "config": {}, "strata": strata, "result": {"tuples": 3},
-            "profile": {"version": 1, "rules": found, "relations": []}}  # fmt: skip
-
-
-SPREAD = program([stratum("half", 0.1), stratum("path", 2.0, REFINED), stratum("reach", 1.0, GROUPS)])
-SIMULATED = {"plan": "simulated", "rule": "path-edge"}
 ODD = {
     "one iteration": trace([entry(1, [[3]])]),
     "two iterations of one partition": trace([entry(k, [[k], [k]], partitions=1) for k in range(1, 3)]),
@@ -113,48 +46,6 @@ ODD = {
     "several strata": SPREAD,
     "long names": program([stratum("r" * 300, 1.0, REFINED)], 1),
 }  # fmt: skip
-
-
-def texts_of(figure) -> list[tuple[str, object]]:
-    """Every text that is seen on a figure, and the box it takes."""
-    from matplotlib.text import Text
-
-    figure.draw_without_rendering()
-    renderer = figure._get_renderer()
-    hidden = {id(text) for axes in figure.axes for text in _hidden(axes)}
-    shown = [text for text in figure.findobj(Text) if id(text) not in hidden and text.get_visible() and text.get_text().strip()]
-    return [(text.get_text(), text.get_window_extent(renderer)) for text in shown]
-
-
-def _hidden(axes):
-    """The labels of ticks outside the limits, which are made and never drawn; all labels of axes that are switched off."""
-    from matplotlib.text import Text
-
-    for axis in (axes.xaxis, axes.yaxis):
-        drawn = axis._update_ticks() if axes.axison and axis.get_visible() else []
-        labels = {id(label) for tick in drawn for label in (tick.label1, tick.label2)}
-        yield from (text for tick in axis.majorTicks + axis.minorTicks for text in tick.findobj(Text) if id(text) not in labels)
-        if not axes.axison:
-            yield axis.label
-
-
-def overlapping(figure) -> list[tuple[str, str]]:
-    found = texts_of(figure)
-    return [
-        (a, b)
-        for place, (a, box) in enumerate(found)
-        for b, other in found[place + 1 :]
-        if min(box.x1, other.x1) - max(box.x0, other.x0) > 1 and min(box.y1, other.y1) - max(box.y0, other.y0) > 1
-    ]
-
-
-def outside(figure) -> list[str]:
-    width, height = figure.bbox.width, figure.bbox.height
-    return [text for text, box in texts_of(figure) if box.x0 < -1 or box.y0 < -1 or box.x1 > width + 1 or box.y1 > height + 1]
-
-
-def seen(figure) -> str:
-    return "\n".join(text for text, _ in texts_of(figure))
 
 
 def test_overlapping_texts_are_found():
@@ -215,7 +106,7 @@ def test_labels_tell_what_had_an_effect():
 
 
 def test_a_refined_run_shows_what_was_done_and_what_it_changed():
-    found = figures(copy.deepcopy(REFINED))
+    found = figures(REFINED)
     assert list(found) == ["balance", *PANELS]
     shown = seen(found["balance"])
     for expected in ("Tuples in each subbucket", "heaviest ÷ average", "refine: 1×", "roll-over: 1×", "driver: 90.0 ms",
@@ -301,54 +192,6 @@ def test_what_is_no_trace_is_refused(thing):
     for draw_it in (figures, overview, Run):
         with pytest.raises(ValueError, match="expected a trace"):
             draw_it(thing)
-
-
-def broken(path: str, value) -> str:
-    """The refined run with one thing in it changed, or taken out."""
-    record = copy.deepcopy(REFINED)
-    *holders, last = [int(part) if part.isdigit() else part for part in path.split(".")]
-    holder = record
-    for part in holders:
-        holder = holder[part]
-    if value is None:
-        del holder[last]
-    else:
-        holder[last] = value
-    return json.dumps(record)
-
-
-WRONG = {
-    "empty": ("", "is not a trace"),
-    "truncated": (json.dumps(REFINED)[:-100], "cut short.*record the run again"),
-    "not text": (b"\xff\xfe\x00", "is not a trace"),
-    "no trace": ('{"rules": []}', "'iterations' or 'strata'"),
-    "another version": (json.dumps(REFINED | {"version": 7}), f"expected version {VERSION}, got version 7"),
-    "nested too deep": ("[" * 100_000, "is not a trace"),
-    "iterations of another kind": (broken("iterations", {}), "iterations: expected a list"),
-    "an iteration without loads": (broken("iterations.1.loads", None), r"iterations\[1\].loads is missing: expected a list"),
-    "an iteration of no partitions": (broken("iterations.1.loads", []), r"iterations\[1\] has no partitions"),
-    "a load that is a text": (broken("iterations.2.loads.0", "9"), r"iterations\[2\].loads holds '9': expected numbers"),
-    "a number that is a truth": (broken("iterations.2.full", True), r"iterations\[2\].full is True: expected a whole number"),
-    "sizes without lists": (broken("iterations.0.sizes.1", 3), r"iterations\[0\].sizes\[1\] is 3"),
-    "a phase without seconds": (broken("iterations.0.phases.0.seconds", None), r"phases\[0\].seconds is missing"),
-    "bytes that are texts": (broken("iterations.0.phases.0.bytes.0", "x"), r"phases\[0\].bytes holds 'x'"),
-    "an event without a kind": (broken("events.0.event", None), r"events\[0\].event is missing"),
-    "a stratum of no relations": (json.dumps(program([stratum("a", 1.0) | {"relations": []}])), r"strata\[0\].relations"),
-    "a stratum's trace": (json.dumps(program([stratum("a", 1.0, {"iterations": [{}]})])), r"strata\[0\].trace.iterations\[0\]"),
-    "a rule without a text": (json.dumps(SPREAD | {"profile": {"rules": [{}]}}), r"profile.rules\[0\].rule is missing"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("content, expected", WRONG.values(), ids=WRONG)
-def test_a_file_that_is_no_trace_is_named_with_the_place(content, expected, tmp_path, capsys):
-    path = tmp_path / "bad.json"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ValueError, match=expected) as wrong:
-        read_trace(path)
-    assert str(path) in str(wrong.value)
-    with pytest.raises(SystemExit) as stopped:
-        main(["plot", str(path), "-o", str(tmp_path / "figures")])
-    assert stopped.value.code == 2 and capsys.readouterr().err.count("\n") == 1 and not (tmp_path / "figures").exists()
 
 
 def test_runs_that_cannot_be_compared_are_refused():
