@@ -1,9 +1,12 @@
 """What makes a dictionary a trace: the parts that whoever draws or retells one relies on (`balance.trace` lists them all)."""
 
 NUMBER = (int, float)
+LIMIT = 2**63  # no count, size or time is as large
 ITERATION = {"iteration": int, "delta": int, "born": int, "full": int, "steps": int, "births": list, "phases": list,
              "loads": list, "imbalance": dict}  # fmt: skip
 PHASE = {"phase": str, "inner": int, "seconds": list}
+BY_PARTITION = ("received", "sent", "bytes", "seconds", "joined", "duplicates")  # lists of a phase
+HEAD = {"plan": str, "rule": str, "program": str, "config": dict, "seconds": NUMBER, "result": dict, "profile": dict}
 RESIZED = ("refine", "consolidate", "move")  # events that tell of each bucket
 STRATUM = {"relations": list, "plan": str, "seconds": NUMBER, "tuples": int}
 RULE = {"rule": str, "seconds": NUMBER, "made": int}
@@ -29,13 +32,16 @@ def checked(record, version: int) -> dict:
 def _check_closure(record: dict, where: str) -> None:
     for number, entry in enumerate(_list_of_dicts(record, "iterations", where)):
         _check_iteration(entry, f"{where}iterations[{number}].")
+    if len({len(entry["sizes"]) for entry in record["iterations"] if "sizes" in entry}) > 1:
+        raise ValueError(f"{where}iterations differ in their number of buckets: expected sizes of as many in each")
     for number, event in enumerate(_list_of_dicts(record, "events", where)):
         _check_fields(event, {"event": str, "iteration": int}, f"{where}events[{number}].")
         for change in _list_of_dicts(event, "buckets", f"{where}events[{number}].") if event["event"] in RESIZED else ():
             _check_fields(change, {"bucket": int, "before": list, "after": list}, f"{where}events[{number}].buckets.")
         for key in ("loads_before", "loads_after"):
             _check_numbers(event.get(key, []), f"{where}events[{number}].{key}")
-    _check_optional(record, {"plan": str, "rule": str, "config": dict, "seconds": NUMBER, "result": dict}, where)
+    _check_optional(record, HEAD, where)
+    _check_optional(record.get("result", {}), {"tuples": int, "iterations": int}, where + "result.")
 
 
 def _check_iteration(entry: dict, where: str) -> None:
@@ -52,9 +58,8 @@ def _check_iteration(entry: dict, where: str) -> None:
         raise ValueError(f"{where[:-1]} has no partitions, no steps or a bucket without subbuckets: expected one at least")
     for number, phase in enumerate(_list_of_dicts(entry, "phases", where)):
         _check_fields(phase, PHASE, f"{where}phases[{number}].")
-        for key, values in phase.items():
-            if isinstance(values, list):
-                _check_numbers(values, f"{where}phases[{number}].{key}")
+        for key in BY_PARTITION:
+            _check_numbers(phase.get(key, []), f"{where}phases[{number}].{key}")
 
 
 def _check_program(record: dict) -> None:
@@ -66,7 +71,7 @@ def _check_program(record: dict) -> None:
         _check_optional(stratum, {"trace": dict}, where)
         if "trace" in stratum:
             _check_closure(stratum["trace"], where + "trace.")
-    _check_optional(record, {"profile": dict, "program": str, "seconds": NUMBER, "config": dict, "result": dict}, "")
+    _check_optional(record, HEAD, "")
     for number, rule in enumerate(_list_of_dicts(record.get("profile", {}), "rules", "profile.")):
         _check_fields(rule, RULE, f"profile.rules[{number}].")
 
@@ -84,6 +89,8 @@ def _check_fields(holder: dict, fields: dict, where: str) -> None:
             raise ValueError(f"{where}{key} is missing: expected {TYPES[kind]}")
         if not isinstance(holder[key], kind) or isinstance(holder[key], bool):
             raise ValueError(f"{where}{key} is {shown(holder[key])}: expected {TYPES[kind]}")
+        if kind in (int, NUMBER):
+            _check_numbers([holder[key]], where + key)
 
 
 def _check_optional(holder: dict, fields: dict, where: str) -> None:
@@ -91,11 +98,13 @@ def _check_optional(holder: dict, fields: dict, where: str) -> None:
 
 
 def _check_numbers(values, where: str) -> None:
+    """Of a list at once: a trace of many ranks has millions."""
     if not isinstance(values, list):
         raise ValueError(f"{where} is {shown(values)}: expected a list of numbers")
-    if not set(map(type, values)) <= set(NUMBER):
-        wrong = next(value for value in values if type(value) not in NUMBER)
-        raise ValueError(f"{where} holds {shown(wrong)}: expected numbers")
+    right = set(map(type, values)) <= set(NUMBER)
+    if not right or not 0 <= min(values, default=0) <= max(values, default=0) < LIMIT or sum(values) != sum(values):
+        wrong = next(value for value in values if type(value) not in NUMBER or not 0 <= value < LIMIT)
+        raise ValueError(f"{where} holds {shown(wrong)}: expected numbers from 0")
 
 
 def shown(value) -> str:

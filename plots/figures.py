@@ -29,11 +29,11 @@ def figures(trace: dict, only=None, size: tuple[float, float] = (WIDTH, HEIGHT))
     only: the names wanted, without the stratum. size: inches of one panel by itself. ValueError for what is no trace, and for
     a name that is none.
     """
-    wanted, found = _wanted(only), {}
+    wanted, spread, found = _wanted(only), drawn(trace), {}
     for name, panel in PROGRAM.items():
-        if name in wanted and isinstance(trace, dict) and "strata" in trace:
+        if name in wanted and "strata" in trace:
             found[name] = _rows_figure(panel, [trace], [""], name)
-    for stratum, run in drawn(trace).items():
+    for stratum, run in spread.items():
         prefix = stratum + "-" * bool(stratum)
         if OVERVIEW in wanted:
             found[prefix + OVERVIEW] = _overview(run)
@@ -59,11 +59,12 @@ def comparison(traces: list, names=None, only=None) -> dict:
     """
     if len(traces) < 2:
         raise ValueError(f"expected two traces or more to compare, got {len(traces)}")
-    called, wanted, found = labels(traces, names), _wanted(only), {}
+    wanted, every, found = _wanted(only), [drawn(trace) for trace in traces], {}
+    called = labels(traces, names)
     for name, panel in PROGRAM.items():
         if name in wanted and all("strata" in trace for trace in traces):
             found[name] = _rows_figure(panel, traces, called, name)
-    for stratum, beside in _matched(traces, called).items():
+    for stratum, beside in _matched(every, called).items():
         prefix = stratum + "-" * bool(stratum)
         if OVERVIEW in wanted:
             found[prefix + OVERVIEW] = _compared(beside)
@@ -85,9 +86,8 @@ def _panels(run: Run) -> tuple:
     return () if not len(run) else BY_TASK if run.by_task else tuple(PANELS)
 
 
-def _matched(traces: list, called: list[str]) -> dict[str, list[Run]]:
+def _matched(found: list[dict], called: list[str]) -> dict[str, list[Run]]:
     """The runs to compare, by stratum. A record with one run is compared with another whatever its stratum is called."""
-    found = [drawn(trace) for trace in traces]
     if all(len(each) == 1 for each in found):
         names = {name for each in found for name in each}
         found = [{(names.pop() if len(names) == 1 else ""): run for run in each.values()} for each in found]
