@@ -11,4 +11,4 @@ OUTER_ITERATIONS = 20  # Fig. 11
 REFINEMENT_RATIO = 3.0  # section 3.2: a bucket is refined beyond 3:1 …
 REFINEMENT_FACTOR = 4  # … into four times as many subbuckets
 CONSOLIDATION_FRACTION = 0.6  # section 3.2: more refined buckets than that, and the light ones are consolidated
-ROLLOVER_THRESHOLD = 8_000_000  # section 3.3: tuples of a join, before it rolls over
+ROLLOVER_THRESHOLD = 8_000_000  # tuples of a join, before it rolls over

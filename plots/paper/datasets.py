@@ -19,13 +19,15 @@ class Dataset:
 
     def edges(self, folder: Path | None, size: str) -> np.ndarray:
         """(n, 2) int64. ValueError when the file is not in the folder, or is not a graph."""
-        if self.file is None:
-            return self.make[size]()
+        return self.make[size]() if self.file is None else graphs.read_edges(self.path(folder)).pairs
+
+    def path(self, folder: Path | None) -> Path:
+        """Of the file. ValueError when it is not there."""
         path = graphs.bundled(self.name) if folder is None else folder / self.file
         if not path.is_file():
             files = ", ".join(real.file for real in REAL if real.file)
             raise ValueError(f"{path} is not there: expected {files} in the folder given as --data")
-        return graphs.read_edges(path).pairs
+        return path
 
 
 def made(name: str, generator, toy: tuple, quick: tuple, full: tuple, **facts) -> Dataset:
@@ -54,7 +56,11 @@ GENERATED = [
 
 
 def chosen(folder: Path | None, size: str) -> list[Dataset]:
-    """Eight of them, or two toys. Without a folder, of the files only the bundled one."""
+    """Eight of them, or two toys. Without a folder, of the files only the bundled one. ValueError when the folder lacks one."""
     if folder is None:
         return [GENERATED[0], RMAT] if size == "toy" else GENERATED
-    return [dataset if size == "full" else LARGE.get(dataset.file, dataset) for dataset in REAL]
+    found = [dataset if size == "full" else LARGE.get(dataset.file, dataset) for dataset in REAL]
+    for dataset in found:
+        if dataset.file:
+            dataset.path(folder)
+    return found

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from plots.paper.datasets import chosen
+
 SIZES = ("toy", "quick", "full")
 
 
@@ -23,6 +25,7 @@ class Evaluation:
             raise ValueError(f"size is {self.size!r}: expected one of {', '.join(SIZES)}")
         if self.data is not None and not Path(self.data).is_dir():
             raise ValueError(f"{self.data} is not a folder: expected one with edge lists, such as p2p-gnutella09.tsv.gz")
+        self.graphs = chosen(self.data, self.size)
 
     @cached_property
     def spark(self):

@@ -24,7 +24,7 @@ BUCKETS = 512  # and as many as there are ranks, if these are more
 def measure(evaluation) -> dict:
     from graphs import rmat
     from plots.paper.runs import papers
-    from plots.paper.simulated import replayable, simulated, summary
+    from plots.paper.simulated import prices, replayable, simulated, summary
 
     scale, drawn, numbers = evaluation.pick(SIZES)
     edges, runs = rmat(scale, drawn, **QUADRANTS), []
@@ -34,7 +34,7 @@ def measure(evaluation) -> dict:
             record = simulated(replay, ranks, **settings(buckets=max(BUCKETS, ranks)))
             runs.append({"policy": policy, "pairs": record["result"]["tuples"], **summary(record, ranks)})
             evaluation.say(f"{policy} policy, {ranks:,} ranks: {runs[-1]['seconds']:.3f} s simulated")
-    return {"graph": {"scale": scale, "edges": len(edges), **QUADRANTS}, "runs": runs}
+    return {"graph": {"scale": scale, "edges": len(edges), **QUADRANTS}, "prices": prices(), "runs": runs}
 
 
 def efficiency(runs: list[dict], key: str) -> list[float]:

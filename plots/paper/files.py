@@ -10,9 +10,9 @@ VERSION = 1
 PACKAGES = ("pyspark", "numpy", "numba", "matplotlib")
 
 
-def keep(folder: Path, name: str, size: str, data: dict) -> None:
+def keep(folder: Path, name: str, evaluation, data: dict) -> None:
     """Write the data as JSON, with the machine and the versions it was measured on."""
-    record = {"version": VERSION, "figure": name, "size": size, "machine": machine(), "data": data}
+    record = {"version": VERSION, "figure": name, "size": evaluation.size, "machine": machine(evaluation.cores), "data": data}
     write_whole(folder / f"{name}.json", json.dumps(record, indent=1) + "\n")
 
 
@@ -30,11 +30,16 @@ def kept(folder: Path, name: str) -> dict:
     return record
 
 
-def machine() -> dict:
-    """Where and with what something was measured."""
+def machine(cores: int | None = None) -> dict:
+    """Where and with what something was measured; on so many cores, None: all."""
     from ra.session import cpus
 
-    found = {"cores": cpus(), "system": platform.platform(), "processor": processor(), "python": platform.python_version()}
+    found = {
+        "cores": cores or cpus(),
+        "system": platform.platform(),
+        "processor": processor(),
+        "python": platform.python_version(),
+    }
     if hasattr(os, "sysconf"):
         found["memory_gb"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
     return {**found, **{package: _version(package) for package in PACKAGES}}

@@ -10,7 +10,7 @@ def make(module, name: str, evaluation, folder: Path, redraw: bool) -> None:
     """Measure (or read what an earlier run measured), and write data, table and pictures."""
     if not redraw:
         evaluation.say(module.TITLE)
-        files.keep(folder, name, evaluation.size, module.measure(evaluation))
+        files.keep(folder, name, evaluation, module.measure(evaluation))
     record = files.kept(folder, name)
     table = module.table(record["data"])
     table.notes.append(measured_on(record))

@@ -24,6 +24,11 @@ def simulated(replay, ranks: int, **settings) -> dict:
     return replay.simulate(ranks, machine=Machine(), **settings)
 
 
+def prices() -> dict[str, float]:
+    """What the simulations are priced with, seconds each."""
+    return Machine().to_json()
+
+
 def summary(record: dict, ranks: int) -> dict:
     """Seconds of every phase on the critical path: of each iteration the slowest rank.
 

@@ -6,7 +6,7 @@ at once while delta is small; and the decomposed plan, which shuffles nothing.
 
 import numpy as np
 
-from plots.paper import claims, datasets
+from plots.paper import claims
 from plots.paper.drawing import grouped, logarithmic, small_legend
 from plots.paper.tables import Table
 from plots.style import DARK, SAND, new_figure
@@ -25,8 +25,7 @@ def measure(evaluation) -> dict:
         "balanced": {"plan": "balanced"},
         "decomposed": {"plan": "decomposed"},
     }
-    chosen = datasets.chosen(evaluation.data, evaluation.size)
-    return {"graphs": [one(evaluation, dataset, ways) for dataset in chosen]}
+    return {"graphs": [one(evaluation, dataset, ways) for dataset in evaluation.graphs]}
 
 
 def one(evaluation, dataset, ways: dict) -> dict:
