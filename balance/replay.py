@@ -126,6 +126,84 @@ def _match(outer, begin, end, inner, first, last, shift, pairs, starts, ends):
     return found
 
 
+@njit(**JIT)
+def _rests(outer, pairs, cursor, end, starts, ends, mask, room, seen, heads):
+    """The rests x of the heads of one z, pairs[cursor:end], in order and once each, into `heads`: (how many, the cursor, the
+    pairs that met). Stops between two groups when there are `room` of them. `seen`: a bitmap, zero before and after."""
+    first = pairs[cursor] & np.uint64(0xFFFFFFFF)
+    if end == cursor + 1:  # one y leads to z: nothing can meet
+        for i in range(starts[first], ends[first]):
+            heads[i - starts[first]] = outer[i] & mask
+        count = ends[first] - starts[first]
+        return count, end, count
+    count = met = 0
+    low, high = seen.size, 0
+    while cursor < end and count < room:
+        group = pairs[cursor] & np.uint64(0xFFFFFFFF)
+        for i in range(starts[group], ends[group]):
+            x = outer[i] & mask
+            cell, bit = np.int64(x >> np.uint64(6)), np.uint64(1) << (x & np.uint64(63))
+            heads[count] = x
+            count += seen[cell] & bit == 0
+            seen[cell] |= bit
+        low = min(low, np.int64((outer[starts[group]] & mask) >> np.uint64(6)))
+        high = max(high, np.int64((outer[ends[group] - 1] & mask) >> np.uint64(6)) + 1)
+        met += ends[group] - starts[group]
+        cursor += 1
+    if high - low > 8 * count:
+        for i in range(count):
+            seen[np.int64(heads[i] >> np.uint64(6))] = 0
+        heads[:count].sort()
+        return count, cursor, met
+    at = 0
+    for cell in range(low, high):
+        word = seen[cell]
+        seen[cell] = 0
+        while word:
+            lowest = word & (~word + np.uint64(1))
+            heads[at] = np.uint64(cell << 6) | np.uint64(_BIT[(lowest * _BRUIJN) >> np.uint64(58)])
+            at += 1
+            word ^= lowest
+    return count, cursor, met
+
+
+@njit(**JIT)
+def _ship(z, heads, base, subs, scattered, home, shift, chunk, last, when, sent, arrived):
+    """Count the heads of one z as they are coded, by destination, and arrive. `when`: the chunk that last had anything for a
+    rank, and `last` its last word; base, subs: the slots of z's bucket."""
+    for i in range(heads.size):
+        rank = home[base + (np.int64(scattered[heads[i]] % subs) if subs > 1 else 0)]
+        word = z << np.uint64(shift) | heads[i]
+        if when[rank] != chunk:
+            when[rank], last[rank] = chunk, 0
+            sent[4] += 1
+        sent[3] += _coded(word - last[rank])
+        last[rank] = word
+        arrived[rank] += 1
+
+
+@njit(**JIT)
+def _mark(z, heads, base, subs, scattered, home, shift, born, marked, fresh):
+    """Mark the heads of one z that are among `born` and were not marked, and count them where they arrive."""
+    for i in range(heads.size):
+        word = z << np.uint64(shift) | heads[i]
+        place = _seek(born, 0, born.size, word)
+        if place < born.size and born[place] == word and not marked[place]:
+            marked[place] = True
+            fresh[home[base + (np.int64(scattered[heads[i]] % subs) if subs > 1 else 0)]] += 1
+
+
+@njit(**JIT)
+def _end_of(pairs, cursor, found, starts, ends):
+    """Where the pairs of the z at the cursor end, and how many tuples they lead to."""
+    z, total = pairs[cursor] >> np.uint64(32), 0
+    while cursor < found and pairs[cursor] >> np.uint64(32) == z:
+        group = pairs[cursor] & np.uint64(0xFFFFFFFF)
+        total += ends[group] - starts[group]
+        cursor += 1
+    return cursor, total
+
+
 @njit(
     types.void(
         types.int64, types.int64, i64, u64, i64, i64, i64, u64, types.int64, types.int64, types.int64,
@@ -144,16 +222,13 @@ def joined(
     joined, made, bytes, messages); arrived[d] the heads shipped to rank d. With `marked`, heads among the sorted `born` that
     were not marked are marked, and counted in fresh[d].
     """
-    bits = np.uint64(shift)
-    mask = (np.uint64(1) << bits) - np.uint64(1)
+    mask = (np.uint64(1) << np.uint64(shift)) - np.uint64(1)
     longest = 1
     for r in range(rank_runs[begin], rank_runs[end]):
         longest = max(longest, run_end[r] - run_begin[r])
     pairs, starts, ends = np.empty(longest, np.uint64), np.empty(longest, np.int64), np.empty(longest, np.int64)
-    seen = np.zeros((bucket.size + 63) // 64, np.uint64)
-    heads = np.empty(bucket.size, np.uint64)
-    last, when = np.zeros(fresh.size, np.uint64), np.zeros(fresh.size, np.int64)
-    chunks = 0
+    seen, heads = np.zeros((bucket.size + 63) // 64, np.uint64), np.empty(bucket.size, np.uint64)
+    last, when, chunks = np.zeros(fresh.size, np.uint64), np.zeros(fresh.size, np.int64), 0
     for rank in range(begin, end):
         if join[rank] < 0:
             continue
@@ -161,83 +236,28 @@ def joined(
         join[rank] = -1
         sums[rank, 0] += bounds[rank + 1] - bounds[rank]
         for number in range(skip, rank_runs[rank + 1] - rank_runs[rank]):
-            cursor = start if number == skip else 0
-            if threshold and made >= threshold:
-                join[rank], pair[rank] = number, cursor
-                break
-            limit, done = threshold - made, 0
-            run = rank_runs[rank] + number
-            found = _match(
-                outer, bounds[rank], bounds[rank + 1], inner, run_begin[run], run_end[run], shift, pairs, starts, ends
-            )
-            while cursor < found and (threshold == 0 or done < limit):
+            cursor, found, run = start if number == skip else 0, 0, rank_runs[rank] + number
+            if threshold == 0 or made < threshold:
+                found = _match(
+                    outer, bounds[rank], bounds[rank + 1], inner, run_begin[run], run_end[run], shift, pairs, starts, ends
+                )
+            while cursor < found and (threshold == 0 or made < threshold):
                 chunks += 1
-                room, size = limit - done if threshold else chunk, 0
+                room, size = threshold - made if threshold else chunk, 0
                 while cursor < found and size < room:
                     z = pairs[cursor] >> np.uint64(32)
-                    to, total = cursor, 0
-                    while to < found and pairs[to] >> np.uint64(32) == z:
-                        group = pairs[to] & np.uint64(0xFFFFFFFF)
-                        total += ends[group] - starts[group]
-                        to += 1
+                    stop, total = _end_of(pairs, cursor, found, starts, ends)
                     if size + min(total, seen.size * 64) > chunk:
                         break
-                    count = 0
-                    if to == cursor + 1:
-                        group = pairs[cursor] & np.uint64(0xFFFFFFFF)
-                        for i in range(starts[group], ends[group]):
-                            heads[count] = outer[i] & mask
-                            count += 1
-                        sums[rank, 1] += total
-                        cursor = to
-                    else:
-                        low, high = seen.size, 0
-                        while cursor < to and size + count < room:
-                            group = pairs[cursor] & np.uint64(0xFFFFFFFF)
-                            for i in range(starts[group], ends[group]):
-                                x = outer[i] & mask
-                                cell, bit = np.int64(x >> np.uint64(6)), np.uint64(1) << (x & np.uint64(63))
-                                heads[count] = x
-                                count += seen[cell] & bit == 0
-                                seen[cell] |= bit
-                            low = min(low, np.int64((outer[starts[group]] & mask) >> np.uint64(6)))
-                            high = max(high, np.int64((outer[ends[group] - 1] & mask) >> np.uint64(6)) + 1)
-                            sums[rank, 1] += ends[group] - starts[group]
-                            cursor += 1
-                        if high - low <= 8 * count:
-                            at = 0
-                            for cell in range(low, high):
-                                word = seen[cell]
-                                seen[cell] = 0
-                                while word:
-                                    lowest = word & (~word + np.uint64(1))
-                                    heads[at] = np.uint64(cell << 6) | np.uint64(_BIT[(lowest * _BRUIJN) >> np.uint64(58)])
-                                    at += 1
-                                    word ^= lowest
-                        else:
-                            for i in range(count):
-                                seen[np.int64(heads[i] >> np.uint64(6))] = 0
-                            heads[:count].sort()
-                    b = bucket[z]
-                    base, subs = first[b], np.uint32(first[b + 1] - first[b])
-                    for i in range(count):
-                        slot = base + (np.int64(scattered[heads[i]] % subs) if subs > 1 else 0)
-                        word, rank_ = z << bits | heads[i], home[slot]
-                        if when[rank_] != chunks:
-                            when[rank_], last[rank_] = chunks, 0
-                            sums[rank, 4] += 1
-                        sums[rank, 3] += _coded(word - last[rank_])
-                        last[rank_] = word
-                        arrived[rank_] += 1
-                        if marked.size:
-                            place = _seek(born, 0, born.size, word)
-                            if place < born.size and born[place] == word and not marked[place]:
-                                marked[place] = True
-                                fresh[rank_] += 1
+                    count, cursor, met = _rests(outer, pairs, cursor, stop, starts, ends, mask, room - size, seen, heads)
+                    sums[rank, 1] += met
+                    base, subs = first[bucket[z]], np.uint32(first[bucket[z] + 1] - first[bucket[z]])
+                    _ship(z, heads[:count], base, subs, scattered, home, shift, chunks, last, when, sums[rank], arrived)
+                    if marked.size:
+                        _mark(z, heads[:count], base, subs, scattered, home, shift, born, marked, fresh)
                     size += count
-                done += size
-            made += done
-            if cursor < found:
+                made += size
+            if threshold and made >= threshold and (cursor < found or found == 0):
                 join[rank], pair[rank] = number, cursor
                 break
         sums[rank, 2] += made
