@@ -12,7 +12,7 @@ def configuration(traces: list[dict], called: list[str]) -> str:
     apart = [name for name in names if any(config.get(name) != usual.get(name) for config in configs)]
     columns = [(name, "") for name in ("tunable", *(called if len(called) > 1 else ["value"]), "default")]
     rows = {name: [name, *(_shown(config.get(name)) for config in configs), _shown(usual.get(name))] for name in names}
-    first = table("Not as by default", columns, [rows[name] for name in apart])
+    first = table("Not as by default (–: the run chooses)", columns, [rows[name] for name in apart])
     rest = [rows[name] for name in names if name not in apart]
     others = folded("all-tunables", f"As by default: {len(rest)} more", table("As by default", columns, rest)) if rest else ""
     return (first if apart else paragraph("All as by default.")) + "\n" + others

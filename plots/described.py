@@ -15,6 +15,13 @@ TITLES = {
 }  # fmt: skip
 
 
+def title_of_figure(name: str, runs: list[Run]) -> str:
+    """What kind of figure it is, and of what; the decomposed plan's are by task."""
+    if any(run.by_task for run in runs) and name in ("times", "partitions"):
+        return f"Bar chart: {'time' if name == 'times' else 'tuples'} of each task"
+    return TITLES.get(name, name)
+
+
 def described(name: str, runs: list[Run]) -> list[str]:
     """What the figure of that name shows: a sentence, of several runs one each by its label; none where there are no words."""
     tell = TELL.get(name)

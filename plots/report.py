@@ -10,7 +10,7 @@ from pathlib import Path
 from balance.record import checked
 from balance.trace import VERSION, read_trace
 from plots.configuration import configuration
-from plots.described import TITLES, described
+from plots.described import described, title_of_figure
 from plots.figures import PANELS, comparison, figures
 from plots.inline import inlined
 from plots.labels import labels
@@ -178,7 +178,7 @@ def _figure(panel: str, name: str, figure, beside: list[Run]) -> str:
     figure.suptitle("")
     name, caption = "".join(c if c.isalnum() else "-" for c in name), "<br>\n".join(map(escape, described(panel, beside)))
     across = ' tabindex="0"' * (len(beside) > 1)  # wider than a phone
-    drawing = f'<div class="drawing"{across}>\n{inlined(figure, name, escape(TITLES.get(panel, panel)))}\n</div>'
+    drawing = f'<div class="drawing"{across}>\n{inlined(figure, name, escape(title_of_figure(panel, beside)))}\n</div>'
     return f"<figure>\n{drawing}\n<figcaption>{caption}</figcaption>\n</figure>"
 
 
@@ -188,7 +188,7 @@ def _events(trace: dict, name: str = "") -> str:
     found = found if "strata" in trace else [("", trace["events"])]
     told = [where + sentence for where, events in found for sentence in events_in_words(events)]
     if not told:
-        return paragraph("Nothing was moved, and nothing had to be.", "quiet")
+        return paragraph("Nothing was moved.", "quiet")
     shown = told if len(told) <= LISTED else told[:LISTED]
     left = [f"… and {number(len(told) - LISTED)} more"] * (len(told) > LISTED)
     if len(told) <= UNFOLDED:

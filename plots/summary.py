@@ -2,7 +2,7 @@
 
 from plots.words import counted, number, seconds, several, size
 
-KINDS = ("refine", "consolidate", "copy", "roll-over", "checkpoint", "restore", "runs lost", "to driver", "to partitions")
+KINDS = ("refine", "consolidate", "move", "copy", "roll-over", "checkpoint", "restore", "runs lost", "to driver", "to partitions")
 
 
 def summary(trace: dict) -> dict[str, str]:

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from balance.policy import imbalance_ratio
 
-PAST = {"refine": "refined", "consolidate": "consolidated", "move": "moved", "relocate": "moved", "steal": "moved"}
+PAST = {"refine": "refined", "consolidate": "consolidated", "move": "moved"}
 NAMED = 6  # buckets of one event that are named; of more, the first ones
 
 

@@ -261,6 +261,8 @@ EVENTS = {
                      "seconds": 0.5, "loads_before": [9, 1], "loads_after": [5, 5]},
                     "after iteration 4: 9 buckets (0, 1, 2, 3, 4, …) consolidated 4 → 1, 1.2 M tuples moved in 500 ms, "
                     "imbalance of the partitions 1.80 → 1.00"),
+    "move": ({"relation": "path", "buckets": [{"bucket": 2, "before": [4], "after": [4]}], "moved": 4},
+             "after iteration 4: bucket 2 moved, 4 tuples moved"),
     "copy": ({"buckets": [1, 2], "copied": 7},
              "after iteration 4: inner buckets 1 and 2 copied to where the delta's was dealt, 7 tuples"),
     "roll-over": ({"inner": 0}, "in iteration 4: a local join rolled over once, into 2 inner iterations"),
