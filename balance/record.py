@@ -39,9 +39,10 @@ def _check_closure(record: dict, where: str) -> None:
         for change in _list_of_dicts(event, "buckets", f"{where}events[{number}].") if event["event"] in RESIZED else ():
             _check_fields(change, {"bucket": int, "before": list, "after": list}, f"{where}events[{number}].buckets.")
         for key in ("loads_before", "loads_after"):
-            _check_numbers(event.get(key, []), f"{where}events[{number}].{key}")
+            _check_numbers(event.get(key, [0]), f"{where}events[{number}].{key}", least=1)
     _check_optional(record, HEAD, where)
     _check_optional(record.get("result", {}), {"tuples": int, "iterations": int}, where + "result.")
+    _check_optional(record.get("config", {}), {"refinement_ratio": NUMBER}, where + "config.")
 
 
 def _check_iteration(entry: dict, where: str) -> None:
@@ -97,9 +98,9 @@ def _check_optional(holder: dict, fields: dict, where: str) -> None:
     _check_fields(holder, {key: kind for key, kind in fields.items() if key in holder}, where)
 
 
-def _check_numbers(values, where: str) -> None:
+def _check_numbers(values, where: str, least: int = 0) -> None:
     """Of a list at once: a trace of many ranks has millions."""
-    if not isinstance(values, list):
+    if not isinstance(values, list) or len(values) < least:
         raise ValueError(f"{where} is {shown(values)}: expected a list of numbers")
     right = set(map(type, values)) <= set(NUMBER)
     if not right or not 0 <= min(values, default=0) <= max(values, default=0) < LIMIT or sum(values) != sum(values):
