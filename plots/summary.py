@@ -2,7 +2,8 @@
 
 from plots.words import counted, number, seconds, several, size
 
-KINDS = ("refine", "consolidate", "move", "copy", "roll-over", "checkpoint", "restore", "runs lost", "to driver", "to partitions")
+KINDS = ("refine", "consolidate", "move", "copy", "roll-over", "checkpoint", "restore", "runs lost", "to driver",
+         "to partitions")  # fmt: skip
 
 
 def summary(trace: dict) -> dict[str, str]:
