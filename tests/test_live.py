@@ -13,8 +13,9 @@ import pytest
 
 import graphs
 from balance.trace import VERSION, Trace
-from plots.live import BEGINNING, Live, known_host, version_of
+from plots.live import Live, version_of
 from plots.rendering import Renderer, answer
+from plots.serving import BEGINNING, known_host
 from semi_naive import Program, transitive_closure
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
