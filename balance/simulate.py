@@ -67,6 +67,7 @@ class Simulation:
         self.layers: list[Runs] = []  # of the inner relation: a run on each rank, in the order they came
         self.trace = Trace(plan="simulated", rule=self.config.rule, ranks=self.ranks, config=self.config.to_json())
         self.seconds = 0.0
+        self.peak = np.zeros(self.ranks, np.int64)
 
     def run(self) -> dict:
         """Replay all iterations; returns the record, which reads as an engine's."""
@@ -78,7 +79,8 @@ class Simulation:
             self._iterate(number, self._born(number), self._born(number + 1))
             number += 1
         iterations = sum(entry["born"] > 0 for entry in self.trace.record["iterations"])
-        record = self.trace.finish(tuples=int(self.path.sizes.sum()), iterations=iterations, disk_bytes=0)
+        held = {"tuples": int(self.path.sizes.sum()), "disk_bytes": 0, "peak_tuples": self.peak}
+        record = self.trace.finish(iterations=iterations, **held)
         return record | {"seconds": self.seconds}
 
     def _born(self, number: int) -> np.ndarray:
@@ -102,12 +104,13 @@ class Simulation:
         self.layers.append(runs)
         self.path.sizes, held = self._at_home(self.path, self._born(1))
         arrived = np.diff(held.bounds)
+        self._reach(self._held() - arrived, [(arrived, arrived)])
         self._record(1, 0, self._born(1).size, [self._insert_phase(0, arrived, arrived)])
 
     def _iterate(self, number: int, delta: np.ndarray, born: np.ndarray) -> None:
         """One outer iteration: inner ones until no local join has anything left."""
         held, outer, moving = self._intra_bucket(delta)
-        cursor, phases = _Cursor.begin(self.ranks), []
+        cursor, phases, inserted = _Cursor.begin(self.ranks), [], []
         bounded = self.config.threshold or 0
         while cursor.left:
             inner = phases[-1]["inner"] + 1 if phases else 0
@@ -128,8 +131,10 @@ class Simulation:
             exchange = self.machine.exchange(size, size.mean(), messages, self.ranks)
             phases.append(self._phase(inner, "all-to-all", arrived, made, size, exchange) | {"messages": messages})
             phases.append(self._insert_phase(inner, arrived, fresh))
+            inserted.append((arrived, fresh))
             if cursor.left:
                 self.trace.event("roll-over", number + 1, inner=inner, cursors=cursor.to_json())
+        self._reach(self._held() + np.diff(outer.bounds) - np.diff(held.bounds), inserted)
         self.path.sizes = self.path.sizes + self._at_home(self.path, born)[0]
         self._record(number + 1, delta.size, born.size, phases)
 
@@ -144,7 +149,7 @@ class Simulation:
         sent, size, messages, received = replay.shuffled(held.bounds, held.words, slot[ordered], route, target, self.ranks)
         outer = Runs(*replay.arrange(delta, slot, route, target, self.ranks))
         seconds = self.machine.exchange(size, size.mean(), messages, self.ranks)
-        found = {"received": np.diff(held.bounds), "sent": sent, "size": size, "seconds": seconds}
+        found = {"received": np.diff(held.bounds), "sent": sent, "size": size, "seconds": seconds, "messages": messages}
         return held, outer, found
 
     def _routes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -277,9 +282,20 @@ class Simulation:
 
     # -- recording
 
+    def _held(self) -> np.ndarray:
+        """Tuples on each rank between iterations: of path, and of the inner relation with its copies."""
+        return self.path.map.loads(self.path.sizes) + sum(np.diff(layer.bounds) for layer in self.layers)
+
+    def _reach(self, held: np.ndarray, inserted: list[tuple]) -> None:
+        """The peak: what is held when the join begins, the delta that was brought to it too, and of each inner iteration the
+        heads that have arrived, before any is known to be a duplicate. inserted: those, and how many of them are born."""
+        for arrived, born in inserted:
+            self.peak = np.maximum(self.peak, held + arrived)
+            held = held + born
+
     @staticmethod
-    def _phase(inner: int, name: str, received, sent, size, seconds) -> dict:
-        return {"inner": inner, "phase": name, "received": received, "sent": sent, "bytes": size, "seconds": seconds}
+    def _phase(inner: int, name: str, received, sent, size, seconds, **more) -> dict:
+        return {"inner": inner, "phase": name, "received": received, "sent": sent, "bytes": size, "seconds": seconds, **more}
 
     def _insert_phase(self, inner: int, arrived: np.ndarray, born: np.ndarray) -> dict:
         nothing = np.zeros(self.ranks, np.int64)
