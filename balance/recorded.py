@@ -23,10 +23,10 @@ OWN = ("moved", "copied", "seconds", "loads_before", "loads_after", "cursors")  
 def replayed(record: dict, ranks: int, machine: Machine | None = None) -> dict:
     """The record of the same run, of the balanced plan, on `ranks` ranks; for one stratum's trace see `balance.trace.spread`.
 
-    A bucket has the subbuckets that were recorded, dealt round-robin. Exact in the tuples held: loads and imbalance are what this
-    deal would have. An estimate in work: of what a phase counted in all, a rank has the share that it has of the births: of an
-    iteration's own in its insert, and in its join of those before, which are its delta. Births are differences of sizes; a
-    bucket that was resized has them evenly in all its subbuckets. Ranks beyond the number of subbuckets have nothing to do.
+    A bucket has the subbuckets that were recorded, dealt round-robin. Exact in the tuples held: loads and imbalance are this
+    deal's. An estimate in work: of what a phase counted in all, a rank has the share that it has of the births, in an insert of
+    this iteration's, in a join of those before, which are its delta. Births are differences of sizes; a bucket that was resized
+    has them evenly in all its subbuckets. Ranks beyond the number of subbuckets have nothing to do.
 
     Events are kept without what only the recorded machine knows; subbuckets that were moved there are dealt here, and stay.
     `peak_tuples` of the result has the relation and what arrives, not what it is joined with, of which a trace says nothing.

@@ -1,4 +1,4 @@
-"""The command line: `semi-naive run PROGRAM.dl`, `semi-naive tc EDGES`, `semi-naive plot run.json`."""
+"""The command line: `semi-naive run PROGRAM.dl`, `tc EDGES`, `plot run.json`, `simulate EDGES`, `profile FILE`."""
 
 import sys
 import threading
@@ -133,6 +133,23 @@ def plot(runs, output, only, report):
     if output or only or not report:
         for path in draw(runs, output or ".", only):
             click.echo(path)
+
+
+@cli.command()
+@click.argument("source", metavar="EDGES|RUN.json")
+@click.option("--ranks", required=True, metavar="NUMBERS", help="How many, with commas between: 2,64,512,32768.")
+@click.option(
+    "--policy", "policies", multiple=True, type=click.Choice(["work", "paper", "none"]), help="How to balance; several."
+)
+@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="A tunable: buckets=64, tolerance=1.05, …")
+@click.option("--trace", metavar="FILE", help="Write the record as JSON, of one number of ranks.")
+@click.option("-q", "--quiet", is_flag=True, help="The tables and nothing else.")
+def simulate(source, ranks, policies, options, trace, quiet):
+    """The closure of EDGES, or the run that --trace recorded, as it would be on many ranks: time, balance, messages, memory."""
+    from semi_naive.simulating import simulate_command
+
+    _check_writable(trace)
+    simulate_command(source, ranks, policies, dict(_assignment(text) for text in options), trace, quiet)
 
 
 def _assignment(text: str) -> tuple[str, str]:
