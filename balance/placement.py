@@ -34,16 +34,16 @@ class Change:
         return found
 
 
-def expected(fresh, pairs, home, received, born) -> np.ndarray:
-    """The work of the next iteration by slot, in tuples: the delta that comes into the join (fresh), the pairs it meets, and
-    what arrives, of which nothing is known but that the last delta was what was left of the last arrivals: `received`
-    and `born` by partition.
+def expected(fresh, home, received, born) -> np.ndarray:
+    """The work of the next iteration by slot, in tuples, but for the pairs that meet: the delta that comes into the join
+    (fresh), and what arrives, of which nothing is known but that the last delta was what was left of the last arrivals:
+    `received` and `born` by partition.
 
-    >>> expected(np.array([3, 1]), np.array([10, 0]), np.array([0, 1]), np.array([6, 5]), np.array([3, 5])).tolist()
-    [19.0, 2.0]
+    >>> expected(np.array([3, 1]), np.array([0, 1]), np.array([6, 5]), np.array([3, 5])).tolist()
+    [9.0, 2.0]
     """
     ratio = np.where(born > 0, received / np.maximum(born, 1), 1.0)
-    return fresh * (1 + ratio[home]) + pairs
+    return fresh * (1 + ratio[home])
 
 
 def planned(placement: BucketMap, sizes, work, config, least: int, splits=True, kept=(), carried=None) -> Change | None:
@@ -73,6 +73,28 @@ def by_sizes(placement: BucketMap, sizes: list[list[int]], config, least: int, s
         return None
     kinds = {"refine": sorted(refine), "consolidate": sorted(consolidate)}
     return Change(placement.resize(refine | consolidate), {kind: found for kind, found in kinds.items() if found})
+
+
+def spread_inner(placement: BucketMap, sizes, work, delta, config, least: int, kept=()) -> Change | None:
+    """What to change of the relation that the delta is joined with, and that does not change itself. work, delta: what is
+    expected of each bucket, and the tuples of the delta in it.
+
+    Splitting the delta does not help where a tuple of it alone meets more than a partition is to do: then the bucket of the
+    inner relation is split, and all the delta goes to all of it (the intra-bucket shuffle). Buckets in `kept` have been copied,
+    and stay as they are.
+    """
+    if config.policy == "paper":
+        return by_sizes(placement, placement.split(sizes), config, least, kept=kept)
+    held, average = np.add.reduceat(sizes, placement.tables()[0][:-1]), work.sum() / placement.partitions
+    found = {}
+    for bucket in np.flatnonzero(work > average * np.maximum(delta, 1)) if config.refine and average else ():
+        parts = count = len(placement.homes[bucket])
+        while work[bucket] / parts > config.grain * average and parts * 2 <= min(MOST, 4 * placement.partitions, held[bucket]):
+            parts *= 2
+        saved = HORIZON * (work[bucket] / count - max(work[bucket] / parts, average))
+        if parts > count and bucket not in kept and saved >= max(least, held[bucket]):
+            found[int(bucket)] = parts
+    return Change(placement.resize(found), {"refine": sorted(found)}) if found else None
 
 
 class _Plan:

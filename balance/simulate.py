@@ -16,7 +16,7 @@ from balance import replay
 from balance.bucket_map import BucketMap
 from balance.hashing import bucket_of, mix
 from balance.machine import Machine
-from balance.placement import by_sizes, expected, planned
+from balance.placement import expected, planned, spread_inner
 from balance.trace import Trace, balance_of, tell_change
 
 CHUNK = 1 << 20  # heads that the engine's join makes before it codes and ships them, and a whole z more
@@ -199,20 +199,20 @@ class Simulation:
     def _rebalance(self, number: int) -> None:
         """As `semi_naive.rebalance`."""
         least, copies = self.config.least(local=False), self.config.copy_inner
-        sizes = self.inner.map.split(self.inner.sizes)
-        self._rehome(number, self.inner, "inner", by_sizes(self.inner.map, sizes, self.config, least, kept=self.copies))
+        work = np.add.reduceat(self._expected(number), self.path.map.tables()[0][:-1])
+        delta = np.bincount(self.bucket[self._born(number) >> np.uint64(self.shift)], minlength=self.buckets)
+        change = spread_inner(self.inner.map, self.inner.sizes, work, delta, self.config, least, kept=self.copies)
+        self._rehome(number, self.inner, "inner", change)
         follow = np.add.reduceat(self.inner.sizes, self.inner.map.tables()[0][:-1])
         carried = np.where((self.inner.map.subbuckets == 1) & copies, follow, 0)
-        work = self._expected(self._born(number))
-        self._rehome(
-            number, self.path, "path", planned(self.path.map, self.path.sizes, work, self.config, least, carried=carried)
-        )
+        change = planned(self.path.map, self.path.sizes, self._expected(number), self.config, least, carried=carried)
+        self._rehome(number, self.path, "path", change)
         if copies:
             self._copy(number)
 
-    def _expected(self, delta: np.ndarray) -> np.ndarray:
-        """As `ra.placed.Placed.weigh`: the work of the next iteration by slot."""
-        home, shift = self.path.map.tables()[1], np.uint64(self.shift)
+    def _expected(self, number: int) -> np.ndarray:
+        """As `ra.placed.Placed.weigh` and `semi_naive.rebalance`: the work of the next iteration by slot."""
+        delta, home, shift = self._born(number), self.path.map.tables()[1], np.uint64(self.shift)
         slot = self._slots(delta, self.path.map)
         degrees = np.bincount((self.edges >> shift).astype(np.int64), minlength=self.domain)
         pairs = np.bincount(slot, weights=degrees[(delta >> shift).astype(np.int64)], minlength=home.size)
@@ -220,7 +220,8 @@ class Simulation:
         for phase in self.trace.record["iterations"][-1]["phases"]:
             if phase["phase"] == "insert":
                 received, born = received + phase["received"], born + phase["sent"]
-        return expected(np.bincount(slot, minlength=home.size), pairs, home, received, born)
+        here = np.repeat(self.inner.map.subbuckets == 1, self.path.map.subbuckets)
+        return expected(np.bincount(slot, minlength=home.size), home, received, born) + np.where(here, pairs, 0)
 
     def _rehome(self, number: int, layout: Layout, name: str, change) -> None:
         """Give the changed buckets their new places."""

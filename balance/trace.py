@@ -93,7 +93,7 @@ def tell_change(trace: Trace, change, iteration: int, before: list, after: list,
     for kind, buckets in change.kinds.items():
         resized = [{"bucket": b, "before": before[b], "after": after[b]} for b in buckets]
         trace.event(kind, iteration, **facts, buckets=resized)
-        facts = {name: value for name, value in facts.items() if name == "relation"}
+        facts = {name: value for name, value in facts.items() if name in ("relation", "index")}
 
 
 def plain(value):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from balance.placement import Change, by_sizes, planned
+from balance.placement import Change, planned, spread_inner
 from balance.trace import Trace, tell_change
 from ra.exchange import Fabric
 from ra.insert import Inserted, LocalInsert
@@ -34,23 +34,30 @@ class Rebalance:
     def __call__(self, state) -> None:
         """At most one job for each relation; the copies go along with path's."""
         self._rehome(state, state.inner, self._inner_change(state), copy=False)
-        self._rehome(state, state.path, self._change(state.path, self._carried(state)), copy=self._copies)
+        work = self._work(state)
+        change = planned(state.path.map, state.path.sizes, work, self.config, self.least, carried=self._carried(state))
+        self._rehome(state, state.path, change, copy=self._copies)
 
     @property
     def _copies(self) -> bool:
         return self.config.copy_inner and self.static_inner
 
-    def _change(self, placed: Placed, carried=None) -> Change | None:
-        work = placed.sizes if placed.work is None else placed.work
-        return planned(placed.map, placed.sizes, work, self.config, self.least, carried=carried)
+    @staticmethod
+    def _work(state) -> np.ndarray:
+        """Expected of each slot of path; where the inner bucket is split, its pairs meet elsewhere."""
+        if state.path.work is None:
+            return state.path.sizes
+        here = np.repeat(state.inner.map.subbuckets == 1, state.path.map.subbuckets)
+        return state.path.work + np.where(here, state.path.pairs, 0)
 
     def _inner_change(self, state) -> Change | None:
-        """A relation that does not change has no work of its own: what there is to see is its sizes. Buckets that have been
-        copied stay as they are."""
-        if not self.static_inner:
-            return self._change(state.inner)
-        sizes = state.inner.map.split(state.inner.sizes)
-        return by_sizes(state.inner.map, sizes, self.config, self.least, kept=state.copies)
+        inner, first = state.inner, state.path.map.tables()[0][:-1]
+        if self.static_inner:
+            slots = self._work(state), state.path.sizes if state.path.fresh is None else state.path.fresh
+            work, delta = (np.add.reduceat(values, first) for values in slots)
+            return spread_inner(inner.map, inner.sizes, work, delta, self.config, self.least, kept=state.copies)
+        work = inner.sizes if inner.work is None else inner.work
+        return planned(inner.map, inner.sizes, work, self.config, self.least)
 
     def _carried(self, state) -> np.ndarray:
         """The tuples of each inner bucket that follow path's to another partition."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import graphs
 from balance.bucket_map import BucketMap
-from balance.placement import planned
+from balance.placement import planned, spread_inner
 from balance.policy import imbalance_ratio, to_consolidate, to_refine
 from balance.trace import read_trace, write_trace
 from semi_naive import Config, transitive_closure
@@ -140,6 +140,7 @@ def test_a_hub_refines_the_inner_relation_and_needs_the_intra_bucket_shuffle(spa
         "check_interval": 1,
         "partitions": 4,
         "buckets": 8,
+        "policy": "paper",
         "refinement_ratio": 1.0,
         "refinement_minimum": 99,
     }
@@ -203,3 +204,12 @@ def test_running_ahead_counts_the_same_iterations(spark):
     with transitive_closure(edges, spark, "decomposed") as result:
         births.add((result.iterations, tuple(result.trace["iterations"][0]["births"])))
     assert len(births) == 1, births
+
+
+def test_the_inner_relation_is_split_only_where_one_tuple_of_the_delta_is_too_much():
+    placement, sizes = BucketMap.deal(4, 4), np.array([900, 10, 10, 10])
+    work = np.array([1000.0, 10, 10, 10])
+    one = spread_inner(placement, sizes, work, np.array([1, 5, 5, 5]), Config(), least=1)
+    assert one.kinds == {"refine": [0]} and len(one.map.homes[0]) == 8
+    assert spread_inner(placement, sizes, work, np.array([90, 5, 5, 5]), Config(), least=1) is None, "the delta can be split"
+    assert spread_inner(placement, sizes, work, np.array([1, 5, 5, 5]), Config(), least=1, kept={0}) is None

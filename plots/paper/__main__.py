@@ -16,7 +16,7 @@ from pathlib import Path
 from plots.paper.evaluation import Evaluation
 from plots.paper.output import make, write_page
 
-NAMES = ("fig8", "fig10", "fig11", "fig12", "table1", "fig13", "growth")
+NAMES = ("fig8", "fig10", "fig11", "fig12", "table1", "fig13", "growth", "policies")
 
 
 def main(arguments=None) -> int:
