@@ -136,7 +136,7 @@ def test_what_was_measured_makes_sense(paper):
     data = {name: json.loads((paper[1] / f"{name}.json").read_text())["data"] for name in NAMES}
     evaluated = [row for row in data["fig8"]["ratios"] if row["engine"] is not None]
     assert evaluated and all(row["engine"] == row["measured"] for row in evaluated if row["direction"] == "down")
-    assert {run["pairs"] for run in data["fig10"]["runs"]} == {(h - 1) * 2 ** (h + 1) + 2 for h in (5,)}
+    assert {run["pairs"] for run in data["fig10"]["runs"]} == {(h - 1) * 2 ** (h + 1) + 2 for h in (3,)}
     rolling, not_ = data["fig11"]["runs"]["rolling over"], data["fig11"]["runs"]["not"]
     assert rolling["pairs"] == not_["pairs"] and rolling["inner"] > not_["inner"]
     few, many = data["fig12"]["runs"][0]["inner"], data["fig12"]["runs"][-1]["inner"]

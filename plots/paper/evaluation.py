@@ -30,15 +30,16 @@ class Evaluation:
     @cached_property
     def spark(self):
         """The session, started when first asked for, and warm: kernels are compiled, and Python workers are there."""
-        from graphs import tree
+        from graphs import grid
         from ra.session import start
         from semi_naive import transitive_closure
 
         self.say("starting Spark")
         session = start(cores=self.cores)
         busy = {"run_ahead": 0, "rollover_threshold": 1000, "refinement_minimum": 16, "partitions": 8}
+        edges = grid(self.pick({"toy": 3, "quick": 20, "full": 30}))  # some dozen iterations, until the JVM is fast too
         for plan, settings in (("balanced", busy), ("balanced", {}), ("decomposed", {})):
-            with transitive_closure(tree(6), session, plan=plan, **settings) as warm:
+            with transitive_closure(edges, session, plan=plan, **settings) as warm:
                 warm.count()
         return session
 

@@ -2,6 +2,7 @@
 iterations, memory."""
 
 from plots.paper import claims
+from plots.paper.drawing import small_legend
 from plots.paper.tables import Table
 from plots.style import DARK, GREY, SAND, log_ticks, new_figure
 
@@ -50,12 +51,16 @@ def draw(data: dict):
     for axes, (key, what, colour, marker) in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
         runs = [run for run in data["runs"] if run[key] is not None]
         axes.plot([r["threshold"] for r in runs], [r[key] for r in runs], marker=marker, color=colour)
+        axes.axvline(
+            claims.ROLLOVER_THRESHOLD, color="black", linewidth=0.8, linestyle=(0, (1, 3)), label="the paper's threshold"
+        )
         axes.set_xscale("log")
         log_ticks(axes.xaxis)
         axes.set_xlabel("threshold, tuples")
         axes.set_title(what, loc="left")
         axes.grid(linewidth=0.4, alpha=0.6)
         _scale(axes, [run[key] for run in runs], "B" if key == "memory" else "")
+    small_legend(figure.axes[0], loc="upper right")
     return figure
 
 

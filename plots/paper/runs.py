@@ -28,10 +28,10 @@ def closure(evaluation, edges, plan: str = "balanced", repeat: int = 1, memory: 
 
     `memory`: also the most that driver and workers held, in bytes; None where psutil or the benchmarks are not installed.
     """
-    samples, peaks, trace = [], [], {}
+    samples, peaks, trace, spark = [], [], {}, evaluation.spark  # which may have to be started: before the clock is
     for _ in range(repeat):
         peak, begun = Peak() if memory else None, time.perf_counter()
-        with transitive_closure(edges, evaluation.spark, plan=plan, **settings) as found:
+        with transitive_closure(edges, spark, plan=plan, **settings) as found:
             samples.append(time.perf_counter() - begun)
             trace = found.trace
         if peak:
