@@ -1,4 +1,4 @@
-"""When to refine, when to consolidate (*Load-balancing Parallel Relational Algebra*, section 3.2).
+"""The paper's rules: when to refine, when to consolidate (*Load-balancing Parallel Relational Algebra*, section 3.2).
 
 Both look at nothing but sizes: `sizes[b]` lists the tuples in each subbucket of bucket b. Both answer with
 {bucket: new number of subbuckets}, which `BucketMap.resize` turns into a placement.
@@ -39,29 +39,6 @@ def to_refine(sizes: list[list[int]], ratio: float, factor: int, at_least: int) 
     }
 
 
-def to_relieve(homes, sizes: list[list[int]], ratio: float, factor: int, at_least: int) -> dict[int, int]:
-    """For each partition that holds more than `ratio` times the average: its heaviest bucket, to be split by `factor`.
-
-    The paper looks at buckets only. Where none stands out by 3:1, a few heavy ones may still have been dealt to one
-    partition: a tree of height 18 pointing up, 64 buckets on 8 partitions, ends at 1.53 without this, at 1.17 with it.
-
-    >>> to_relieve([(0,), (0,), (1,), (1,)], [[9], [6], [2], [1]], ratio=1.25, factor=4, at_least=1)
-    {0: 4}
-    """
-    held: dict[int, dict[int, int]] = {}  # tuples of each bucket on each partition
-    for bucket, (places, subs) in enumerate(zip(homes, sizes, strict=True)):
-        for place, size in zip(places, subs, strict=True):
-            of_place = held.setdefault(place, {})
-            of_place[bucket] = of_place.get(bucket, 0) + size
-    average = sum(map(sum, sizes)) / (max(held) + 1)
-    changes = {}
-    for buckets in held.values():
-        heaviest = max(buckets, key=buckets.get)
-        if sum(buckets.values()) > ratio * average and _worth_splitting(sizes[heaviest], factor, at_least):
-            changes[heaviest] = len(sizes[heaviest]) * factor
-    return changes
-
-
 def _worth_splitting(subs: list[int], factor: int, at_least: int) -> bool:
     """Whether the heaviest subbucket weighs enough, earlier splits helped, and there may be more subbuckets."""
     heaviest = max(subs)
@@ -81,17 +58,3 @@ def to_consolidate(sizes: list[list[int]], fraction: float, factor: int) -> dict
         return {}
     average = sum(map(sum, sizes)) / sum(map(len, sizes))
     return {b: len(sizes[b]) // factor for b in refined if sum(sizes[b]) / (len(sizes[b]) // factor) <= average}
-
-
-def wanted(homes, sizes: list[list[int]], config, splits: bool = True) -> dict[str, dict[int, int]]:
-    """{"refine": {bucket: subbuckets}, "consolidate": …}, by the settings of a `semi_naive.Config`. `splits`: whether there
-    is anything to split a bucket by."""
-    refine, consolidate = {}, {}
-    if config.refine and splits:
-        factor, least = config.refinement_factor, config.refinement_minimum
-        refine = to_refine(sizes, config.refinement_ratio, factor, least)
-        if config.relief_ratio is not None:
-            refine = to_relieve(homes, sizes, config.relief_ratio, factor, least) | refine
-    if config.consolidate:
-        consolidate = to_consolidate(sizes, config.consolidation_fraction, config.refinement_factor)
-    return {"refine": refine, "consolidate": {b: n for b, n in consolidate.items() if b not in refine}}

@@ -15,8 +15,8 @@ iterations: one for each outer iteration
     seconds, driver             the iteration's; those of them spent outside the phases: planning, scheduling, Spark
     sizes, loads                tuples in every subbucket of every bucket; on every partition
     imbalance                   heaviest ÷ average of the partitions, of the buckets, of the subbuckets
-events: refine, consolidate, copy, roll-over, checkpoint, restore, runs lost; each with its iteration, and as fits: relation,
-    buckets (before, after), moved, loads before and after, seconds
+events: refine, consolidate, move, copy, roll-over, checkpoint, restore, runs lost; each with its iteration, and as fits:
+    relation, buckets (before, after), moved, loads before and after, seconds
 result: iterations, tuples, bytes on disk
 
 The decomposed plan is one iteration of many steps, with one phase, "groups", whose lists and loads are by task.
@@ -33,8 +33,10 @@ from pathlib import Path
 import numpy as np
 
 from balance.policy import imbalance_ratio
+from balance.record import checked
 
 VERSION = 1
+AGAIN = "record the run again with --trace"
 
 
 class Trace:
@@ -54,6 +56,11 @@ class Trace:
         """Go back to what an earlier attempt had recorded when it saved its state; events of this one stay."""
         self.record["iterations"] = list(iterations)
         self.record["events"] = list(events) + [e for e in self.record["events"] if e not in events]
+
+    def so_far(self) -> dict:
+        """A copy of the record, for another thread while the run goes on: entries are added, and then stay as they are."""
+        record = {"seconds": time.perf_counter() - self.begun, **self.record}
+        return record | {key: list(record[key]) for key in ("iterations", "events")}
 
     def finish(self, **result) -> dict:
         self.record["seconds"] = time.perf_counter() - self.begun
@@ -80,6 +87,15 @@ def balance_of(placement, sizes) -> dict:
     return {"sizes": split, "loads": loads.tolist(), "imbalance": ratios}
 
 
+def tell_change(trace: Trace, change, iteration: int, before: list, after: list, facts: dict) -> None:
+    """One event for each kind of a `balance.placement.Change`; before, after: the subbuckets' sizes of every bucket. What
+    moved, and how long it took, is told with the first."""
+    for kind, buckets in change.kinds.items():
+        resized = [{"bucket": b, "before": before[b], "after": after[b]} for b in buckets]
+        trace.event(kind, iteration, **facts, buckets=resized)
+        facts = {name: value for name, value in facts.items() if name in ("relation", "index")}
+
+
 def plain(value):
     """The value in JSON's own types."""
     if isinstance(value, dict):
@@ -99,16 +115,16 @@ def write_trace(record: dict, path) -> None:
 
 
 def read_trace(path) -> dict:
-    """A record that `write_trace` wrote. ValueError when the file is not one, or of another version."""
+    """A record that --trace wrote. ValueError, which names the file and the place in it, when it is none, of another version,
+    cut short or changed."""
     try:
         record = json.loads(Path(path).read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a trace: {error}") from None
-    known = isinstance(record, dict) and ("iterations" in record or "strata" in record)
-    if not known or record.get("version") != VERSION:
-        found = record.get("version") if isinstance(record, dict) else None
-        raise ValueError(f"{path} is not a trace of version {VERSION} (version: {found}): record the run again")
-    return record
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not a trace, or was cut short: {error}: {AGAIN}") from None
+    try:
+        return checked(record, VERSION)
+    except ValueError as wrong:
+        raise ValueError(f"{path} is not a trace: {wrong}: {AGAIN}") from None
 
 
 def spread(record: dict) -> dict[str, dict]:

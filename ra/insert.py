@@ -10,6 +10,7 @@ from ra import codec
 from ra.ahead import merge_earliest
 from ra.pieces import Piece, Report, reports, ship, streams
 from ra.placed import Placed, Runs
+from ra.replica import Replica
 from ra.runs import Keep, Run, compact, write_run
 from ra.words import drop, exchanged, merge_all
 
@@ -27,6 +28,8 @@ class Inserted:
     new: list[Run]
     sizes: np.ndarray  # born tuples in each slot
     births: list[int]  # born tuples by step; of a plain iteration, one number
+    fresh: np.ndarray  # those that are delta next, in each slot
+    pairs: np.ndarray  # what they will meet of the inner relation, if that is known
     report: Report
 
 
@@ -35,7 +38,8 @@ class LocalInsert:
     """Drop from what arrived whatever the index holds; write the rest as a run, and merge `full`'s runs if they got many.
 
     `alive`: what any state still refers to, by partition; other files of earlier jobs are removed. `forward`: another
-    index of the same relation, key and rest exchanged, to which the born tuples are shipped on.
+    index of the same relation, key and rest exchanged, to which the born tuples are shipped on. `degrees`: indptr of the
+    inner relation's adjacency, where the pairs that the delta will meet are to be counted.
     """
 
     targets: list[Placed]
@@ -43,6 +47,7 @@ class LocalInsert:
     root: str
     alive: Runs | None = None
     forward: Placed | None = None
+    degrees: Replica | None = None
 
     def __call__(self, partition, records):
         if self.alive is not None:
@@ -67,14 +72,16 @@ class LocalInsert:
             born = drop(born, run.open())
         if steps.size:
             steps = steps[np.searchsorted(sent, born)]
-        first, home = target.map.tables()
+        first, indptr = target.map.tables()[0], self.degrees.open() if self.degrees else np.empty(0, np.int64)
         settled = self._write(path + "-settled", born[steps != last]) if last else []
-        kept = self._write(path, born[steps == last] if last else born)
+        kept = born[steps == last] if last else born
         received = sum(r.count for r in records if isinstance(r, Piece) and r.index == target.name)
         report = Report("insert", partition, received, born.size)
-        sizes = np.bincount(codec.slots(born, target.shift, first), minlength=home.size)
+        fresh, pairs = codec.tallied(kept, target.shift, first, indptr)
+        sizes = codec.tallied(born, target.shift, first, indptr)[0] if last else fresh
         births = np.bincount(steps, minlength=1).tolist() if last else [born.size]
-        return Inserted(target.name, partition, full, settled, new + kept, sizes, births, report), born
+        new = new + self._write(path, kept)
+        return Inserted(target.name, partition, full, settled, new, sizes, births, fresh, pairs, report), born
 
     @staticmethod
     def _write(path: str, words: np.ndarray) -> list[Run]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from balance.bucket_map import BucketMap
+from balance.placement import expected
 from ra.runs import Run
 
 Runs = list[list[Run]]  # of each partition
@@ -45,6 +46,20 @@ class Placed(Parted):
     delta: Runs = field(default_factory=list)
     new: Runs = field(default_factory=list)
     sizes: np.ndarray | None = None  # tuples in each slot of the map, full, delta and new together
+    work: np.ndarray | None = None  # what the next iteration is expected to be for each slot, once `weigh` has looked
+    pairs: np.ndarray | None = None  # and the pairs that meet in it
+    fresh: np.ndarray | None = None  # tuples of the delta in each slot
+
+    def weigh(self, results) -> None:
+        """Expect the work of the next iteration from all that the local inserts of this one reported."""
+        fresh, pairs = np.zeros_like(self.sizes), np.zeros_like(self.sizes)
+        received, born = np.zeros((2, self.map.partitions), np.int64)
+        for result in results:
+            fresh, pairs = fresh + result.fresh, pairs + result.pairs
+            received[result.partition] += result.report.received
+            born[result.partition] += result.report.sent
+        self.fresh = fresh
+        self.work, self.pairs = expected(fresh, self.map.tables()[1], received, born), pairs
 
     def absorb(self, results) -> None:
         """Make what the local inserts of this index left on disk part of its state."""

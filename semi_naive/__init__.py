@@ -15,6 +15,7 @@ _LAZY = {
     "ProgramError": "semi_naive.language.errors",
     "EvaluationError": "ra.rules.arithmetic",
     "transitive_closure": "semi_naive.closure",
+    "simulate": "semi_naive.simulation",
     "Closure": "semi_naive.result",
     "Config": "semi_naive.config",
     "Relation": "ra.relation",

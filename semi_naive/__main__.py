@@ -1,4 +1,4 @@
-"""The command line: `semi-naive run PROGRAM.dl`, `semi-naive tc EDGES`, `semi-naive plot run.json`."""
+"""The command line: `semi-naive run PROGRAM.dl`, `tc EDGES`, `plot run.json`, `simulate EDGES`, `profile FILE`."""
 
 import sys
 import threading
@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from semi_naive import __version__
+from semi_naive.live import live_page, looking, write_report
 
 BAD = 2  # exit status of bad input and bad usage
 
@@ -30,6 +31,7 @@ def cli():
 @click.option("--show", metavar="WHAT", multiple=True, help="Print instead of running: initial-datalog, scc-graph, …")
 @click.option("--explain", is_flag=True, help="Print the plan instead of running it.")
 @click.option("--trace", metavar="FILE", help="Write the record of the run as JSON.")
+@looking
 @click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="A tunable: buckets=64, refine=off, …")
 @click.option("--master", metavar="URL", help="A Spark cluster instead of this process.")
 @click.option("-q", "--quiet", is_flag=True, help="No bar.")
@@ -37,7 +39,7 @@ def run(program, **given):
     """Run a Datalog PROGRAM (- for standard input): its .input from --fact-dir, its .output to --output-dir."""
     from semi_naive.commands import run_program
 
-    _check_writable(given["trace"], given["profile"])
+    _check_writable(given["trace"], given["profile"], given["report"])
     run_program(program, given | {"options": dict(_assignment(text) for text in given["options"])})
 
 
@@ -61,6 +63,7 @@ def profile(profile, top):
 @click.option("--max-iterations", type=click.IntRange(1), help="Stop with the paths of up to this length.")
 @click.option("--trace", metavar="FILE", help="Write the record of the run as JSON.")
 @click.option("--plot", metavar="FILE", help="Draw the balance of the run (.png, .svg).")
+@looking
 @click.option("--header", is_flag=True, help="Skip the first row of the file.")
 @click.option("--strings/--no-strings", default=None, help="Read vertices as names, or insist on integers.")
 @click.option("--any-ids", is_flag=True, help="Allow negative ids and ids over 2^32.")
@@ -68,7 +71,10 @@ def profile(profile, top):
 @click.option("--master", metavar="URL", help="A Spark cluster instead of this process.")
 @click.option("-j", "--cores", type=click.IntRange(1), help="Cores to use in local mode.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the number of pairs and nothing else.")
-def tc(edges, output, plan, options, max_iterations, trace, plot, header, strings, any_ids, symmetric, master, cores, quiet):
+def tc(
+    edges, output, plan, options, max_iterations, trace, plot, report, live, live_host, header, strings, any_ids, symmetric,
+    master, cores, quiet,
+):  # fmt: skip
     """The transitive closure of EDGES: a .facts .tsv .csv .txt .mtx file (also .gz) or .parquet."""
     from graphs.inputs import as_edges
     from graphs.parallel import is_large
@@ -79,45 +85,71 @@ def tc(edges, output, plan, options, max_iterations, trace, plot, header, string
     config = Config().with_options(dict(_assignment(text) for text in options))
     config = config.with_options({} if max_iterations is None else {"max_iterations": max_iterations})
     reading = {"header": header, "strings": strings, "any_ids": any_ids, "expand_symmetric": symmetric}
-    _check_writable(output, trace, plot)
+    _check_writable(output, trace, plot, report)
     if output:
         output_format(output)
-    warm = threading.Thread(target=_load_kernels, args=[plan], daemon=True)
-    warm.start()  # beside the reading and the start of the JVM, which take longer
-    with _Progress(quiet) as progress:
-        source = edges if is_large(edges) else as_edges(edges, **reading)
-        spark = session.context(master, cores)
-        warm.join()
-        closure = transitive_closure(source, spark, plan, config, progress, **reading)
-    with closure:
-        if output:
-            closure.write(output)
-        _report(closure, quiet)
-        if trace:
-            from balance.trace import write_trace
+    name = Path(edges).name
+    with live_page(live, live_host, name) as page:
+        warm = threading.Thread(target=_load_kernels, args=[plan], daemon=True)
+        warm.start()  # beside the reading and the start of the JVM, which take longer
+        with _Progress(quiet, page) as progress:
+            source = edges if is_large(edges) else as_edges(edges, **reading)
+            spark = session.context(master, cores)
+            warm.join()
+            closure = transitive_closure(source, spark, plan, config, progress, page and page.watch, **reading)
+        with closure:
+            if output:
+                closure.write(output)
+            _report(closure, quiet)
+            _write_records(closure.trace, trace, plot)
+            write_report(report, closure.trace, name, page)
 
-            write_trace(closure.trace, trace)
-        if plot:
-            from plots.balance import save
 
-            save(closure.trace, plot)
+def _write_records(record: dict, trace: str | None, plot: str | None) -> None:
+    if trace:
+        from balance.trace import write_trace
+
+        write_trace(record, trace)
+    if plot:
+        from plots.balance import save
+
+        save(record, plot)
 
 
 @cli.command()
-@click.argument("run", type=click.Path())
-@click.option("-o", "--output", metavar="DIR", default=".", show_default=True, help="Where the figures go.")
-def plot(run, output):
-    """Draw a recorded run (--trace) as figures."""
-    from balance.trace import read_trace, spread
-    from plots.balance import save
+@click.argument("runs", nargs=-1, required=True, metavar="RUN.json...", type=click.Path())
+@click.option("-o", "--output", metavar="DIR", help="Where the figures go.  [default: .]")
+@click.option("--report", metavar="FILE", help="Write one page about them instead of figures; with -o or --only, besides.")
+@click.option("--only", metavar="NAMES", help="Some figures: balance,heat,imbalance,times,tuples,bytes,duplicates,…")
+def plot(runs, output, only, report):
+    """Draw a recorded run (--trace) as figures, PNG and SVG; several runs side by side."""
+    from plots.command import draw
+    from plots.report import report_files
 
-    records = spread(read_trace(run))
-    Path(output).mkdir(parents=True, exist_ok=True)
-    for name, record in records.items():
-        for kind in ("png", "svg"):
-            target = Path(output) / f"{Path(run).stem}-{name + '-' * bool(name)}balance.{kind}"
-            save(record, target)
-            click.echo(target)
+    _check_writable(report)
+    if report:
+        report_files(runs, report)
+        click.echo(report)
+    if output or only or not report:
+        for path in draw(runs, output or ".", only):
+            click.echo(path)
+
+
+@cli.command()
+@click.argument("source", metavar="EDGES|RUN.json")
+@click.option("--ranks", required=True, metavar="NUMBERS", help="How many, with commas between: 2,64,512,32768.")
+@click.option(
+    "--policy", "policies", multiple=True, type=click.Choice(["work", "paper", "none"]), help="How to balance; several."
+)
+@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="A tunable: buckets=64, tolerance=1.05, …")
+@click.option("--trace", metavar="FILE", help="Write the record as JSON, of one number of ranks.")
+@click.option("-q", "--quiet", is_flag=True, help="The tables and nothing else.")
+def simulate(source, ranks, policies, options, trace, quiet):
+    """The closure of EDGES, or the run that --trace recorded, as it would be on many ranks: time, balance, messages, memory."""
+    from semi_naive.simulating import simulate_command
+
+    _check_writable(trace)
+    simulate_command(source, ranks, policies, dict(_assignment(text) for text in options), trace, quiet)
 
 
 def _assignment(text: str) -> tuple[str, str]:
@@ -143,13 +175,14 @@ def _load_kernels(plan: str) -> None:
 class _Progress:
     """A bar while there is anything to wait for: iteration, delta, tuples so far, time."""
 
-    def __init__(self, quiet: bool):
+    def __init__(self, quiet: bool, page=None):
         from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[text]}"))
         console = Console(stderr=True)
         self.bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=quiet)
+        self.page = page
 
     def __enter__(self):
         self.bar.start()
@@ -162,6 +195,8 @@ class _Progress:
     def __call__(self, iteration: int, delta: int, tuples: int, done: int | None = None, total: int | None = None) -> None:
         text = f"iteration {iteration} · delta {delta:,} · {tuples:,} pairs" if done is None else f"groups {done} of {total}"
         self.bar.update(self.task, text=text, completed=done, total=total)
+        if self.page:
+            self.page.say(text)
 
 
 def _report(closure, quiet: bool) -> None:
@@ -172,41 +207,12 @@ def _report(closure, quiet: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from plots.summary import summary
+
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in summary(closure.trace).items():
         table.add_row(name, value)
     Console(soft_wrap=not sys.stdout.isatty()).print(table)
-
-
-def summary(trace: dict) -> dict[str, str]:
-    """A run in a few lines: what a person wants to know first."""
-    result, iterations, events = trace["result"], trace["iterations"], trace["events"]
-    lines = {
-        "pairs": f"{result['tuples']:,}",
-        "nodes": f"{trace['input']['nodes']:,}",
-        "iterations": f"{result['iterations']:,}",
-        "plan": f"{trace['plan']}: {trace['reason']}",
-        "seconds": f"{trace['seconds']:.2f}",
-    }
-    if iterations:
-        lines["imbalance"] = _imbalance(iterations, events)
-    for kind in ("refine", "consolidate", "copy", "roll-over", "checkpoint", "restore", "runs lost"):
-        found = [e for e in events if e["event"] == kind]
-        if found:
-            tuples = sum(e.get("moved", e.get("copied", 0)) for e in found)
-            lines[kind] = f"{len(found)}×" + (f", {tuples:,} tuples" if tuples else "")
-    if result["disk_bytes"] and result["tuples"]:
-        lines["disk"] = f"{result['disk_bytes'] / 1e6:,.1f} MB, {result['disk_bytes'] / result['tuples']:.1f} bytes a pair"
-    return lines
-
-
-def _imbalance(iterations, events) -> str:
-    """Heaviest ÷ average of the partitions' tuples, at its worst before anything was moved, and at the end."""
-    moves = [event["iteration"] for event in events if event["event"] in ("refine", "consolidate")]
-    ratios = [(entry["iteration"], entry["imbalance"]["partitions"]) for entry in iterations]
-    worst = max(ratio for iteration, ratio in ratios if not moves or iteration <= moves[0])
-    what = "before balancing" if moves else "at worst, with nothing to balance"
-    return f"{worst:.2f} {what}, {ratios[-1][1]:.2f} at the end (heaviest ÷ average partition)"
 
 
 # What a run that was right can end with, by the module that raises it: one that was not loaded raised nothing, and loading

@@ -59,12 +59,14 @@ class Balanced:
         self.doubling = self.config.rule == "path-path"
         self.root = self.store.path("runs")
         self.budget = FIRST_BUDGET
-        self.rebalance = Rebalance(self.fabric, self.root, self.config, self.trace, static_inner=not self.doubling)
+        least = self.config.least(self.fabric.sc.master.startswith("local["))
+        self.rebalance = Rebalance(self.fabric, self.root, self.config, self.trace, not self.doubling, least)
 
     def run(self, state: State | None = None) -> State:
         """Iterate to the fixpoint, from the edges or from a restored state."""
         if state is None:
             state = self.load()
+            self._look(state, 0)
             self.tell(state)
         limit = self.config.max_iterations or self.domain + 1
         while state.path.count("delta") and state.iteration < limit:
@@ -73,25 +75,31 @@ class Balanced:
                 self._run_ahead(state, limit - state.iteration)
             else:
                 self._iterate(state)
-            due = state.iteration // self.config.check_interval > before // self.config.check_interval
-            if due and state.path.count("delta") and self.fabric.partitions > 1:
-                self.rebalance(state)
+            self._look(state, before)
             self.tell(state)
         return state
+
+    def _look(self, state: State, before: int) -> None:
+        """At the balance, if that is due since iteration `before`."""
+        due = state.iteration // self.config.check_interval > before // self.config.check_interval
+        if due and state.path.count("delta") and self.fabric.partitions > 1:
+            self.rebalance(state)
 
     def load(self) -> State:
         """Iteration 1: every edge is a path."""
         begun = time.perf_counter()
-        placement = BucketMap.deal(self.config.buckets, self.fabric.partitions)
+        placement = BucketMap.deal(self.config.buckets_on(self.fabric.partitions), self.fabric.partitions)
         path, inner = (Placed(name, self.shift, placement) for name in ("path", "inner"))
         key = 0 if self.config.rule == "edge-path" else 1
         replica = self.edges if isinstance(self.edges, Replica) else None
         load = Load(replica, self.shift, [("path", key, placement), ("inner", 1 - key, placement)])
-        insert = LocalInsert([path, inner], "load", self.root)
+        degrees = self._degrees(inner) if replica else None
+        insert = LocalInsert([path, inner], "load", self.root, degrees=degrees)
         results = self.fabric.job(load, insert, source=None if replica else self.edges)
         for placed in (path, inner):
             placed.absorb(r for r in results if r.index == placed.name)
             placed.turn()
+            placed.weigh(r for r in results if r.index == placed.name)
         if not self.doubling:
             inner.turn()  # edges are all there will be: full at once
         state = State(1, path, inner)
@@ -121,6 +129,7 @@ class Balanced:
             rounds.append((len(rounds), results))
         for placed in self._derived(state):
             placed.turn()
+            placed.weigh(r for _, found in rounds for r in found if isinstance(r, Inserted) and r.index == placed.name)
         state.iteration += 1
         self._record(state, delta, rounds, begun)
 
@@ -148,11 +157,16 @@ class Balanced:
 
     def _inserts(self, state: State, label: str, alive) -> list[LocalInsert]:
         if not self.doubling:
-            return [LocalInsert([state.path], label, self.root, alive)]
+            return [LocalInsert([state.path], label, self.root, alive, degrees=self._degrees(state.inner))]
         return [
             LocalInsert([state.path], label, self.root, alive, forward=state.inner),
             LocalInsert([state.inner], label, self.root),
         ]
+
+    def _degrees(self, inner: Placed) -> Replica | None:
+        """What the weight of a delta is found by, where somebody looks at it and every host can hold it."""
+        watched = self.config.refine and self.config.policy == "work" and self.fabric.partitions > 1
+        return self.adjacency()[0] if watched and not self.doubling and inner.total <= REPLICATED else None
 
     def _alive(self, state: State):
         return [a + b for a, b in zip(state.path.known(), state.inner.known(), strict=True)]
@@ -173,10 +187,11 @@ class Balanced:
         begun, delta, label = time.perf_counter(), state.path.count("delta"), f"{state.iteration + 1}.ahead"
         steps, budget = min(MOST_STEPS, steps_left), min(self.budget, self.config.run_ahead_budget)
         ahead = RunAhead(state.path.delta, "path", state.path.map, self.shift, self.adjacency(), steps, budget)
-        results = self.fabric.job(ahead, LocalInsert([state.path], label, self.root, self._alive(state)))
+        results = self.fabric.job(ahead, self._inserts(state, label, self._alive(state))[0])
         inserted = [r for r in results if isinstance(r, Inserted)]
         state.path.absorb(inserted)
         state.path.turn()
+        state.path.weigh(inserted)
         births = np.zeros(max(len(r.births) for r in inserted), np.int64)
         for result in inserted:
             births[: len(result.births)] += result.births

@@ -11,7 +11,7 @@ from semi_naive.config import PLANS, REPLICATED, Config
 READING = ("header", "expand_symmetric", "strings", "any_ids", "delimiter")
 
 
-def transitive_closure(edges, spark=None, plan="auto", config=None, progress=None, **options):
+def transitive_closure(edges, spark=None, plan="auto", config=None, progress=None, watch=None, **options):
     """The pairs (x, y) such that y can be reached from x over one or more edges.
 
     edges: a path (.facts .tsv .csv .txt .mtx, each also .gz; .parquet), a Spark or pandas DataFrame, an Arrow table, an
@@ -22,6 +22,8 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
         any_ids, delimiter.
     progress: called as progress(iteration, delta, tuples) after each iteration; while the decomposed plan's only job
         runs, as progress(1, 0, 0, done=tasks, total=tasks).
+    watch: called once, before the first iteration, with a function that returns a copy of the record so far (see
+        `balance.trace`) whenever it is called, from any thread.
 
     Raises `graphs.BadInput` (a ValueError that names file, line and column), ValueError for a wrong option, and
     `ra.session.NoJava` where Spark cannot be started.
@@ -35,7 +37,7 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
         spark = edges.sparkSession
     source = read(edges, spark, reading)
     plan, reason = choose(plan, config, source.rows if hasattr(source, "rows") else len(source))
-    return Evaluation(session.context_of(spark), config, progress, plan, reason).run(source)
+    return Evaluation(session.context_of(spark), config, progress, plan, reason, watch).run(source)
 
 
 def choose(plan: str, config: Config, edges: int = 0) -> tuple[str, str]:

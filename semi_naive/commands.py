@@ -9,6 +9,7 @@ import click
 
 from graphs.errors import BadInput
 from graphs.files import io_errors
+from semi_naive.live import live_page, write_report
 
 TICK = 0.1  # seconds between two looks of the bar: an iteration may take microseconds
 SHOW = {
@@ -39,16 +40,17 @@ def run_program(program: str, given: dict) -> None:
     if given["explain"]:
         click.echo(checked.explain(facts=facts, config=config, only_outputs=True), nl=False)
         return
-    with RunProgress(given["quiet"]) as progress:
-        running = {"spark": spark, "config": config, "progress": progress, "lenient": given["no_warn"]}
-        result = checked.run(facts=facts, only_outputs=True, **running)
-    with result:
-        make_folder(output)
-        result.write(output)
-        if given["trace"]:
-            write_record(given["trace"], result.trace)
-        if given["profile"]:
-            write_record(given["profile"], result.trace["profile"])
+    running = {"spark": spark, "config": config, "lenient": given["no_warn"], "only_outputs": True}
+    with live_page(given["live"], given["live_host"], checked.name) as page:
+        with RunProgress(given["quiet"], page) as progress:
+            result = checked.run(facts=facts, progress=progress, watch=page and page.watch, **running)
+        with result:
+            make_folder(output)
+            result.write(output)
+            for what, record in (("trace", result.trace), ("profile", result.trace["profile"])):
+                if given[what]:
+                    write_record(given[what], record)
+            write_report(given["report"], result.trace, checked.name, page)
 
 
 def checked_program(program: str, reading: dict):
@@ -177,8 +179,8 @@ class RunProgress:
     """A bar on standard error while the program runs: stratum, iteration, delta, tuples, time. Only on a terminal, so that
     what a script sees has none of it; nor is `rich` loaded then."""
 
-    def __init__(self, quiet: bool):
-        self.bar, self.shown = None, 0.0
+    def __init__(self, quiet: bool, page=None):
+        self.bar, self.shown, self.page = None, 0.0, page
         if quiet or not sys.stderr.isatty():
             return
         from rich.console import Console
@@ -199,8 +201,12 @@ class RunProgress:
 
     def __call__(self, stratum: str, number: int, of: int, iteration: int, delta: int, tuples: int) -> None:
         now = time.monotonic()
-        if self.bar and now > self.shown + TICK:
-            self.shown = now
-            text = f"stratum {number} of {of} · iteration {iteration} · delta {delta:,} · {tuples:,} tuples"
-            name = stratum if len(stratum) <= 30 else stratum[:29] + "…"
+        if not (self.bar or self.page) or now <= self.shown + TICK:
+            return
+        self.shown = now
+        text = f"stratum {number} of {of} · iteration {iteration} · delta {delta:,} · {tuples:,} tuples"
+        name = stratum if len(stratum) <= 30 else stratum[:29] + "…"
+        if self.page:
+            self.page.say(f"{name}: {text}")
+        if self.bar:
             self.bar.update(self.task, description=name, text=text, completed=number - 1, total=of)

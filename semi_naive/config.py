@@ -9,20 +9,26 @@ RULES = {
 }
 REPLICATED = 200_000_000  # edges that every host is expected to hold whole, at 8 bytes each
 PLANS = ("auto", "balanced", "decomposed")
+POLICIES = ("work", "paper")
 
 
 @dataclass(frozen=True)
 class Config:
     """How to evaluate. The answer does not depend on any of it, except on `max_iterations` and on what ids are allowed.
 
-    buckets: the fixed number of buckets of a relation.
+    buckets: the fixed number of buckets of a relation; None: eight a partition, and at least 64.
     partitions: Spark partitions; None: as many as Spark has cores.
-    check_interval: look at the sizes every so many iterations.
-    refine, refinement_ratio, refinement_factor: split a bucket whose heaviest subbucket exceeds `refinement_ratio` times
-        the average subbucket (and has `refinement_minimum` tuples) into `refinement_factor` times as many.
-    relief_ratio: beyond the paper, also split the heaviest bucket of a partition that holds more than so many times the
-        average of the partitions; None: buckets alone decide.
-    consolidate, consolidation_fraction: once more than this fraction of buckets is refined, merge the light ones.
+    check_interval: look at the balance every so many iterations.
+    policy: "work", by the work that the next iteration is expected to be, or "paper", by what is stored (`balance.placement`).
+    refine: whether to act on imbalance at all, of either policy.
+    refinement_minimum: tuples that rebalancing must promise to save the heaviest partition in two iterations; of policy
+        "paper", that a subbucket must have. None: 1,024, and a million in local mode, where a job costs as much as they do.
+    tolerance: of policy "work", heaviest ÷ average partition up to which nothing is done.
+    grain: of policy "work", the share of the average partition's work that a subbucket may be before it is split.
+    refinement_ratio, refinement_factor: of policy "paper", split a bucket whose heaviest subbucket exceeds `refinement_ratio`
+        times the average subbucket into `refinement_factor` times as many.
+    consolidate, consolidation_fraction: of policy "paper", once more than this fraction of buckets is refined, merge the
+        light ones.
     copy_inner: copy an unrefined bucket of the (static) inner relation to the partitions its refined counterpart was
         dealt to, instead of sending the counterpart's delta to it in every iteration.
     rollover, rollover_threshold: a local join that has made so many tuples ships them and goes on in an inner iteration.
@@ -38,14 +44,16 @@ class Config:
     local_dir: where runs live on each host; None: the system's temporary directory.
     """
 
-    buckets: int = 64
+    buckets: int | None = None
     partitions: int | None = None
-    check_interval: int = 2
+    check_interval: int = 1
+    policy: str = "work"
     refine: bool = True
+    refinement_minimum: int | None = None
+    tolerance: float = 1.1
+    grain: float = 0.5
     refinement_ratio: float = 3.0
     refinement_factor: int = 4
-    refinement_minimum: int = 1024
-    relief_ratio: float | None = 1.25
     consolidate: bool = True
     consolidation_fraction: float = 0.6
     copy_inner: bool = True
@@ -67,14 +75,16 @@ class Config:
         for name in ("run_ahead", "refinement_minimum", "local_tuples"):
             self._check(name, lambda value: isinstance(value, int) and value >= 0, "a whole number from 0")
         self._check("refinement_ratio", lambda value: value >= 1, "a number from 1")
-        self._check("relief_ratio", lambda value: value >= 1, "a number from 1, or None")
+        self._check("tolerance", lambda value: value >= 1, "a number from 1")
+        self._check("grain", lambda value: value > 0, "a number above 0")
+        self._check("policy", lambda value: value in POLICIES, f"one of {', '.join(POLICIES)}")
         self._check("refinement_factor", lambda value: isinstance(value, int) and value >= 2, "a whole number from 2")
         self._check("consolidation_fraction", lambda value: 0 <= value <= 1, "a number from 0 to 1")
         self._check("rule", lambda value: value in RULES, f"one of {', '.join(RULES)}")
 
     def _check(self, name, holds, expected: str) -> None:
         value = getattr(self, name)
-        optional = {"partitions", "max_iterations", "relief_ratio", "local_tuples"}
+        optional = {"buckets", "partitions", "max_iterations", "refinement_minimum", "local_tuples"}
         try:
             right = (value is None and name in optional) or (value is not None and holds(value))
         except TypeError:
@@ -89,6 +99,23 @@ class Config:
             if name not in known:
                 raise ValueError(f"there is no option {name!r}: expected one of {', '.join(sorted(known))}")
         return replace(self, **{name: _parsed(name, known[name].type, value) for name, value in options.items()})
+
+    @classmethod
+    def paper(cls, **options) -> "Config":
+        """As *Load-balancing Parallel Relational Algebra* has it: refinement and consolidation by what is stored, and nothing
+        that the paper does not know (copies of the inner relation, running ahead)."""
+        known = {"policy": "paper", "buckets": 64, "check_interval": 2, "refinement_minimum": 1024}
+        return cls(**known | {"copy_inner": False, "run_ahead": 0} | options)
+
+    def buckets_on(self, partitions: int) -> int:
+        """The number of buckets where there are so many partitions."""
+        return self.buckets or max(64, 8 * partitions)
+
+    def least(self, local: bool) -> int:
+        """Tuples that a rebalancing must be worth, in local mode or elsewhere."""
+        if self.refinement_minimum is not None:
+            return self.refinement_minimum
+        return 1_000_000 if local else 1024
 
     @property
     def threshold(self) -> int | None:

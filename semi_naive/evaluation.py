@@ -35,6 +35,7 @@ class Evaluation:
     progress: object
     plan: str
     reason: str
+    watch: object = None  # see `transitive_closure`
 
     def __post_init__(self):
         self.store = Store.create(self.config.local_dir)
@@ -53,6 +54,8 @@ class Evaluation:
                 plan=self.plan, reason=self.reason, rule=self.config.rule, config=self.config.to_json(),
                 input={"nodes": graph.values.size},
             )  # fmt: skip
+            if self.watch:
+                self.watch(self.trace.so_far)
             names = graph.names
             if not graph.values.size:
                 return self._closure(None, 0, names)

@@ -101,7 +101,9 @@ class Program:
             return compiled(self.checked, keep, [*self.inputs, *named])
         return self._for_outputs if only_outputs else self._whole
 
-    def run(self, facts=None, spark=None, config=None, progress=None, lenient=False, only_outputs=False, **options):
+    def run(
+        self, facts=None, spark=None, config=None, progress=None, lenient=False, only_outputs=False, watch=None, **options
+    ):
         """Evaluate. Returns a `Result`.
 
         facts: a folder that .input directives read from, or {relation: data}: a path, a Spark or pandas DataFrame, an Arrow
@@ -109,6 +111,8 @@ class Program:
         spark: a SparkSession or SparkContext, or a function that gives one when it is needed; None: the one that runs, or
             an embedded one. Strata that stay small never need one: see Config.local_tuples.
         progress: called as progress(stratum, number, of, iteration, delta, tuples) after each iteration.
+        watch: called once, before facts are read, with a function that returns a copy of the record so far whenever it is
+            called, from any thread; the last of its strata is the one that runs.
         lenient: a missing facts file is an empty relation. only_outputs: compute what .output and .printsize name, no more.
         options: tunables, by the names in `Config`.
 
@@ -117,7 +121,7 @@ class Program:
         from semi_naive.running.run import Run
 
         config = (config or Config()).with_options(options)
-        return Run(self, self.compile(facts, only_outputs), config, spark, progress).run(facts, lenient)
+        return Run(self, self.compile(facts, only_outputs), config, spark, progress, watch).run(facts, lenient)
 
     def explain(self, facts=None, config=None, only_outputs=False, **options) -> str:
         """The strata and their plans, the rules' delta versions, their join orders and why, and the indexes, as text.

@@ -1,6 +1,6 @@
-"""Acting on imbalance between iterations: refine, consolidate, and copy (*Load-balancing Parallel Relational Algebra*, 3.2).
+"""Acting on imbalance between iterations: refine, consolidate, move, copy (*Load-balancing Parallel Relational Algebra*, 3.2).
 
-The decisions are `balance.policy`'s; here tuples move, those of the changed buckets only, and the trace is told.
+The decisions are `balance.placement`'s; here tuples move, those of the changed buckets only, and the trace is told.
 """
 
 import time
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from balance.policy import wanted
-from balance.trace import Trace
+from balance.placement import Change, planned, spread_inner
+from balance.trace import Trace, tell_change
 from ra.exchange import Fabric
 from ra.insert import Inserted, LocalInsert
 from ra.phases import Together
@@ -28,50 +28,68 @@ class Rebalance:
     config: Config
     trace: Trace
     static_inner: bool
+    least: int  # tuples that are worth a job
     jobs: int = 0
 
     def __call__(self, state) -> None:
         """At most one job for each relation; the copies go along with path's."""
-        self._rehome(state, state.inner, self._wanted(state.inner, kept=state.copies), copy=False)
-        self._rehome(state, state.path, self._wanted(state.path), copy=self.config.copy_inner and self.static_inner)
+        self._rehome(state, state.inner, self._inner_change(state), copy=False)
+        work = self._work(state)
+        change = planned(state.path.map, state.path.sizes, work, self.config, self.least, carried=self._carried(state))
+        self._rehome(state, state.path, change, copy=self._copies)
 
-    def _wanted(self, placed: Placed, kept=()) -> dict[str, dict[int, int]]:
-        """{"refine": {bucket: subbuckets}, "consolidate": …}; buckets in `kept`, which have been copied, stay as they are."""
-        found = wanted(placed.map.homes, placed.map.split(placed.sizes), self.config)
-        return {kind: {b: n for b, n in changes.items() if b not in kept} for kind, changes in found.items()}
+    @property
+    def _copies(self) -> bool:
+        return self.config.copy_inner and self.static_inner
+
+    @staticmethod
+    def _work(state) -> np.ndarray:
+        """Expected of each slot of path; where the inner bucket is split, its pairs meet elsewhere."""
+        if state.path.work is None:
+            return state.path.sizes
+        here = np.repeat(state.inner.map.subbuckets == 1, state.path.map.subbuckets)
+        return state.path.work + np.where(here, state.path.pairs, 0)
+
+    def _inner_change(self, state) -> Change | None:
+        inner, first = state.inner, state.path.map.tables()[0][:-1]
+        if self.static_inner:
+            slots = self._work(state), state.path.sizes if state.path.fresh is None else state.path.fresh
+            work, delta = (np.add.reduceat(values, first) for values in slots)
+            return spread_inner(inner.map, inner.sizes, work, delta, self.config, self.least, kept=state.copies)
+        work = inner.sizes if inner.work is None else inner.work
+        return planned(inner.map, inner.sizes, work, self.config, self.least)
+
+    def _carried(self, state) -> np.ndarray:
+        """The tuples of each inner bucket that follow path's to another partition."""
+        sizes = np.add.reduceat(state.inner.sizes, state.inner.map.tables()[0][:-1])
+        return np.where(state.inner.map.subbuckets == 1, sizes, 0) if self._copies else np.zeros_like(sizes)
 
     def _label(self, what: str) -> str:
         self.jobs += 1
         return f"{what}.{self.jobs}"
 
-    def _rehome(self, state, placed: Placed, wanted: dict[str, dict[int, int]], copy: bool) -> None:
-        """Give the changed buckets their new number of subbuckets, every tuple of them its new partition, and inner
-        buckets their copies, in one job."""
-        changes = wanted["refine"] | wanted["consolidate"]
+    def _rehome(self, state, placed: Placed, change: Change | None, copy: bool) -> None:
+        """Give the changed buckets their new places, every tuple of them its new partition, and inner buckets their copies, in
+        one job."""
         begun, before, loads = time.perf_counter(), placed.map.split(placed.sizes), placed.loads
-        changed = np.zeros(placed.map.buckets, np.bool_)
-        changed[list(changes)] = True
-        placed.map = placed.map.resize(changes)
+        if change:
+            placed.map = change.map
         missing = self._missing(state) if copy else {}
-        if not changes and not missing:
+        if not change and not missing:
             return
         label = self._label(placed.name)
         arriving = [Placed(part, placed.shift, placed.map) for part in ("full", "delta")]
         arriving.append(Placed("inner", state.inner.shift, state.inner.map))
         copies = IntraBucket("inner", state.inner.full, state.inner.shift, Copies(state.inner.map, missing))
-        tasks = Together([Depart(placed, changed, self.root, label)] * bool(changes) + [copies] * bool(missing))
+        tasks = Together(([Depart(placed, change.changed, self.root, label)] if change else []) + [copies] * bool(missing))
         results = self.fabric.job(tasks, LocalInsert(arriving, label, self.root))
-        if changes:
-            self._settle(placed, changed, before, results)
-        after, seconds = placed.map.split(placed.sizes), time.perf_counter() - begun
-        moved = sum(r.sent for r in results if isinstance(r, Report) and r.phase == "rehome")
-        for kind, resized in wanted.items():
-            if resized:
-                self.trace.event(
-                    kind, state.iteration, relation=placed.name, moved=moved, seconds=seconds,
-                    buckets=[{"bucket": b, "before": before[b], "after": after[b]} for b in sorted(resized)],
-                    loads_before=loads, loads_after=placed.loads,
-                )  # fmt: skip
+        if change:
+            self._settle(placed, change.changed, before, results)
+            moved = sum(r.sent for r in results if isinstance(r, Report) and r.phase == "rehome")
+            tell_change(self.trace, change, state.iteration, before, placed.map.split(placed.sizes), {
+                "relation": placed.name, "moved": moved, "seconds": time.perf_counter() - begun,
+                "loads_before": loads, "loads_after": placed.loads,
+            })  # fmt: skip
         if missing:
             self._take_copies(state, missing, results)
 

@@ -226,6 +226,12 @@ class Closure:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
+    def report(self, path=None) -> str:
+        """The evaluation as a page of HTML, figures and all; also written to `path`, whole or not at all."""
+        from plots.report import report
+
+        return report(self.trace, path)
+
     def _alive(self) -> bool:
         if self._reader is not None and not self._finalizer.alive:
             raise ValueError("this closure has been closed")

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 import graphs
 from balance.bucket_map import BucketMap
+from balance.placement import planned, spread_inner
 from balance.policy import imbalance_ratio, to_consolidate, to_refine
 from balance.trace import read_trace, write_trace
-from semi_naive import transitive_closure
+from semi_naive import Config, transitive_closure
 
 changes = st.lists(st.dictionaries(st.integers(0, 6), st.sampled_from([1, 4, 16])), max_size=6)
 
@@ -58,7 +59,48 @@ def test_policies():
     assert imbalance_ratio([]) == imbalance_ratio([0, 0]) == 1.0
 
 
-TREE = {"plan": "balanced", "partitions": 8, "buckets": 64}
+@st.composite
+def watched(draw):
+    """A bucket map, and tuples and work in each of its slots."""
+    partitions, buckets = draw(st.integers(2, 9)), draw(st.integers(1, 12))
+    placement = BucketMap.deal(buckets, partitions)
+    placement = placement.resize(draw(st.dictionaries(st.integers(0, buckets - 1), st.sampled_from([2, 4]), max_size=3)))
+    slots = placement.tables()[1].size
+    amounts = st.lists(st.integers(0, 10**6), min_size=slots, max_size=slots)
+    return placement, np.array(draw(amounts), float), np.array(draw(amounts), float)
+
+
+@given(watched(), st.booleans())
+def test_rebalancing_by_work_pays_or_is_left(case, splits):
+    placement, sizes, work = case
+    change = planned(placement, sizes, work, Config(), least=1, splits=splits)
+    before = np.bincount(placement.tables()[1], weights=work, minlength=placement.partitions)
+    if change is None:
+        return
+    expected = np.zeros(placement.partitions)  # as if a bucket's subbuckets were split evenly
+    for bucket, (old, new) in enumerate(zip(placement.homes, change.map.homes, strict=True)):
+        assert len(new) % len(old) == 0 and (splits or len(new) == len(old))
+        assert (old != new) == change.changed[bucket]
+        for sub, partition in enumerate(new):
+            expected[partition] += work[placement.tables()[0][bucket] + sub % len(old)] * len(old) / len(new)
+    assert expected.sum() == pytest.approx(work.sum())
+    assert expected.max() < before.max() and before.max() > 1.1 * before.mean()
+
+
+def test_a_partition_that_is_too_heavy_gives_away_what_has_fewest_tuples_for_its_work():
+    placement = BucketMap.deal(4, 2)
+    change = planned(placement, np.array([90, 1, 1, 1]), np.array([7, 1, 3, 1]), Config(grain=2), least=1)
+    assert change.map.homes == ((0,), (1,), (1,), (1,)) and change.kinds == {"move": [2]}
+    assert planned(placement, np.array([90, 1, 1, 1]), np.array([7, 1, 3, 1]), Config(grain=2), least=99) is None
+
+
+def test_one_hot_bucket_is_split_in_proportion():
+    work = np.array([800.0, 10, 10, 10])
+    change = planned(BucketMap.deal(4, 4), np.zeros(4), work, Config(), least=1)
+    assert len(change.map.homes[0]) == 8 and set(change.map.homes[0]) == {0, 1, 2, 3} and change.kinds == {"refine": [0]}
+
+
+TREE = {"plan": "balanced", "partitions": 8, "buckets": 64, "refinement_minimum": 64}
 
 
 def test_a_tree_pointing_up_is_balanced(spark):
@@ -68,10 +110,15 @@ def test_a_tree_pointing_up_is_balanced(spark):
         with transitive_closure(edges, spark, refine=refine, run_ahead=0, **TREE) as result:
             assert result.count() == 13 * 2**15 + 2
             loads[refine] = result.trace["iterations"][-1]["imbalance"]["partitions"]
-            events = [event for event in result.trace["events"] if event["event"] == "refine"]
+            events = [event for event in result.trace["events"] if event["event"] in ("refine", "move")]
             assert bool(events) == refine
     assert loads[True] <= 1.25 < loads[False]
-    with transitive_closure(edges, spark, run_ahead=0, check_interval=3, **TREE) as result:
+
+
+def test_the_papers_rules_act_when_they_are_asked_for(spark):
+    options = Config.paper(check_interval=3).to_json() | {"partitions": 8}
+    with transitive_closure(graphs.tree(14), spark, "balanced", **options) as result:
+        assert result.count() == 13 * 2**15 + 2
         refined = [event for event in result.trace["events"] if event["event"] == "refine"]
         assert all(event["iteration"] % 3 == 0 for event in refined)
         for event in refined:
@@ -85,10 +132,18 @@ def test_a_tree_pointing_up_is_balanced(spark):
 def test_a_hub_refines_the_inner_relation_and_needs_the_intra_bucket_shuffle(spark):
     """A star's hub has all edges: its bucket of `edge` is split, and path's delta goes to each of its parts."""
     edges = np.concatenate((graphs.star(6000), [[9_000 + i, 0] for i in range(50)]))
-    with transitive_closure(edges, spark, "balanced", run_ahead=0, check_interval=1, partitions=4, buckets=8) as result:
+    with transitive_closure(edges, spark, "balanced", run_ahead=0, check_interval=9, partitions=4, buckets=8) as result:
         assert result.count() == 6000 + 50 + 50 * 6000
         first = result.trace["iterations"][0]
-    options = {"run_ahead": 0, "check_interval": 1, "partitions": 4, "buckets": 8, "refinement_ratio": 1.0}
+    options = {
+        "run_ahead": 0,
+        "check_interval": 1,
+        "partitions": 4,
+        "buckets": 8,
+        "policy": "paper",
+        "refinement_ratio": 1.0,
+        "refinement_minimum": 99,
+    }
     edges = np.concatenate((edges, [[20_000 + i, 9_000 + i] for i in range(50)]))
     with transitive_closure(edges, spark, "balanced", **options) as result:
         assert result.count() == 6000 + 50 + 50 * 6000 + 50 + 50 + 50 * 6000
@@ -102,7 +157,7 @@ def test_consolidation(spark):
     """A hub that is heavy at first and light once the rest has grown: its bucket is refined, then consolidated."""
     edges = np.concatenate(([[1000 + i, 5000] for i in range(300)], graphs.gnp(250, 0.009, seed=3)))
     options = {"refinement_minimum": 0, "check_interval": 1, "consolidation_fraction": 0.0, "refinement_factor": 2}
-    options |= {"buckets": 40, "partitions": 2}
+    options |= {"buckets": 40, "partitions": 2, "policy": "paper"}
     for consolidate in (True, False):
         with transitive_closure(edges, spark, "balanced", run_ahead=0, consolidate=consolidate, **options) as result:
             with transitive_closure(edges, spark, "decomposed") as expected:
@@ -149,3 +204,12 @@ def test_running_ahead_counts_the_same_iterations(spark):
     with transitive_closure(edges, spark, "decomposed") as result:
         births.add((result.iterations, tuple(result.trace["iterations"][0]["births"])))
     assert len(births) == 1, births
+
+
+def test_the_inner_relation_is_split_only_where_one_tuple_of_the_delta_is_too_much():
+    placement, sizes = BucketMap.deal(4, 4), np.array([900, 10, 10, 10])
+    work = np.array([1000.0, 10, 10, 10])
+    one = spread_inner(placement, sizes, work, np.array([1, 5, 5, 5]), Config(), least=1)
+    assert one.kinds == {"refine": [0]} and len(one.map.homes[0]) == 8
+    assert spread_inner(placement, sizes, work, np.array([90, 5, 5, 5]), Config(), least=1) is None, "the delta can be split"
+    assert spread_inner(placement, sizes, work, np.array([1, 5, 5, 5]), Config(), least=1, kept={0}) is None

@@ -41,7 +41,8 @@ def test_writes_output_trace_and_plot(run, edges, tmp_path):
     assert json.loads((tmp_path / "run.json").read_text())["plan"] == "balanced"
     assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
     status, out, _ = run("plot", "run.json", "-o", "figures")
-    assert status == 0 and sorted(path.name for path in (tmp_path / "figures").iterdir()) == out.replace("figures/", "").split()
+    drawn = sorted(path.name for path in (tmp_path / "figures").iterdir())
+    assert status == 0 and drawn == sorted(out.replace("figures/", "").split()) and "run-heat.svg" in drawn
 
 
 def test_options_reach_the_evaluation(run, edges, tmp_path):

@@ -28,6 +28,7 @@ class SpreadIndex(Parted):
     delta: Parts = field(default_factory=list)
     new: Parts = field(default_factory=list)
     sizes: np.ndarray | None = None  # tuples in each slot of the map
+    work: np.ndarray | None = None  # what the next iteration is expected to be for each slot: the tuples of the delta
 
     def delta_size(self) -> int:
         return sum(block.size for blocks in self.delta for block in blocks)

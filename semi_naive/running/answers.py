@@ -1,6 +1,5 @@
 """What a run hands back: the relations, wherever their tuples are, and the record of how they came about."""
 
-import time
 import weakref
 from html import escape
 
@@ -115,12 +114,7 @@ class Result:
         self.relations = {n: r for n, r in run.asked.relations.items() if n in run.program.relations}
         self.name, self.closed = run.asked.name, False
         counts = {name: self.database.count(name) for name in self.relations}
-        profile = run.profile.record(self.name, counts)
-        self.trace = {
-            "version": 1, "started": time.time() - profile["seconds"], "program": self.name, "seconds": profile["seconds"],
-            "config": run.config.to_json(), "strata": run.plans, "profile": profile,
-            "result": {"relations": counts, "tuples": sum(counts.values())},
-        }  # fmt: skip
+        self.trace = run.record(counts) | {"result": {"relations": counts, "tuples": sum(counts.values())}}
         self._finalizer = weakref.finalize(self, _release, self.cluster, list(self.database.spread.values()))
 
     def __getitem__(self, name: str) -> Answer:
@@ -169,6 +163,12 @@ class Result:
         from semi_naive.planning.told import told
 
         return told(self._run, self.trace)
+
+    def report(self, path=None) -> str:
+        """The run as a page of HTML: strata, hottest rules, the balance; also written to `path`, whole or not at all."""
+        from plots.report import report
+
+        return report(self.trace, path)
 
     def check_open(self) -> None:
         if self.closed:

@@ -9,6 +9,8 @@ heads go home (the all-to-all), and what is born there goes on to the relation's
 import time
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from balance.bucket_map import BucketMap
 from balance.trace import Trace, balance_of, phase
 from ra.pieces import Report
@@ -52,7 +54,9 @@ class Distributed:
         self.partitions = self.cluster.fabric.partitions
         self.iteration = self.local.iteration
         self.trace = Trace(plan="balanced", relations=list(self.stratum.relations), config=self.config.to_json())
-        self.moving = Moving(self.cluster, self.config, self.trace)
+        self.moving = Moving(self.cluster, self.config, self.trace, self.config.least(self.cluster.local))
+        if self.local.watch:
+            self.local.watch(self.trace.so_far)
 
     def run(self) -> dict:
         """To the fixpoint; the stratum's relations are on the partitions then. Returns the trace."""
@@ -131,7 +135,7 @@ class Distributed:
             self.relations[name] = SpreadRelation(name, relation.arity, indexes, kind)
 
     def _dealt(self) -> BucketMap:
-        return BucketMap.deal(self.config.buckets, self.partitions)
+        return BucketMap.deal(self.config.buckets_on(self.partitions), self.partitions)
 
     def _take_over(self) -> None:
         """What the driver has of the stratum's relations: to the partitions."""
@@ -228,6 +232,8 @@ class Distributed:
     def _iterate(self, chosen) -> None:
         """One outer iteration: inner ones until no evaluation has anything left."""
         begun, delta = time.perf_counter(), self._delta()
+        indexes = [index for relation in self.relations.values() for index in relation.indexes]
+        sizes = [index.sizes for index in indexes]
         compiled = [self._compiled(i, *one) for i, one in enumerate(chosen)]
         stages = max([len(version.segments) for version in compiled], default=1)
         for version in compiled:
@@ -246,6 +252,8 @@ class Distributed:
                 self.trace.event("roll-over", self.iteration + 1, inner=len(rounds), cursors=cursors)
             rounds.append(results)
         self._turn()
+        for index, before in zip(indexes, sizes, strict=True):
+            index.work = np.maximum(index.sizes - before, 0)
         self.iteration += 1
         self._record(delta, rounds, begun)
         if self.local.tell:

@@ -30,6 +30,7 @@ class Local:
     profile: object
     budget: int | None = None  # head tuples made in one iteration, with repetitions, before it is too large
     tell: object = None
+    watch: object = None  # called with what returns the record so far, should the stratum go to the partitions
     most: int = MOST  # tuples that the stratum's relations may have
     made: int = 0
     iteration: int = 0

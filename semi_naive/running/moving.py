@@ -1,6 +1,5 @@
-"""Acting on imbalance between iterations, for relations of any rules: refine, consolidate, move what changed house.
-
-The decisions are `balance.policy`'s (*Load-balancing Parallel Relational Algebra*, 3.2).
+"""Acting on imbalance between iterations, for relations of any rules: refine, consolidate, move (*Load-balancing Parallel
+Relational Algebra*, 3.2). The decisions are `balance.placement`'s.
 """
 
 import time
@@ -8,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from balance.policy import wanted
-from balance.trace import Trace
+from balance.placement import planned
+from balance.trace import Trace, tell_change
 from ra.rules.rehome import Arrive, Leave, Moved
 from ra.rules.spread import SpreadIndex, SpreadRelation
 
@@ -21,6 +20,7 @@ class Moving:
     cluster: object
     config: object
     trace: Trace
+    least: int  # tuples that are worth a job
 
     def __call__(self, relations, iteration: int) -> None:
         for relation in relations:
@@ -29,29 +29,24 @@ class Moving:
                     self._rehome(relation, number, index, iteration)
 
     def _rehome(self, relation: SpreadRelation, number: int, index: SpreadIndex, iteration: int) -> None:
-        found = wanted(index.map.homes, index.map.split(index.sizes), self.config, splits=index.keys < len(index.order))
-        changes = found["refine"] | found["consolidate"]
-        if not changes:
+        work = index.sizes if index.work is None else index.work
+        splits = index.keys < len(index.order)
+        change = planned(index.map, index.sizes, work, self.config, self.least, splits)
+        if change is None:
             return
         begun, before, loads = time.perf_counter(), index.map.split(index.sizes), index.map.loads(index.sizes)
-        changed = np.zeros(index.map.buckets, np.bool_)
-        changed[list(changes)] = True
-        index.map = index.map.resize(changes)
+        index.map = change.map
         index.sizes = np.zeros(int(index.map.subbuckets.sum()), np.int64)
         label = self.cluster.label(f"{relation.name}-{number}-move")
         results = self.cluster.fabric.job(
-            Leave(index, changed, self.cluster.root, label), Arrive(index, self.cluster.root, label)
+            Leave(index, change.changed, self.cluster.root, label), Arrive(index, self.cluster.root, label)
         )
         moved = 0
         for result in (r for r in results if isinstance(r, Moved)):
             index.full[result.partition], index.delta[result.partition] = result.full, result.delta
             index.sizes = index.sizes + result.sizes
             moved += result.arrived
-        after, seconds = index.map.split(index.sizes), time.perf_counter() - begun
-        for kind, resized in found.items():
-            if resized:
-                self.trace.event(
-                    kind, iteration, relation=relation.name, index=number, moved=moved, seconds=seconds,
-                    buckets=[{"bucket": b, "before": before[b], "after": after[b]} for b in sorted(resized)],
-                    loads_before=loads, loads_after=index.map.loads(index.sizes),
-                )  # fmt: skip
+        tell_change(self.trace, change, iteration, before, index.map.split(index.sizes), {
+            "relation": relation.name, "index": number, "moved": moved, "seconds": time.perf_counter() - begun,
+            "loads_before": loads, "loads_after": index.map.loads(index.sizes),
+        })  # fmt: skip

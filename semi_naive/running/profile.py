@@ -36,10 +36,11 @@ class Profile:
 
     def record(self, program: str, counts: dict[str, int]) -> dict:
         seconds: dict[str, float] = {}
-        for entry in self.rules.values():
+        rules = list(self.rules.values())  # while it runs there may be more of them in a moment
+        for entry in rules:
             seconds[entry["relation"]] = seconds.get(entry["relation"], 0.0) + entry["seconds"]
         relations = [{"relation": r, "tuples": n, "seconds": seconds.get(r, 0.0)} for r, n in counts.items()]
         return {
             "version": VERSION, "program": program, "seconds": time.perf_counter() - self.begun,
-            "rules": list(self.rules.values()), "relations": relations, "strata": self.strata,
+            "rules": rules, "relations": relations, "strata": list(self.strata),
         }  # fmt: skip

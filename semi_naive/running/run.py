@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from balance.trace import VERSION
 from ra.rules.ir import Kind, Rule
 from ra.rules.values import Values
 from semi_naive.facts import Options, as_columns, read
@@ -30,8 +31,12 @@ class Run:
     config: object
     spark: object = None
     progress: object = None
+    watch: object = None  # see `Program.run`
     plans: list[dict] = field(default_factory=list)
     bodies: dict[int, dict] = field(default_factory=dict)  # of each stratum, its rules as they were compiled last
+    now: dict | None = None  # what plans will say of the stratum that runs, so far
+    began: float = 0.0  # when it did
+    look: object = None  # that returns its trace so far, once it is on the partitions
 
     def __post_init__(self):
         self.program = self.compiled.program
@@ -47,6 +52,8 @@ class Run:
 
     def run(self, facts, lenient: bool) -> Result:
         try:
+            if self.watch:
+                self.watch(self.so_far)
             self.load(facts, lenient)
             for number, stratum in enumerate(self.compiled.strata):
                 self._evaluate(number, stratum)
@@ -54,6 +61,23 @@ class Run:
         except BaseException:
             self.cluster.release()
             raise
+
+    def record(self, counts: dict[str, int]) -> dict:
+        """What has been done up to now (see `balance.trace`). counts: tuples of each relation, as far as they are known."""
+        profile = self.profile.record(self.asked.name, counts)
+        return {
+            "version": VERSION, "started": time.time() - profile["seconds"], "program": self.asked.name,
+            "seconds": profile["seconds"], "config": self.config.to_json(), "strata": list(self.plans), "profile": profile,
+        }  # fmt: skip
+
+    def so_far(self) -> dict:
+        """The record with the stratum that runs, from any thread."""
+        now, look = self.now, self.look
+        record = self.record({})
+        if now and now["number"] not in [entry["number"] for entry in record["strata"]]:
+            running = now | {"seconds": time.perf_counter() - self.began} | ({"trace": look()} if look else {})
+            record["strata"].append(running)
+        return record
 
     # -- facts
 
@@ -103,11 +127,11 @@ class Run:
     def _evaluate(self, number: int, stratum) -> None:
         """One stratum, by the plan that is chosen for it."""
         stratum = replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)])
-        begun = time.perf_counter()
         if not stratum.rules:
             for name in stratum.relations:
                 self.database.tables[name].settle()
             return
+        begun = self._begin(number, stratum)
         choice = chosen(stratum, self.database, self.config, self.read_by.get(stratum.relations[0], set()) - {number})
         plan, reason, trace = self._followed(number, stratum, choice)
         for name in stratum.relations:
@@ -120,6 +144,18 @@ class Run:
         self.profile.strata.append(entry)
         self.plans.append(entry | ({"trace": trace} if trace else {}))
 
+    def _begin(self, number: int, stratum) -> float:
+        """From here on `so_far` tells of this stratum; when it was."""
+        self.look, self.began = None, time.perf_counter()
+        self.now = {
+            "number": number, "relations": list(stratum.relations), "plan": "running", "reason": "", "tuples": 0,
+            "iteration": 0, "recursive": stratum.recursive,
+        }  # fmt: skip
+        return self.began
+
+    def _watched(self, look) -> None:
+        self.look = look
+
     def _followed(self, number: int, stratum, choice: Choice):
         """(plan, reason, trace) after the stratum has been evaluated as chosen, or otherwise if that turned out too small."""
         tell, reason = self._telling(number, stratum), choice.reason
@@ -129,8 +165,9 @@ class Run:
             self.database.collect(names_read(stratum.rules))
         budget = None if in_one_place(stratum, self.program.relations) else self.config.local_tuples
         local = Local(
-            stratum, number, self.database, self.indexes, self.profile, budget, tell, limits=limits(stratum, self.program)
-        )
+            stratum, number, self.database, self.indexes, self.profile, budget, tell, self._watched,
+            limits=limits(stratum, self.program),
+        )  # fmt: skip
         if choice.closure:
             local.most = CLOSED  # there is something better for a large one
         self.bodies[number] = local.bodies
@@ -149,13 +186,17 @@ class Run:
         return "balanced", reason, distributed.run()
 
     def _closed(self, choice: Choice, tell):
-        trace = choice.closure.run(self.database, self.cluster, self.config, tell)
+        trace = choice.closure.run(self.database, self.cluster, self.config, tell, self._watched)
         return trace["plan"], f"a transitive closure; {trace['reason']}", trace
 
     def _telling(self, number: int, stratum):
-        if self.progress is None:
+        if self.progress is None and self.watch is None:
             return None
         name = ", ".join(stratum.relations[:3]) + " …" * (len(stratum.relations) > 3)
-        return lambda iteration, delta, tuples: self.progress(
-            name, number + 1, len(self.compiled.strata), iteration, delta, tuples
-        )
+
+        def tell(iteration: int, delta: int, tuples: int) -> None:
+            self.now = self.now | {"iteration": iteration, "tuples": tuples}
+            if self.progress:
+                self.progress(name, number + 1, len(self.compiled.strata), iteration, delta, tuples)
+
+        return tell

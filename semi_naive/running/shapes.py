@@ -35,7 +35,7 @@ class ClosureShape:
     def _config(self, config):
         return config.with_options({"rule": "path-edge" if self.rule == "path-path" else self.rule})
 
-    def run(self, database, cluster, config, tell) -> dict:
+    def run(self, database, cluster, config, tell, watch=None) -> dict:
         """Evaluate; the relation is on the partitions then. Returns the trace."""
         from semi_naive.evaluation import Evaluation
 
@@ -43,7 +43,7 @@ class ClosureShape:
         columns, config = database.columns(self.edges), self._config(config)
         progress = tell and (lambda iteration, delta, tuples, **_: tell(iteration, delta, tuples))
         edges = Edges(np.ascontiguousarray(columns.T), None)
-        closure = Evaluation(cluster.sc, config, progress, plan, reason).run(edges)
+        closure = Evaluation(cluster.sc, config, progress, plan, reason, watch).run(edges)
         database.spread[self.relation] = ClosureAnswer(closure)
         return closure.trace
 

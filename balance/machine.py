@@ -1,0 +1,98 @@
+"""What work costs on a machine: the prices by which the simulator turns counts into seconds, and how they are fitted.
+
+Linear in what is counted: tuples, bytes, messages. The network's part follows the usual model, latency and bandwidth for
+each rank's link, and a collective that takes log2(ranks) rounds.
+"""
+
+from dataclasses import asdict, dataclass, fields, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Seconds of one rank's core. The defaults were fitted to runs on two cores by `fitted` (bench/machine.py prints them).
+
+    receive, pair, make: a tuple that comes into a local join; a pair that meets; a head that is left of them, coded.
+    insert, birth: a head that arrives at its home; one that is new there.
+    byte, message: on a rank's link, in or out. collective: once an all-to-all, for each doubling of the ranks.
+    task: what a phase costs a rank that has nothing to do. job: what an inner iteration costs the driver.
+    """
+
+    receive: float = 5e-9
+    pair: float = 3e-9
+    make: float = 15e-9
+    insert: float = 15e-9
+    birth: float = 10e-9
+    byte: float = 6e-9
+    message: float = 2e-6
+    collective: float = 5e-6
+    task: float = 2e-3
+    job: float = 20e-3
+
+    def join(self, received, joined, made):
+        """Seconds of a local join, by rank."""
+        return self.task + self.receive * received + self.pair * joined + self.make * made
+
+    def inserting(self, received, born):
+        """Seconds of a local insert, by rank."""
+        return self.task + self.insert * received + self.birth * born
+
+    def exchange(self, sent, received, messages, ranks: int):
+        """Seconds of an exchange of bytes, by rank: its link carries what goes out and what comes in at once."""
+        rounds = self.collective * np.log2(max(ranks, 2))
+        return rounds + self.byte * np.maximum(sent, received) + self.message * messages
+
+    def moving(self, left, arrived) -> float:
+        """Seconds of a rebalancing job from the tuples that leave each rank and arrive there: two bytes a tuple."""
+        return self.job + float(np.max(left) * self.make + np.max(arrived) * (self.insert + 2 * self.byte))
+
+    def to_json(self) -> dict:
+        return asdict(self)
+
+
+PHASES = {  # of each phase of a trace: the prices that its seconds are a sum of, and the counts they are multiplied with
+    "join": {"receive": "received", "pair": "joined", "make": "sent", "task": None},
+    "insert": {"insert": "received", "birth": "sent", "task": None},
+    "all-to-all": {"byte": "bytes", "task": None},
+}
+
+
+def fitted(traces: list[dict], base: Machine | None = None) -> Machine:
+    """The machine that explains best what the tasks of some runs took, by least squares without negative prices.
+
+    What runs on one host cannot tell (messages, collectives) stays as in `base`. ValueError when there is nothing to fit.
+    """
+    base, found = base or Machine(), {}
+    for name, prices in PHASES.items():
+        rows, seconds = [], []
+        for phase in (p for trace in traces for entry in trace["iterations"] for p in entry["phases"] if p["phase"] == name):
+            if all(key is None or key in phase for key in prices.values()):
+                counts = [phase[key] if key else [1] * len(phase["seconds"]) for key in prices.values()]
+                rows += zip(*counts, strict=True)
+                seconds += phase["seconds"]
+        if not rows:
+            raise ValueError(f"nothing to fit a machine to: the traces have no phase {name!r} of the balanced plan")
+        for price, value in zip(prices, _not_negative(np.array(rows, float), np.array(seconds)), strict=True):
+            found.setdefault(price, []).append(float(value))
+    overheads = [e["driver"] / max(1, _inner(e)) for trace in traces for e in trace["iterations"] if "driver" in e]
+    known = {price: float(np.mean(values)) for price, values in found.items()}
+    return replace(base, **known, job=float(np.median(overheads)) if overheads else base.job)
+
+
+def _inner(entry: dict) -> int:
+    return max((phase["inner"] for phase in entry["phases"]), default=0) + 1
+
+
+def _not_negative(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Least squares; what comes out negative is left out, and the rest fitted again."""
+    used = np.ones(rows.shape[1], np.bool_)
+    while True:
+        solution = np.zeros(rows.shape[1])
+        solution[used] = np.linalg.lstsq(rows[:, used], seconds, rcond=None)[0]
+        if (solution >= 0).all():
+            return solution
+        used &= solution > 0
+
+
+FIELDS = tuple(f.name for f in fields(Machine))

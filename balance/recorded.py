@@ -1,0 +1,211 @@
+"""A recorded run on the machine we do not have: its trace dealt to any number of ranks, without its tuples.
+
+A trace has the sizes of every subbucket in every iteration, and what each phase counted in all. `balance.simulate` needs the
+edges and is exact; this needs the trace alone, also of rules that the simulator does not know, and its work is an estimate.
+*Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), section 3.1, for the deal.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from balance.bucket_map import BucketMap
+from balance.machine import Machine
+from balance.trace import Trace, balance_of
+
+RESIZING = ("refine", "consolidate")
+SHIPPING = ("all-to-all", "intra-bucket")
+MAKING = ("join", "run-ahead")
+ALWAYS = ("received", "sent", "bytes")  # what every phase counts
+OWN = ("moved", "copied", "seconds", "loads_before", "loads_after", "cursors")  # of an event: true of the recorded machine only
+
+
+def replayed(record: dict, ranks: int, machine: Machine | None = None) -> dict:
+    """The record of the same run, of the balanced plan, on `ranks` ranks; for one stratum's trace see `balance.trace.spread`.
+
+    A bucket has the subbuckets that were recorded, dealt round-robin. Exact in the tuples held: loads and imbalance are this
+    deal's. An estimate in work: of what a phase counted in all, a rank has the share that it has of the births, in an insert of
+    this iteration's, in a join of those before, which are its delta. Births are differences of sizes; a bucket that was resized
+    has them evenly in all its subbuckets. Ranks beyond the number of subbuckets have nothing to do.
+
+    Events are kept without what only the recorded machine knows; subbuckets that were moved there are dealt here, and stay.
+    `peak_tuples` of the result has the relation and what arrives, not what it is joined with, of which a trace says nothing.
+    A few microseconds for each rank, subbucket and iteration. ValueError for the decomposed plan, and without iterations.
+    """
+    check(record, ranks)
+    return Replay(record, ranks, machine or Machine()).run()
+
+
+def check(record: dict, ranks: int) -> None:
+    """ValueError unless there is something to deal, and somebody to deal it to."""
+    if not isinstance(ranks, int) or ranks < 1:
+        raise ValueError(f"ranks is {ranks!r}: expected a whole number from 1")
+    if "iterations" not in record:
+        raise ValueError("this is the record of a program: expected that of one stratum, as `balance.trace.spread` finds them")
+    if not record["iterations"]:
+        raise ValueError("the trace has no iterations, so there is nothing to deal to ranks")
+    if not all("sizes" in entry for entry in record["iterations"]):
+        plan = record.get("plan", "unknown")
+        raise ValueError(
+            f"the trace is of the {plan} plan, which has no buckets to deal to ranks: expected one of the balanced plan "
+            "(semi-naive tc EDGES --plan balanced --trace FILE)"
+        )
+
+
+@dataclass
+class Replay:
+    """One replay: a map that follows the recorded numbers of subbuckets, and by slot the tuples and the last births."""
+
+    record: dict
+    ranks: int
+    machine: Machine
+    facts: dict[int, dict] = field(default_factory=dict)  # of events, by their place in the record: what they did here
+    seconds: float = 0.0
+
+    def __post_init__(self):
+        buckets = len(self.record["iterations"][0]["sizes"])
+        self.map = BucketMap.deal(buckets, self.ranks)
+        self.sizes, self.delta = np.zeros((2, buckets))
+        self.peak = np.zeros(self.ranks)
+        self.done = 0
+        known = {key: self.record[key] for key in ("rule", "relations", "config", "input") if key in self.record}
+        self.trace = Trace(plan="simulated", reason="replayed from a record", ranks=self.ranks, **known)
+
+    def run(self) -> dict:
+        """All iterations, then the events."""
+        for entry in self.record["iterations"]:
+            self._resize(entry)
+            self._iterate(entry)
+        for number, event in enumerate(self.record.get("events", [])):
+            told = {key: value for key, value in event.items() if key not in OWN} | self.facts.get(number, {})
+            self.trace.event(told.pop("event"), told.pop("iteration"), **told)
+        result = self.record.get("result", {}) | {"disk_bytes": 0, "peak_tuples": np.rint(self.peak).astype(np.int64)}
+        return self.trace.finish(**result) | {"seconds": self.seconds}
+
+    def _resize(self, entry: dict) -> None:
+        """Follow the recorded numbers of subbuckets; what changes its rank on the way is priced."""
+        counts = [len(subs) for subs in entry["sizes"]]
+        changes = {bucket: n for bucket, n in enumerate(counts) if n != len(self.map.homes[bucket])}
+        self.resized = np.isin(np.arange(len(counts)), list(changes))
+        if not changes:
+            return
+        old, self.map = self.map, self.map.resize(changes)
+        source, target, share = flows(old.subbuckets, self.map.subbuckets)
+        amount, loads = self.sizes[source] * share, self._by_rank(self.sizes, old)
+        self.sizes, self.delta = (np.bincount(target, slots[source] * share) for slots in (self.sizes, self.delta))
+        leaving, arriving = old.tables()[1][source], self.map.tables()[1][target]
+        amount[leaving == arriving] = 0
+        left, arrived = (np.bincount(ranks, amount, minlength=self.ranks) for ranks in (leaving, arriving))
+        seconds = self.machine.moving(left, arrived)
+        self.seconds += seconds
+        self._tell(entry, int(amount.sum()), seconds, loads)
+
+    def _tell(self, entry: dict, moved: int, seconds: float, loads: np.ndarray) -> None:
+        """With the event that tells of the resizing: what that took here."""
+        for number, event in enumerate(self.record.get("events", [])):
+            due = self.done <= event["iteration"] < entry["iteration"] and event["event"] in RESIZING
+            if due and event.get("relation", "path") == entry.get("relation", "path") and event.get("index", 0) == 0:
+                after = self._by_rank(self.sizes, self.map)
+                self.facts[number] = {"moved": moved, "seconds": seconds, "loads_before": loads, "loads_after": after}
+                return
+
+    def _by_rank(self, values: np.ndarray, placement: BucketMap) -> np.ndarray:
+        return np.rint(np.bincount(placement.tables()[1], values, minlength=self.ranks)).astype(np.int64)
+
+    def _births(self, sizes: np.ndarray) -> np.ndarray:
+        """By slot: how much larger it is than before; of resized buckets the same in each."""
+        first, counts = self.map.tables()[0][:-1], self.map.subbuckets
+        whole = np.add.reduceat(sizes, first) - np.add.reduceat(self.sizes, first)
+        return np.maximum(np.where(np.repeat(self.resized, counts), np.repeat(whole / counts, counts), sizes - self.sizes), 0)
+
+    def _iterate(self, entry: dict) -> None:
+        sizes = np.concatenate(entry["sizes"]).astype(np.int64)
+        births, home = self._births(sizes), self.map.tables()[1]
+        born, delta, held = (np.bincount(home, slots, minlength=self.ranks) for slots in (births, self.delta, sizes))
+        makers, homes = ([*births, held, np.ones(self.ranks)] for births in ((delta, born), (born, delta)))
+        phases = self._phases(entry, first_of(makers), first_of(homes))
+        self._reach(held - born, phases)
+        self.sizes, self.delta, self.done = sizes, births, entry["iteration"]
+        driver = self.machine.job * (1 + max((phase["inner"] for phase in phases), default=0))
+        seconds = driver + sum(float(np.max(phase["seconds"])) for phase in phases)
+        self.seconds += seconds
+        kept = {key: entry[key] for key in ("delta", "born", "births", "full", "steps", "relation") if key in entry}
+        self.trace.iteration(
+            entry["iteration"], **kept, phases=phases, seconds=seconds, driver=driver, **balance_of(self.map, sizes)
+        )
+
+    def _phases(self, entry: dict, makers: np.ndarray, homes: np.ndarray) -> list[dict]:
+        """The recorded phases, shared out and priced. A Datalog run records what its joins ship with them: its all-to-all."""
+        phases = []
+        exchanged = {phase["inner"] for phase in entry["phases"] if phase["phase"] == "all-to-all"}
+        for recorded in entry["phases"]:
+            phases.append(self._phase(recorded, makers, homes))
+            if recorded["phase"] in MAKING and recorded["inner"] not in exchanged:
+                phases.append(self._phase(recorded | {"phase": "all-to-all"}, makers, homes))
+        for phase in phases:
+            phase["seconds"] = priced(phase, self.machine, self.ranks)
+        return phases
+
+    def _phase(self, recorded: dict, makers: np.ndarray, homes: np.ndarray) -> dict:
+        name = recorded["phase"]
+        total = {key: sum(recorded.get(key, ())) for key in (*ALWAYS, "joined") if key in ALWAYS or key in recorded}
+        phase = {"inner": recorded["inner"], "phase": name}
+        if name == "insert":
+            fresh, known = shared(total["sent"], homes), shared(total["received"] - total["sent"], homes)
+            return phase | {"received": fresh + known, "sent": fresh, "bytes": fresh * 0, "duplicates": known}
+        counts = {key: shared(value, makers) for key, value in total.items() if key in ALWAYS or name in MAKING}
+        if name == "all-to-all":
+            counts["received"] = shared(total["sent"], homes)
+        if name in SHIPPING:
+            counts["messages"] = np.minimum(counts["sent"], np.count_nonzero(homes))  # at most
+        return phase | counts
+
+    def _reach(self, held: np.ndarray, phases: list[dict]) -> None:
+        """The peak: the relation as it grows, with the delta that has been brought and the heads that have arrived."""
+        for phase in phases:
+            if phase["phase"] in ("insert", "intra-bucket"):
+                arrives = phase["received" if phase["phase"] == "insert" else "sent"]
+                self.peak = np.maximum(self.peak, held + arrives)
+                held = held + phase["sent"]
+
+
+def flows(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where tuples go when buckets of old[b] subbuckets get new[b]: (slot before, slot after, share of it), one for each way.
+
+    The tuples of subbucket s were in subbucket s modulo the old number, or go to s modulo the new one, as one number divides
+    the other and a subbucket is a hash modulo their number; that they split evenly is the estimate.
+
+    >>> flows(np.array([1, 2]), np.array([2, 1]))
+    (array([0, 0, 1, 2]), array([0, 1, 2, 2]), array([0.5, 0.5, 1. , 1. ]))
+    """
+    before, after = np.cumsum(old) - old, np.cumsum(new) - new
+    ways = np.maximum(old, new)
+    bucket = np.repeat(np.arange(old.size), ways)
+    way = np.arange(bucket.size) - np.repeat(np.cumsum(ways) - ways, ways)
+    source = before[bucket] + way % old[bucket]
+    return source, after[bucket] + way % new[bucket], 1 / np.bincount(source)[source]
+
+
+def first_of(weights: list[np.ndarray]) -> np.ndarray:
+    """The first of some weights that weigh anything."""
+    return next(found for found in weights if found.any())
+
+
+def shared(total: int, weights: np.ndarray) -> np.ndarray:
+    """A whole number in whole parts that add up to it, in proportion to weights, each within one of its share.
+
+    >>> shared(10, np.array([1, 0, 2])).tolist()
+    [3, 0, 7]
+    """
+    parts = np.cumsum(weights, dtype=np.float64)
+    return np.diff(np.rint(parts * (total / parts[-1])), prepend=0).astype(np.int64)
+
+
+def priced(phase: dict, machine: Machine, ranks: int) -> np.ndarray:
+    """Seconds of a phase by rank, from its counts; a run-ahead makes heads of as many pairs."""
+    received, sent, size = (np.asarray(phase[key], np.float64) for key in ("received", "sent", "bytes"))
+    if phase["phase"] in MAKING:
+        return machine.join(received, np.asarray(phase.get("joined", sent)), sent)
+    if phase["phase"] == "insert":
+        return machine.inserting(received, sent)
+    return machine.exchange(size, size.mean(), np.asarray(phase.get("messages", 0)), ranks)

@@ -1,0 +1,263 @@
+"""What every rank of a machine does in one iteration, counted: kernels of the simulator.
+
+They make the tuples that `ra.joins` makes, in its order and in its chunks, and keep none of them: only how many met, were
+made, were coded into how many bytes, and where they went. All ranks are in one call, so a rank costs nanoseconds, not a task.
+"""
+
+import numpy as np
+from numba import njit, types
+
+from balance.hashing import mix
+
+JIT = {"cache": True, "nogil": True}
+i32, i64, u32, u64 = (types.Array(getattr(types, name), 1, "C") for name in ("int32", "int64", "uint32", "uint64"))
+_mix = njit(inline="always")(mix)
+_BIT = np.zeros(64, np.int64)  # the place of a single bit, by its product with a de Bruijn sequence
+_BRUIJN = np.uint64(0x022FDD63CC95386D)
+_BIT[[(0x022FDD63CC95386D << i & (2**64 - 1)) >> 58 for i in range(64)]] = np.arange(64)
+
+
+@njit(i32(u64, types.int64, i32, u32, i64), **JIT)
+def slots(words, shift, bucket, scattered, first):
+    """The slot of each sorted word key << shift | rest: bucket[key] is the key's bucket, scattered[rest] the upper half of
+    the rest's hash, first[b] the first slot of a bucket (`BucketMap.tables`)."""
+    out = np.empty(words.size, np.int32)
+    bits = np.uint64(shift)
+    mask = (np.uint64(1) << bits) - np.uint64(1)
+    for i in range(words.size):
+        b = bucket[words[i] >> bits]
+        subs = np.uint32(first[b + 1] - first[b])
+        sub = scattered[words[i] & mask] % subs if subs > 1 else np.uint32(0)
+        out[i] = first[b] + sub
+    return out
+
+
+@njit(types.Tuple((i64, u64))(u64, i32, i64, i32, types.int64), **JIT)
+def arrange(words, slot, route, target, ranks):
+    """Words by the ranks that their slots are routed to, target[route[s]:route[s + 1]], in their order: (bounds, words)."""
+    bounds = np.zeros(ranks + 1, np.int64)
+    for i in range(words.size):
+        for r in range(route[slot[i]], route[slot[i] + 1]):
+            bounds[target[r] + 1] += 1
+    bounds[:] = np.cumsum(bounds)
+    at, out = bounds[:-1].copy(), np.empty(bounds[-1], np.uint64)
+    for i in range(words.size):
+        for r in range(route[slot[i]], route[slot[i] + 1]):
+            out[at[target[r]]] = words[i]
+            at[target[r]] += 1
+    return bounds, out
+
+
+@njit(types.int64(types.uint64), inline="always", **JIT)
+def _coded(difference):
+    """Bytes of a varint."""
+    size = 1
+    while difference >= np.uint64(128):
+        difference >>= np.uint64(7)
+        size += 1
+    return size
+
+
+@njit(types.Tuple((i64, i64, i64, i64))(i64, u64, i32, i64, i32, types.int64), **JIT)
+def shuffled(bounds, words, slot, route, target, ranks):
+    """The intra-bucket shuffle of words that lie on ranks (`bounds`), each to the other ranks that its slot is routed to:
+    (words sent, bytes sent, messages sent, words received), by rank."""
+    sent, size = np.zeros(ranks, np.int64), np.zeros(ranks, np.int64)
+    messages, received = np.zeros(ranks, np.int64), np.zeros(ranks, np.int64)
+    last, seen = np.zeros(ranks, np.uint64), np.full(ranks, -1, np.int64)
+    for rank in range(ranks):
+        for i in range(bounds[rank], bounds[rank + 1]):
+            for r in range(route[slot[i]], route[slot[i] + 1]):
+                to = target[r]
+                if to == rank:
+                    continue
+                if seen[to] != rank:
+                    seen[to], last[to] = rank, 0
+                    messages[rank] += 1
+                size[rank] += _coded(words[i] - last[to])
+                last[to] = words[i]
+                sent[rank] += 1
+                received[to] += 1
+    return sent, size, messages, received
+
+
+@njit(types.int64(u64, types.int64, types.int64, types.uint64), **JIT)
+def _seek(words, low, end, target):
+    """The first position from `low` to `end` whose word is not below `target`: doubling steps, then bisection."""
+    step, at = 1, low
+    while at < end and words[at] < target:
+        low = at + 1
+        at += step
+        step *= 2
+    high = min(at, end)
+    while low < high:
+        middle = (low + high) >> 1
+        if words[middle] < target:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(types.int64(u64, types.int64, types.int64, u64, types.int64, types.int64, types.int64, u64, i64, i64), **JIT)
+def _match(outer, begin, end, inner, first, last, shift, pairs, starts, ends):
+    """As `ra.joins._match`: for each inner word (y, z) whose y the outer has, z << 32 | group, sorted; and the groups."""
+    bits = np.uint64(shift)
+    mask = (np.uint64(1) << bits) - np.uint64(1)
+    groups = found = 0
+    i, j = begin, first
+    while i < end and j < last:
+        key = outer[i] >> bits
+        j = _seek(inner, j, last, key << bits)
+        if j == last:
+            break
+        if inner[j] >> bits != key:
+            i = _seek(outer, i, end, inner[j] >> bits << bits)
+            continue
+        stop = _seek(outer, i + 1, end, (key + np.uint64(1)) << bits)
+        starts[groups], ends[groups] = i, stop
+        while j < last and inner[j] >> bits == key:
+            pairs[found] = (inner[j] & mask) << np.uint64(32) | np.uint64(groups)
+            found += 1
+            j += 1
+        groups += 1
+        i = stop
+    pairs[:found].sort()
+    return found
+
+
+@njit(**JIT)
+def _rests(outer, pairs, cursor, end, starts, ends, mask, room, seen, heads):
+    """The rests x of the heads of one z, pairs[cursor:end], in order and once each, into `heads`: (how many, the cursor, the
+    pairs that met). Stops between two groups when there are `room` of them. `seen`: a bitmap, zero before and after."""
+    first = pairs[cursor] & np.uint64(0xFFFFFFFF)
+    if end == cursor + 1:  # one y leads to z: nothing can meet
+        for i in range(starts[first], ends[first]):
+            heads[i - starts[first]] = outer[i] & mask
+        count = ends[first] - starts[first]
+        return count, end, count
+    count = met = 0
+    low, high = seen.size, 0
+    while cursor < end and count < room:
+        group = pairs[cursor] & np.uint64(0xFFFFFFFF)
+        for i in range(starts[group], ends[group]):
+            x = outer[i] & mask
+            cell, bit = np.int64(x >> np.uint64(6)), np.uint64(1) << (x & np.uint64(63))
+            heads[count] = x
+            count += seen[cell] & bit == 0
+            seen[cell] |= bit
+        low = min(low, np.int64((outer[starts[group]] & mask) >> np.uint64(6)))
+        high = max(high, np.int64((outer[ends[group] - 1] & mask) >> np.uint64(6)) + 1)
+        met += ends[group] - starts[group]
+        cursor += 1
+    if high - low > 8 * count:
+        for i in range(count):
+            seen[np.int64(heads[i] >> np.uint64(6))] = 0
+        heads[:count].sort()
+        return count, cursor, met
+    at = 0
+    for cell in range(low, high):
+        word = seen[cell]
+        seen[cell] = 0
+        while word:
+            lowest = word & (~word + np.uint64(1))
+            heads[at] = np.uint64(cell << 6) | np.uint64(_BIT[(lowest * _BRUIJN) >> np.uint64(58)])
+            at += 1
+            word ^= lowest
+    return count, cursor, met
+
+
+@njit(**JIT)
+def _ship(z, heads, base, subs, scattered, home, shift, chunk, last, when, sent, arrived):
+    """Count the heads of one z as they are coded, by destination, and arrive. `when`: the chunk that last had anything for a
+    rank, and `last` its last word; base, subs: the slots of z's bucket."""
+    for i in range(heads.size):
+        rank = home[base + (np.int64(scattered[heads[i]] % subs) if subs > 1 else 0)]
+        word = z << np.uint64(shift) | heads[i]
+        if when[rank] != chunk:
+            when[rank], last[rank] = chunk, 0
+            sent[4] += 1
+        sent[3] += _coded(word - last[rank])
+        last[rank] = word
+        arrived[rank] += 1
+
+
+@njit(**JIT)
+def _mark(z, heads, base, subs, scattered, home, shift, born, marked, fresh):
+    """Mark the heads of one z that are among `born` and were not marked, and count them where they arrive."""
+    for i in range(heads.size):
+        word = z << np.uint64(shift) | heads[i]
+        place = _seek(born, 0, born.size, word)
+        if place < born.size and born[place] == word and not marked[place]:
+            marked[place] = True
+            fresh[home[base + (np.int64(scattered[heads[i]] % subs) if subs > 1 else 0)]] += 1
+
+
+@njit(**JIT)
+def _end_of(pairs, cursor, found, starts, ends):
+    """Where the pairs of the z at the cursor end, and how many tuples they lead to."""
+    z, total = pairs[cursor] >> np.uint64(32), 0
+    while cursor < found and pairs[cursor] >> np.uint64(32) == z:
+        group = pairs[cursor] & np.uint64(0xFFFFFFFF)
+        total += ends[group] - starts[group]
+        cursor += 1
+    return cursor, total
+
+
+@njit(
+    types.void(
+        types.int64, types.int64, i64, u64, i64, i64, i64, u64, types.int64, types.int64, types.int64,
+        i32, u32, i64, i64, i64, i64, u64, types.boolean[::1], types.Array(types.int64, 2, "C"), i64, i64,
+    ),
+    **JIT,
+)  # fmt: skip
+def joined(
+    begin, end, bounds, outer, rank_runs, run_begin, run_end, inner, shift, threshold, chunk,
+    bucket, scattered, first, home, join, pair, born, marked, sums, arrived, fresh,
+):  # fmt: skip
+    """The local joins of the ranks begin to end - 1, each of its outer words with each of its inner runs, up to `threshold`
+    heads (0: all): as `ra.phases.LocalJoin`, whose chunks are of `chunk` heads.
+
+    Rank r goes on from join[r], pair[r] (join -1: nothing left), and leaves there where it stopped. sums[r] gets (received,
+    joined, made, bytes, messages); arrived[d] the heads shipped to rank d. With `marked`, heads among the sorted `born` that
+    were not marked are marked, and counted in fresh[d].
+    """
+    mask = (np.uint64(1) << np.uint64(shift)) - np.uint64(1)
+    longest = 1
+    for r in range(rank_runs[begin], rank_runs[end]):
+        longest = max(longest, run_end[r] - run_begin[r])
+    pairs, starts, ends = np.empty(longest, np.uint64), np.empty(longest, np.int64), np.empty(longest, np.int64)
+    seen, heads = np.zeros((bucket.size + 63) // 64, np.uint64), np.empty(bucket.size, np.uint64)
+    last, when, chunks = np.zeros(fresh.size, np.uint64), np.zeros(fresh.size, np.int64), 0
+    for rank in range(begin, end):
+        if join[rank] < 0:
+            continue
+        made, skip, start = 0, join[rank], pair[rank]
+        join[rank] = -1
+        sums[rank, 0] += bounds[rank + 1] - bounds[rank]
+        for number in range(skip, rank_runs[rank + 1] - rank_runs[rank]):
+            cursor, found, run = start if number == skip else 0, 0, rank_runs[rank] + number
+            if threshold == 0 or made < threshold:
+                found = _match(
+                    outer, bounds[rank], bounds[rank + 1], inner, run_begin[run], run_end[run], shift, pairs, starts, ends
+                )
+            while cursor < found and (threshold == 0 or made < threshold):
+                chunks += 1
+                room, size = threshold - made if threshold else chunk, 0
+                while cursor < found and size < room:
+                    z = pairs[cursor] >> np.uint64(32)
+                    stop, total = _end_of(pairs, cursor, found, starts, ends)
+                    if size + min(total, seen.size * 64) > chunk:
+                        break
+                    count, cursor, met = _rests(outer, pairs, cursor, stop, starts, ends, mask, room - size, seen, heads)
+                    sums[rank, 1] += met
+                    base, subs = first[bucket[z]], np.uint32(first[bucket[z] + 1] - first[bucket[z]])
+                    _ship(z, heads[:count], base, subs, scattered, home, shift, chunks, last, when, sums[rank], arrived)
+                    if marked.size:
+                        _mark(z, heads[:count], base, subs, scattered, home, shift, born, marked, fresh)
+                    size += count
+                made += size
+            if threshold and made >= threshold and (cursor < found or found == 0):
+                join[rank], pair[rank] = number, cursor
+                break
+        sums[rank, 2] += made

@@ -1,0 +1,335 @@
+"""The machine we do not have: the balanced plan replayed on any number of ranks, counted to the tuple and priced.
+
+A rank is what a Spark partition is to the engine. What is born in an iteration does not depend on where tuples live; what
+each rank receives, joins, makes, codes and sends does, and is counted here with the engine's own hash, bucket map, policy and
+codec, for all ranks at once (`balance.replay`). At as many ranks as the engine had partitions its record is reproduced.
+*Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), section 4, measured up to 32,768 ranks.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from balance import replay
+from balance.bucket_map import BucketMap
+from balance.hashing import bucket_of, mix
+from balance.machine import Machine
+from balance.placement import expected, planned, spread_inner
+from balance.trace import Trace, balance_of, tell_change
+
+CHUNK = 1 << 20  # heads that the engine's join makes before it codes and ships them, and a whole z more
+THREADS = os.cpu_count() or 1
+NONE = np.empty(0, np.uint64)
+
+
+@dataclass
+class Layout:
+    """Where the tuples of one relation live, and how many are in each slot."""
+
+    map: BucketMap
+    sizes: np.ndarray
+
+    @classmethod
+    def deal(cls, buckets: int, ranks: int) -> "Layout":
+        return cls(BucketMap.deal(buckets, ranks), np.zeros(buckets, np.int64))
+
+
+@dataclass
+class Runs:
+    """Sorted words on every rank: those of rank r are words[bounds[r]:bounds[r + 1]]."""
+
+    bounds: np.ndarray
+    words: np.ndarray
+
+
+@dataclass
+class Simulation:
+    """One replay. `births`: by iteration, the sorted words key << shift | rest that are born, the first the edges;
+    `edges`: the words key << shift | rest of the relation they are joined with; ids are dense, below `domain`."""
+
+    births: list[np.ndarray]
+    edges: np.ndarray
+    domain: int
+    ranks: int
+    config: object  # a semi_naive.Config
+    machine: Machine = field(default_factory=Machine)
+
+    def __post_init__(self):
+        self.shift = max(1, (self.domain - 1).bit_length())
+        ids = np.arange(self.domain, dtype=np.uint64)
+        self.buckets = self.config.buckets_on(self.ranks)
+        self.bucket = bucket_of(ids, np.uint64(self.buckets)).astype(np.int32)
+        self.scattered = (mix(ids) >> np.uint64(32)).astype(np.uint32)
+        self.path, self.inner = (Layout.deal(self.buckets, self.ranks) for _ in range(2))
+        self.copies: dict[int, frozenset[int]] = {}
+        self.layers: list[Runs] = []  # of the inner relation: a run on each rank, in the order they came
+        self.trace = Trace(plan="simulated", rule=self.config.rule, ranks=self.ranks, config=self.config.to_json())
+        self.seconds = 0.0
+        self.peak = np.zeros(self.ranks, np.int64)
+
+    def run(self) -> dict:
+        """Replay all iterations; returns the record, which reads as an engine's."""
+        self._load()
+        number, limit = 1, self.config.max_iterations or self.domain + 1
+        while self._born(number).size and number < limit:
+            if number % self.config.check_interval == 0 and self.ranks > 1:
+                self._rebalance(number)
+            self._iterate(number, self._born(number), self._born(number + 1))
+            number += 1
+        iterations = sum(entry["born"] > 0 for entry in self.trace.record["iterations"])
+        held = {"tuples": int(self.path.sizes.sum()), "disk_bytes": 0, "peak_tuples": self.peak}
+        record = self.trace.finish(iterations=iterations, **held)
+        return record | {"seconds": self.seconds}
+
+    def _born(self, number: int) -> np.ndarray:
+        return self.births[number - 1] if number <= len(self.births) else NONE
+
+    # -- counting
+
+    def _slots(self, words: np.ndarray, placement: BucketMap) -> np.ndarray:
+        return replay.slots(words, self.shift, self.bucket, self.scattered, placement.tables()[0])
+
+    def _at_home(self, layout: Layout, words: np.ndarray) -> tuple[np.ndarray, Runs]:
+        """The words by the ranks they live on, and how many there are in each slot."""
+        slot, (_, home) = self._slots(words, layout.map), layout.map.tables()
+        route = np.arange(home.size + 1)
+        runs = Runs(*replay.arrange(words, slot, route, home.astype(np.int32), self.ranks))
+        return np.bincount(slot, minlength=home.size), runs
+
+    def _load(self) -> None:
+        """Iteration 1: every edge is a path."""
+        self.inner.sizes, runs = self._at_home(self.inner, self.edges)
+        self.layers.append(runs)
+        self.path.sizes, held = self._at_home(self.path, self._born(1))
+        arrived = np.diff(held.bounds)
+        self._reach(self._held() - arrived, [(arrived, arrived)])
+        self._record(1, 0, self._born(1).size, [self._insert_phase(0, arrived, arrived)])
+
+    def _iterate(self, number: int, delta: np.ndarray, born: np.ndarray) -> None:
+        """One outer iteration: inner ones until no local join has anything left."""
+        held, outer, moving = self._intra_bucket(delta)
+        cursor, phases, inserted = _Cursor.begin(self.ranks), [], []
+        bounded = self.config.threshold or 0
+        while cursor.left:
+            inner = phases[-1]["inner"] + 1 if phases else 0
+            if moving:
+                phases.append(self._phase(inner, "intra-bucket", **moving))
+            before = cursor.copy()
+            sums, arrived, _ = self._join(outer, cursor, bounded, NONE, np.empty(0, np.bool_))
+            if cursor.left and inner == 0:
+                marked = np.zeros(born.size, np.bool_)
+            if cursor.left or inner:  # births of each inner iteration: the first to make a tuple makes it new
+                sums, arrived, fresh = self._join(outer, before, bounded, born, marked)
+            else:
+                _, home = self._at_home(self.path, born)
+                fresh = np.diff(home.bounds)
+            received, joined, made, size, messages = sums.T
+            phases.append(self._phase(inner, "join", received, made, size, self.machine.join(received, joined, made)))
+            phases[-1]["joined"] = joined
+            exchange = self.machine.exchange(size, size.mean(), messages, self.ranks)
+            phases.append(self._phase(inner, "all-to-all", arrived, made, size, exchange) | {"messages": messages})
+            phases.append(self._insert_phase(inner, arrived, fresh))
+            inserted.append((arrived, fresh))
+            if cursor.left:
+                self.trace.event("roll-over", number + 1, inner=inner, cursors=cursor.to_json())
+        self._reach(self._held() + np.diff(outer.bounds) - np.diff(held.bounds), inserted)
+        self.path.sizes = self.path.sizes + self._at_home(self.path, born)[0]
+        self._record(number + 1, delta.size, born.size, phases)
+
+    def _intra_bucket(self, delta: np.ndarray):
+        """The delta on the ranks that join it; of the shuffle that brings it there what it sends, if it sends anything."""
+        slot, (_, home) = self._slots(delta, self.path.map), self.path.map.tables()
+        route, target = self._routes()
+        _, held = self._at_home(self.path, delta)
+        if route.size == target.size + 1 and (target == home).all():
+            return held, held, None
+        ordered = np.argsort(home[slot], kind="stable")
+        sent, size, messages, received = replay.shuffled(held.bounds, held.words, slot[ordered], route, target, self.ranks)
+        outer = Runs(*replay.arrange(delta, slot, route, target, self.ranks))
+        seconds = self.machine.exchange(size, size.mean(), messages, self.ranks)
+        found = {"received": np.diff(held.bounds), "sent": sent, "size": size, "seconds": seconds, "messages": messages}
+        return held, outer, found
+
+    def _routes(self) -> tuple[np.ndarray, np.ndarray]:
+        """As `ra.routing.Routes`: the ranks that the delta in each slot is on when it has met its bucket of the inner relation,
+        its home, where it stays, among them."""
+        found = []
+        for bucket, homes in enumerate(self.path.map.homes):
+            copied, inner = self.copies.get(bucket, ()), self.inner.map.homes[bucket]
+            found += [[home] if home in copied else sorted({home, *inner}) for home in homes]
+        route = np.concatenate(([0], np.cumsum([len(targets) for targets in found]))).astype(np.int64)
+        return route, np.array([rank for targets in found for rank in targets], np.int32)
+
+    def _join(self, outer: Runs, cursor: "_Cursor", threshold: int, born: np.ndarray, marked: np.ndarray):
+        """The local joins of all ranks, on every core: (sums, arrived, fresh) as `balance.replay.joined` has them."""
+        rank_runs, begin, end, words = self._inner_runs()
+        first, home = self.path.map.tables()
+        weights = np.cumsum(np.diff(outer.bounds) + 16)
+        threads = 1 if marked.size else THREADS
+        cuts = np.searchsorted(weights, np.linspace(0, weights[-1], 4 * threads + 1)[1:-1])
+        cuts = np.concatenate(([0], cuts, [self.ranks]))
+        sums = np.zeros((self.ranks, 5), np.int64)
+
+        def part(low: int, high: int):
+            arrived, fresh = np.zeros(self.ranks, np.int64), np.zeros(self.ranks, np.int64)
+            replay.joined(
+                low, high, outer.bounds, outer.words, rank_runs, begin, end, words, self.shift, threshold, CHUNK + self.domain,
+                self.bucket, self.scattered, first, home, cursor.join, cursor.pair, born, marked, sums, arrived, fresh,
+            )  # fmt: skip
+            return arrived, fresh
+
+        with ThreadPoolExecutor(threads) as pool:
+            parts = list(pool.map(part, cuts[:-1], cuts[1:]))
+        arrived, fresh = (sum(found) for found in zip(*parts, strict=True))
+        return sums, arrived, fresh
+
+    def _inner_runs(self):
+        """All runs of the inner relation: rank r's are rank_runs[r] to rank_runs[r + 1], run i words[begin[i]:end[i]]."""
+        base = np.cumsum([0, *(layer.words.size for layer in self.layers)])
+        begin = np.stack([layer.bounds[:-1] + at for layer, at in zip(self.layers, base, strict=False)], axis=1)
+        end = np.stack([layer.bounds[1:] + at for layer, at in zip(self.layers, base, strict=False)], axis=1)
+        kept = begin < end
+        rank_runs = np.concatenate(([0], np.cumsum(kept.sum(axis=1)))).astype(np.int64)
+        return rank_runs, begin[kept], end[kept], np.concatenate([layer.words for layer in self.layers])
+
+    # -- between iterations
+
+    def _rebalance(self, number: int) -> None:
+        """As `semi_naive.rebalance`."""
+        least, copies = self.config.least(local=False), self.config.copy_inner
+        work = np.add.reduceat(self._expected(number), self.path.map.tables()[0][:-1])
+        delta = np.bincount(self.bucket[self._born(number) >> np.uint64(self.shift)], minlength=self.buckets)
+        change = spread_inner(self.inner.map, self.inner.sizes, work, delta, self.config, least, kept=self.copies)
+        self._rehome(number, self.inner, "inner", change)
+        follow = np.add.reduceat(self.inner.sizes, self.inner.map.tables()[0][:-1])
+        carried = np.where((self.inner.map.subbuckets == 1) & copies, follow, 0)
+        change = planned(self.path.map, self.path.sizes, self._expected(number), self.config, least, carried=carried)
+        self._rehome(number, self.path, "path", change)
+        if copies:
+            self._copy(number)
+
+    def _expected(self, number: int) -> np.ndarray:
+        """As `ra.placed.Placed.weigh` and `semi_naive.rebalance`: the work of the next iteration by slot."""
+        delta, home, shift = self._born(number), self.path.map.tables()[1], np.uint64(self.shift)
+        slot = self._slots(delta, self.path.map)
+        degrees = np.bincount((self.edges >> shift).astype(np.int64), minlength=self.domain)
+        pairs = np.bincount(slot, weights=degrees[(delta >> shift).astype(np.int64)], minlength=home.size)
+        received, born = np.zeros((2, self.ranks), np.int64)
+        for phase in self.trace.record["iterations"][-1]["phases"]:
+            if phase["phase"] == "insert":
+                received, born = received + phase["received"], born + phase["sent"]
+        here = np.repeat(self.inner.map.subbuckets == 1, self.path.map.subbuckets)
+        return expected(np.bincount(slot, minlength=home.size), home, received, born) + np.where(here, pairs, 0)
+
+    def _rehome(self, number: int, layout: Layout, name: str, change) -> None:
+        """Give the changed buckets their new places."""
+        if change is None:
+            return
+        old, before, loads = layout.map, layout.map.split(layout.sizes), layout.map.loads(layout.sizes)
+        layout.map = change.map
+        held = self.births[:number] if name == "path" else [self.edges]
+        moves = np.zeros((2, self.ranks), np.int64)
+        layout.sizes = np.zeros(int(layout.map.subbuckets.sum()), np.int64)
+        for words in held:
+            slot = self._slots(words, layout.map)
+            layout.sizes += np.bincount(slot, minlength=layout.sizes.size)
+            source, target = old.tables()[1][self._slots(words, old)], layout.map.tables()[1][slot]
+            left = source != target
+            moves += [np.bincount(ranks[left], minlength=self.ranks) for ranks in (source, target)]
+        if name == "inner":
+            self._move_inner(change.changed)
+        seconds = self.machine.moving(*moves)
+        self.seconds += seconds
+        tell_change(self.trace, change, number, before, layout.map.split(layout.sizes), {
+            "relation": name, "moved": int(moves[0].sum()), "seconds": seconds,
+            "loads_before": loads, "loads_after": layout.map.loads(layout.sizes),
+        })  # fmt: skip
+
+    def _move_inner(self, buckets: np.ndarray) -> None:
+        """Those of the changed buckets that leave their rank arrive on another as one new run."""
+        changed = buckets[self.bucket]
+        _, home = self.inner.map.tables()
+        left = []
+        for number, layer in enumerate(self.layers):
+            rank = np.repeat(np.arange(self.ranks), np.diff(layer.bounds))
+            leaves = changed[layer.words >> np.uint64(self.shift)]
+            leaves &= home[self._slots(layer.words, self.inner.map)] != rank
+            left.append(layer.words[leaves])
+            bounds = np.concatenate(([0], np.cumsum(np.bincount(rank[~leaves], minlength=self.ranks))))
+            self.layers[number] = Runs(bounds, layer.words[~leaves])
+        self.layers.append(self._at_home(self.inner, np.sort(np.concatenate(left)))[1])
+
+    def _copy(self, number: int) -> None:
+        """As `semi_naive.rebalance`: inner buckets to where path's subbuckets of the same bucket have been dealt."""
+        missing = {}
+        for bucket, homes in enumerate(self.path.map.homes):
+            own = self.inner.map.homes[bucket]
+            new = frozenset(homes) - self.copies.get(bucket, frozenset(own))
+            if len(own) == 1 and new:
+                missing[bucket] = new
+                self.copies[bucket] = self.copies.get(bucket, frozenset(own)) | new
+        if not missing:
+            return
+        places = [sorted(missing.get(bucket, ())) for bucket in range(self.inner.map.buckets)]
+        route = np.concatenate(([0], np.cumsum([len(place) for place in places]))).astype(np.int64)
+        target = np.array([rank for place in places for rank in place], np.int32)
+        bucket = self.bucket[self.edges >> np.uint64(self.shift)]
+        layer = Runs(*replay.arrange(self.edges, bucket, route, target, self.ranks))
+        self.layers.append(layer)
+        self.seconds += self.machine.moving(np.zeros(1), np.diff(layer.bounds))
+        self.trace.event("copy", number, relation="inner", buckets=sorted(missing), copied=layer.words.size)
+
+    # -- recording
+
+    def _held(self) -> np.ndarray:
+        """Tuples on each rank between iterations: of path, and of the inner relation with its copies."""
+        return self.path.map.loads(self.path.sizes) + sum(np.diff(layer.bounds) for layer in self.layers)
+
+    def _reach(self, held: np.ndarray, inserted: list[tuple]) -> None:
+        """The peak: what is held when the join begins, the delta that was brought to it too, and of each inner iteration the
+        heads that have arrived, before any is known to be a duplicate. inserted: those, and how many of them are born."""
+        for arrived, born in inserted:
+            self.peak = np.maximum(self.peak, held + arrived)
+            held = held + born
+
+    @staticmethod
+    def _phase(inner: int, name: str, received, sent, size, seconds, **more) -> dict:
+        return {"inner": inner, "phase": name, "received": received, "sent": sent, "bytes": size, "seconds": seconds, **more}
+
+    def _insert_phase(self, inner: int, arrived: np.ndarray, born: np.ndarray) -> dict:
+        nothing = np.zeros(self.ranks, np.int64)
+        entry = self._phase(inner, "insert", arrived, born, nothing, self.machine.inserting(arrived, born))
+        return entry | {"duplicates": arrived - born}
+
+    def _record(self, number: int, delta: int, born: int, phases: list[dict]) -> None:
+        driver = self.machine.job * (phases[-1]["inner"] + 1)
+        seconds = driver + sum(float(np.max(phase["seconds"])) for phase in phases)
+        self.seconds += seconds
+        self.trace.iteration(
+            number, delta=delta, born=born, births=[born], full=int(self.path.sizes.sum()), steps=1, phases=phases,
+            seconds=seconds, driver=driver, **balance_of(self.path.map, self.path.sizes),
+        )  # fmt: skip
+
+
+@dataclass
+class _Cursor:
+    """Where each rank's join goes on: the number of its run and the pair within it; -1 when nothing is left."""
+
+    join: np.ndarray
+    pair: np.ndarray
+
+    @classmethod
+    def begin(cls, ranks: int) -> "_Cursor":
+        return cls(np.zeros(ranks, np.int64), np.zeros(ranks, np.int64))
+
+    def copy(self) -> "_Cursor":
+        return _Cursor(self.join.copy(), self.pair.copy())
+
+    @property
+    def left(self) -> bool:
+        return bool((self.join >= 0).any())
+
+    def to_json(self) -> list:
+        return [(join, pair) if join >= 0 else None for join, pair in zip(self.join.tolist(), self.pair.tolist(), strict=True)]

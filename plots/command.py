@@ -1,0 +1,79 @@
+"""What `semi-naive plot` does."""
+
+from pathlib import Path
+from zlib import crc32
+
+import click
+
+from balance.trace import read_trace, spread
+
+from .figures import OVERVIEW, PROGRAM, comparison, figures
+from .run import drawn
+from .style import save
+
+KINDS = ("png", "svg")
+LONGEST = 100  # letters of a file's name before that of the figure
+
+
+def draw(paths, output: str, only: str = ""):
+    """Draw one record, or several side by side, as PNG and SVG files in a folder that is made; yields the name of each.
+
+    only: names of figures between commas. Without it, all of one run; of a program with several strata on the partitions
+    the overview of each. Every record is read before anything is drawn.
+    """
+    records, wanted = [read_trace(path) for path in paths], names(only)
+    if not wanted and any(len(drawn(record)) > 1 for record in records):
+        wanted = [OVERVIEW, *PROGRAM]
+    made = figures(records[0], wanted) if len(paths) == 1 else comparison(records, paths, wanted)
+    if not made:
+        raise ValueError(f"{', '.join(paths)}: no {only or 'strata, no rules'} to draw. {_why(records)}".strip())
+    if why := _why(records):
+        click.echo(f"semi-naive: {why}", err=True)
+    Path(output).mkdir(parents=True, exist_ok=True)
+    for name, figure in made.items():
+        for kind in KINDS:
+            target = Path(output) / f"{stem(paths)}-{safe(name)}.{kind}"
+            save(figure, target)
+            yield str(target)
+
+
+def _why(records: list[dict]) -> str:
+    """Why there is no balance to see, if there is none in any record."""
+    reasons = []
+    for record in records:
+        try:
+            spread(record)
+        except ValueError as nothing:
+            reasons.append(str(nothing))
+    return reasons[0] if len(reasons) == len(records) else ""
+
+
+def names(only: str | None) -> list[str]:
+    """The names in a list between commas, unknown ones too: `figures` says which there are.
+
+    >>> names("heat, times,")
+    ['heat', 'times']
+    """
+    return [name.strip() for name in (only or "").split(",") if name.strip()]
+
+
+def stem(paths) -> str:
+    """The beginning of the names of figures.
+
+    >>> stem(["a/run.json"]), stem(["a.json", "b.json"])
+    ('run', 'a-vs-b')
+    """
+    joined = "-vs-".join(dict.fromkeys(Path(path).stem for path in paths))
+    return joined if len(joined) <= LONGEST else "comparison"
+
+
+def safe(name: str) -> str:
+    """The name of a figure as part of a file's name; of a very long one the beginning, and a number that tells it from others.
+
+    >>> safe("path.of/x-heat"), safe("x" * 300 + "-heat")[-14:]
+    ('path.of_x-heat', '-1b432d13-heat')
+    """
+    stratum, dash, panel = name.rpartition("-")
+    if len(name) > LONGEST:
+        stratum = f"{stratum[:LONGEST]}-{crc32(stratum.encode()):08x}"
+    return "".join(letter if letter.isalnum() or letter in "-_.@" else "_" for letter in stratum + dash + panel)

@@ -1,0 +1,92 @@
+"""What a figure shows, in a sentence: for those who do not see it, and beside it for those who do."""
+
+import numpy as np
+
+from plots.run import Run
+from plots.words import counted, number, seconds, several, size
+
+TITLES = {
+    "heat": "Heat map: tuples in each subbucket over the iterations", "imbalance": "Line chart: imbalance over the iterations",
+    "times": "Stacked areas: time of each iteration by phase", "tuples": "Line chart: tuples in new, delta and full",
+    "bytes": "Stacked areas: bytes shuffled in each iteration",
+    "duplicates": "Stacked areas: tuples made, and those dropped",
+    "partitions": "Bar chart: tuples on each partition", "strata": "Bar chart: time of each stratum",
+    "rules": "Bar chart: time of each rule", "balance": "Overview of the balance",
+}  # fmt: skip
+
+
+def title_of_figure(name: str, runs: list[Run]) -> str:
+    """What kind of figure it is, and of what; the decomposed plan's are by task."""
+    if any(run.by_task for run in runs) and name in ("times", "partitions"):
+        return f"Bar chart: {'time' if name == 'times' else 'tuples'} of each task"
+    return TITLES.get(name, name)
+
+
+def described(name: str, runs: list[Run]) -> list[str]:
+    """What the figure of that name shows: a sentence, of several runs one each by its label; none where there are no words."""
+    tell = TELL.get(name)
+    told = [(run.label, tell(run)) for run in runs if tell and len(run)]
+    return [_sentence(text if len(runs) == 1 else f"{label}: {text}") for label, text in told if text]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _heat(run: Run) -> str:
+    if not run.has_sizes:
+        return _partitions(run)
+    sizes = run.iterations[-1]["sizes"]
+    subs = [each for bucket in sizes for each in bucket]
+    split = f" in {counted(len(subs), 'subbucket')}" if len(subs) > len(sizes) else ""
+    many = f"from {number(min(subs))} to {number(max(subs))}"
+    return f"{counted(len(sizes), 'bucket')}{split} at the end, with {many} tuples in a subbucket"
+
+
+def _imbalance(run: Run) -> str:
+    return "heaviest ÷ average: " + "; ".join(
+        f"{run.place + 's' if what == 'partitions' else what} {np.nanmax(ratios):.2f} at worst, {ratios[-1]:.2f} at the end"
+        for what in ("partitions", "buckets", "subbuckets")
+        if not np.isnan(ratios := run.ratios(what)).all()
+    )
+
+
+def _times(run: Run) -> str:
+    phases = {name: run.seconds(name).sum() for name in [*run.phases(()), "driver"]}
+    total = f"{seconds(sum(phases.values()))} in all"
+    parts = [f"{name} {seconds(spent)}" for name, spent in sorted(phases.items(), key=lambda each: -each[1]) if spent > 0]
+    most = int(run.inner.max())
+    inner = f"; up to {most} inner iterations" if most > 1 else ""
+    return f"{total}, of the slowest {run.place} in each phase{': ' * bool(parts)}{', '.join(parts)}{inner}"
+
+
+def _tuples(run: Run) -> str:
+    steps = run.steps
+    at = int(np.argmax(steps["new"]))
+    full = number(run.iterations[-1]["full"])
+    return f"full grows to {full} tuples; most are born in iteration {steps['iteration'][at]}, {number(steps['new'][at])}"
+
+
+def _bytes(run: Run) -> str:
+    sent = {name: int(run.shuffled(name).sum()) for name in run.phases(()) if name != "insert"}
+    parts = [f"{name} {size(count)}" for name, count in sent.items() if count]
+    return f"{size(sum(sent.values()))} shuffled in all" + (f": {several(parts)}" if len(parts) > 1 else "")
+
+
+def _duplicates(run: Run) -> str:
+    born = run.iterations[-1]["full"]
+    return f"{counted(int(run.known.sum()), 'tuple')} dropped as known, beside {number(born)} kept"
+
+
+def _partitions(run: Run) -> str:
+    loads = run.loads["at the end"]
+    return (
+        f"{counted(len(loads), run.place)}, at the end with {number(min(loads))} to {number(max(loads))} tuples, "
+        f"imbalance {run.imbalance:.2f}"
+    )
+
+
+TELL = {
+    "heat": _heat, "imbalance": _imbalance, "times": _times, "tuples": _tuples, "bytes": _bytes, "duplicates": _duplicates,
+    "partitions": _partitions,
+}  # fmt: skip

@@ -1,0 +1,180 @@
+"""The figures of a record: an overview, and a panel on each; of several records, side by side.
+
+for name, figure in figures(closure.trace).items():
+    save(figure, f"run-{name}.png")
+"""
+
+from .labels import labels
+from .panels import duplicates, heat_map, imbalance, partitions, rules, shuffled, strata, times, tuples
+from .run import Run, drawn, runs
+from .style import new_figure, same_limits, titled, wrapped
+
+PANELS = {
+    "heat": heat_map, "imbalance": imbalance, "times": times, "tuples": tuples, "bytes": shuffled, "duplicates": duplicates,
+    "partitions": partitions,
+}  # fmt: skip
+BY_TASK = ("times", "tuples", "partitions")  # what there is to see of the decomposed plan
+PROGRAM = {"strata": strata, "rules": rules}  # of a Datalog program's record
+OVERVIEW = "balance"
+NAMES = (OVERVIEW, *PANELS, *PROGRAM)
+SHOWN = ("heat", "imbalance", "times", "tuples", "duplicates", "partitions")  # by the overview
+WIDTH, HEIGHT = 7.5, 4.6  # inches of one panel by itself
+
+
+def figures(trace: dict, only=None, size: tuple[float, float] = (WIDTH, HEIGHT)) -> dict:
+    """The figures of one record, matplotlib Figures by name, the overview first.
+
+    Of a closure: balance, heat, imbalance, times, tuples, bytes, duplicates, partitions; what a plan does not have is left
+    out. Of a Datalog program: strata, rules, and the above of each stratum that was on the partitions, as "path-heat".
+    only: the names wanted, without the stratum. size: inches of one panel by itself. ValueError for what is no trace, and for
+    a name that is none.
+    """
+    wanted, spread, found = _wanted(only), drawn(trace), {}
+    for name, panel in PROGRAM.items():
+        if name in wanted and "strata" in trace:
+            found[name] = _rows_figure(panel, [trace], [""], name)
+    for stratum, run in spread.items():
+        prefix = stratum + "-" * bool(stratum)
+        if OVERVIEW in wanted:
+            found[prefix + OVERVIEW] = _overview(run)
+        for name in _panels(run):
+            if name in wanted:
+                found[prefix + name] = _panel_figure(PANELS[name], [run], size)
+    return found
+
+
+def overview(trace: dict):
+    """One figure with the main panels of a closure's or a stratum's trace; of a program's record with one such stratum, its."""
+    found = runs(trace)
+    if len(found) > 1:
+        raise ValueError(f"expected the trace of one stratum, got those of {', '.join(found)}: `figures` draws each")
+    return _overview(next(iter(found.values())))
+
+
+def comparison(traces: list, names=None, only=None) -> dict:
+    """The figures of several records side by side, on the same axes and colours, each labelled by what differs in how they
+    were run; where nothing does, or not enough, by `names`. By figure, as `figures` names them.
+
+    Programs are compared stratum by stratum: those that all have. ValueError when they have none in common.
+    """
+    if len(traces) < 2:
+        raise ValueError(f"expected two traces or more to compare, got {len(traces)}")
+    wanted, every, found = _wanted(only), [drawn(trace) for trace in traces], {}
+    called = labels(traces, names)
+    for name, panel in PROGRAM.items():
+        if name in wanted and all("strata" in trace for trace in traces):
+            found[name] = _rows_figure(panel, traces, called, name)
+    for stratum, beside in _matched(every, called).items():
+        prefix = stratum + "-" * bool(stratum)
+        if OVERVIEW in wanted:
+            found[prefix + OVERVIEW] = _compared(beside)
+        for name in dict.fromkeys(name for run in beside for name in _panels(run)):
+            if name in wanted:
+                found[prefix + name] = _panel_figure(PANELS[name], beside)
+    return found
+
+
+def _wanted(only) -> tuple:
+    unknown = [name for name in only or () if name not in NAMES]
+    if unknown:
+        raise ValueError(f"there is no figure {unknown[0]!r}: expected some of {', '.join(NAMES)}")
+    return tuple(only or NAMES)
+
+
+def _panels(run: Run) -> tuple:
+    """The names of the panels that have something to show."""
+    return () if not len(run) else BY_TASK if run.by_task else tuple(PANELS)
+
+
+def _matched(found: list[dict], called: list[str]) -> dict[str, list[Run]]:
+    """The runs to compare, by stratum. A record with one run is compared with another whatever its stratum is called."""
+    if all(len(each) == 1 for each in found):
+        names = {name for each in found for name in each}
+        found = [{(names.pop() if len(names) == 1 else ""): run for run in each.values()} for each in found]
+    common = [name for name in found[0] if all(name in each for each in found)]
+    if not common and any(found):
+        have = "; ".join(f"{label}: {_strata(each)}" for label, each in zip(called, found, strict=True))
+        raise ValueError(f"these runs have no stratum on the partitions in common, so there is nothing to compare ({have})")
+    for name in common:
+        for label, each in zip(called, found, strict=True):
+            each[name].label = label
+    return {name: [each[name] for each in found] for name in common}
+
+
+def _strata(found: dict[str, Run]) -> str:
+    return ", ".join(name or "a closure" for name in found) or "none"
+
+
+def _overview(run: Run):
+    if not len(run):
+        figure = new_figure(WIDTH, HEIGHT, run.title)
+        figure.text(0.5, 0.5, "No iterations: there was nothing to evaluate.", ha="center", va="center", fontsize=13)
+        return figure
+    names = [name for name in SHOWN if name in _panels(run)]
+    rows = -(-len(names) // 2)
+    figure = new_figure(13, 4.3 * rows + 0.5, run.title)
+    grid = figure.add_gridspec(rows, 2)
+    for place, name in enumerate(names):
+        alone = place == len(names) - 1 and place % 2 == 0  # the last of an odd number has the row
+        PANELS[name](figure.add_subplot(grid[place // 2, :] if alone else grid[place // 2, place % 2]), run)
+    return figure
+
+
+def _panel_figure(panel, beside: list[Run], size: tuple[float, float] = (WIDTH, HEIGHT)):
+    """One panel of one run, or of several in a grid."""
+    if len(beside) == 1:
+        figure = new_figure(*size, beside[0].title)
+        panel(figure.add_subplot(), beside[0])
+        return figure
+    columns = min(3, len(beside))
+    rows = -(-len(beside) // columns)
+    figure = new_figure(5 * columns, 4.3 * rows + 0.3)
+    all_axes = [figure.add_subplot(rows, columns, place + 1) for place in range(len(beside))]
+    _side_by_side(panel, all_axes, beside, with_titles=True)
+    return figure
+
+
+def _compared(beside: list[Run]):
+    """The overview of several runs: a column for each, a row for each panel."""
+    names = [name for name in SHOWN if any(name in _panels(run) for run in beside)]
+    figure = new_figure(5 * len(beside), 4.1 * len(names) + 0.3)
+    for row, name in enumerate(names):
+        places = [figure.add_subplot(len(names), len(beside), row * len(beside) + place + 1) for place in range(len(beside))]
+        _side_by_side(PANELS[name], places, beside, with_titles=not row)
+    return figure
+
+
+def _side_by_side(panel, all_axes, beside: list[Run], with_titles: bool) -> None:
+    for axes, run in zip(all_axes, beside, strict=True):
+        panel(axes, run, beside)
+        if with_titles:
+            titled(axes, wrapped(run.label, 40) + "\n" + axes.get_title(loc="left"))
+    same_limits(all_axes)
+
+
+def _rows_figure(panel, records: list[dict], called: list[str], name: str):
+    """Strata or rules: long labels, so one under the other."""
+    heights = [1.2 + 0.26 * _rows(record, name) for record in records]
+    figure = new_figure(11, sum(heights) + 0.4, _program(records[0]) if len(records) == 1 else "")
+    all_axes = figure.subplots(len(records), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, record, label in zip(all_axes, records, called, strict=True):
+        panel(axes, record)
+        if label:
+            titled(axes, f"{wrapped(label, 100)}\n{axes.get_title(loc='left')}")
+    if len(records) > 1:
+        same_limits(all_axes)
+    return figure
+
+
+def _rows(record: dict, name: str) -> int:
+    from .panels.program import MOST_ROWS
+
+    found = record.get("strata", []) if name == "strata" else record.get("profile", {}).get("rules", [])
+    return max(2, min(len(found), MOST_ROWS) + (name == "strata"))
+
+
+def _program(record: dict) -> str:
+    facts = [str(record.get("program", "a program"))]
+    if "seconds" in record:
+        facts.append(f"{record['seconds']:,.2f} s")
+    return "  ·  ".join(facts)

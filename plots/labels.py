@@ -1,0 +1,54 @@
+"""What tells runs apart, in a few words: "refine off", "rollover_threshold 200,000"."""
+
+SKIPPED = {"local_dir", "checkpoint_dir", "rule"}  # where files were, which no figure shows; and what the record says itself
+ONLY_WITH = {  # tunables that mean something only where another is on
+    "refinement_ratio": "refine", "refinement_factor": "refine", "refinement_minimum": "refine", "relief_ratio": "refine",
+    "consolidation_fraction": "consolidate", "rollover_threshold": "rollover", "run_ahead_budget": "run_ahead",
+}  # fmt: skip
+
+
+def labels(traces: list[dict], names=None) -> list[str]:
+    """A label for each record: the plan, rule and tunables that are not the same in all; then, as far as two are still alike,
+    their names, or their numbers if they have none.
+
+    >>> labels([{"plan": "balanced", "config": {"refine": refine, "buckets": 64}} for refine in (True, False)])
+    ['refine on', 'refine off']
+    >>> configs = ({"refine": True, "refinement_ratio": 3.0}, {"refine": False, "refinement_ratio": 3.0})
+    >>> labels([{"plan": "balanced", "config": config} for config in configs])
+    ['refine on', 'refine off']
+    >>> labels([{"plan": "balanced"}] * 2, ["a.json", "b.json"])
+    ['a.json', 'b.json']
+    """
+    names = [f"run {number}" for number in range(1, len(traces) + 1)] if names is None else [str(name) for name in names]
+    facts = [_facts(trace) for trace in traces]
+    keys = dict.fromkeys(key for each in facts for key in each)
+    differing = [key for key in keys if _differs(key, facts)]
+    found = [", ".join(_told(key, each[key]) for key in differing if key in each) for each in facts]
+    if len(set(found)) == len(found):
+        return found
+    return [f"{name}: {label}" if label else name for name, label in zip(names, found, strict=True)]
+
+
+def _differs(key: str, facts: list[dict]) -> bool:
+    """Whether not all have the same; what some do not have because another tunable is off is told by that one."""
+    found = [each.get(key) for each in facts if key in each or key not in ONLY_WITH]
+    return any(value != found[0] for value in found)
+
+
+def _facts(trace: dict) -> dict:
+    """What a record says of how it was run, as far as it had an effect."""
+    config = trace.get("config", {})
+    own = {key: trace[key] for key in ("plan", "rule", "program") if trace.get(key)}
+    if trace.get("plan") == "simulated" and trace.get("iterations"):
+        own["ranks"] = len(trace["iterations"][-1]["loads"])
+    return own | {key: value for key, value in config.items() if key not in SKIPPED and config.get(ONLY_WITH.get(key), True)}
+
+
+def _told(key: str, value) -> str:
+    if key == "plan" and value:
+        return str(value)
+    if isinstance(value, bool):
+        return f"{key} {'on' if value else 'off'}"
+    if isinstance(value, int):
+        return f"{key} {value:,}"
+    return f"{key} {'by default' if value is None else value}"

@@ -1,0 +1,152 @@
+"""The report of a run while it runs: a page on a local port, which renews itself and ends with the run.
+
+    with Live() as live:
+        print(live.url)
+        transitive_closure(edges, watch=live.watch)
+
+Costs the run nothing while nobody looks. Somebody who does asks every second what is new: then the record is copied, 0.1 ms for
+2,000 iterations, and if it has grown a page is made of it, by a process of its own (`plots.rendering`) that yields to the run
+and takes a third of one core at most.
+"""
+
+import contextlib
+import socket
+import threading
+import time
+
+from plots.page import paragraph
+from plots.rendering import Renderer
+from plots.serving import BEGINNING, listening
+
+LOOPBACK = "127.0.0.1"
+EVERY = 1.0  # seconds at least from the end of a rendering to the next, and twice as long as it took
+GONE = 3.0  # seconds after which somebody who asked every second has gone
+PATIENCE = 15.0  # seconds at most that the end of the run waits for those who look to have seen it
+
+
+class Live:
+    """Serves the report of one run. Hand `watch` to the run; `say` shows a line at once.
+
+    port: 0 for a free one. host: the address to serve on; the default is seen by this machine alone, any other by whoever can
+    reach it, without a password. ValueError when that address is not to be had. name: what the run is called.
+    """
+
+    def __init__(self, port: int = 0, host: str = LOOPBACK, name: str = ""):
+        self.name, self.status, self.over, self.look = name, "reading", "", None
+        self.viewers: dict[str, tuple[float, str]] = {}  # when each was last seen, and the version it has
+        self.waiting = 0  # for a page that is being made
+        self.body, self.version, self.not_before = BEGINNING, "0", 0.0
+        self.making, self.changed, self.renderer = threading.Lock(), threading.Condition(), Renderer()
+        self.server = listening(host, port, self)
+
+    @property
+    def url(self) -> str:
+        """Where to look. Of an address that means all of this machine's, the machine's name."""
+        host, port = self.server.server_address[:2]
+        host = socket.gethostname() if host in ("0.0.0.0", "::") else host
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+    # -- what the run calls
+
+    def watch(self, look) -> None:
+        """Called by the run once, with a function that returns its record so far."""
+        self.look = look
+
+    def say(self, status: str) -> None:
+        self.status = status
+
+    def __enter__(self) -> "Live":
+        serve = {"target": self.server.serve_forever, "kwargs": {"poll_interval": 0.1}, "daemon": True}
+        threading.Thread(name="live page", **serve).start()
+        return self
+
+    def __exit__(self, kind, error, _) -> None:
+        """Show those who look how it ended, then stop serving; without anybody, at once."""
+        self.over = "The run has ended." if kind is None else f"The run has failed: {error or kind.__name__}"
+        try:
+            until = time.monotonic() + PATIENCE
+            with self.changed:
+                while self._behind() and time.monotonic() < until:
+                    self.changed.wait(0.2)
+        finally:
+            self.server.shutdown()
+            self.server.server_close()
+            self.renderer.close()
+
+    # -- what the page asks
+
+    def state(self) -> dict:
+        """What is new, without making anything."""
+        version = self._current(self._record())
+        return {"version": version, "status": self.over or self.status, "over": bool(self.over)}
+
+    def report(self) -> tuple[str, str]:
+        """(version, HTML): the newest there is, or one about a second old."""
+        with self.making:
+            record, over = self._record(), self.over
+            version = self._current(record)
+            if record is not None and version != self.version and (over or time.monotonic() >= self.not_before):
+                begun = time.monotonic()
+                self.body, self.version = self._made(record), version
+                self.not_before = time.monotonic() + max(EVERY, 2 * (time.monotonic() - begun))
+            elif record is None:
+                self.version = version
+            return self.version, self.body
+
+    def _made(self, record: dict) -> str:
+        """The page of a state; where that cannot be drawn, what is wrong: the next state is tried again."""
+        try:
+            return self.renderer(record, self.name)
+        except RuntimeError as failed:
+            return f'<main id="report">\n{paragraph(f"This state cannot be shown: {failed}")}\n</main>'
+
+    def _record(self) -> dict | None:
+        return self.look() if self.look else None
+
+    def _current(self, record: dict | None) -> str:
+        return version_of(record) + "-end" * bool(self.over)
+
+    def seen(self, viewer: str, version: str | None = None) -> None:
+        """Somebody looks, and has got a version, if any."""
+        with self.changed:
+            had = self.viewers.pop(viewer, (0.0, ""))[1]
+            self.viewers = {name: each for name, each in self.viewers.items() if each[0] > time.monotonic() - GONE}
+            self.viewers[viewer] = time.monotonic(), had if version is None else version
+            self.changed.notify_all()
+
+    @contextlib.contextmanager
+    def served(self, viewer: str):
+        """While the block makes and sends the viewer's page; yields what there is. However long it takes, they are there."""
+        with self.changed:
+            self.waiting += 1
+        try:
+            version, body = self.report()
+            yield version, body
+            self.seen(viewer, version)
+        finally:
+            with self.changed:
+                self.waiting -= 1
+                self.changed.notify_all()
+
+    def _behind(self) -> bool:
+        """Whether somebody looks who has not seen the end."""
+        recent = time.monotonic() - GONE
+        late = [version for seen, version in self.viewers.values() if seen > recent and not version.endswith("-end")]
+        return self.waiting > 0 or bool(late)
+
+
+def version_of(record: dict | None) -> str:
+    """A word that no other state of a record that grows has.
+
+    >>> version_of({"iterations": [{}, {}], "events": []}), version_of({"strata": [{}, {"plan": "running", "iteration": 3}]})
+    ('2.0', '2.3')
+    """
+    if not record:
+        return "0"
+    if "strata" not in record:
+        parts = [len(record["iterations"]), len(record["events"])]
+    else:
+        last = record["strata"][-1] if record["strata"] else {}
+        parts = [len(record["strata"]), last.get("iteration", "done")]
+        parts += [version_of(last["trace"])] if "trace" in last else []
+    return ".".join(map(str, parts)) + ".result" * ("result" in record)

@@ -1,0 +1,90 @@
+"""How evenly the tuples lay, and what was done about it."""
+
+import numpy as np
+
+from ..style import DARK, EVENTS, GREY, MOST_MARKERS, ROW, YELLOW, inches, iteration_axis, legend, note, number_ticks, titled
+
+MOST_TICKS = 500  # markers beside each other
+RATIOS = {  # the line of the buckets is wide and light: that of the subbuckets often lies on it
+    "buckets": {"marker": "s", "linewidth": 5, "color": YELLOW, "markersize": 8},
+    "subbuckets": {"marker": "^", "linestyle": "--", "color": GREY, "markersize": 5},
+    "partitions": {"marker": "o", "color": DARK, "markersize": 5},
+}
+
+
+def imbalance(axes, run, among=()) -> None:
+    """Heaviest ÷ average, of partitions, buckets and subbuckets; above it, when something was done about it."""
+    if not len(run) or run.by_task:
+        note(axes, "no imbalance over time: this plan moves nothing" if run.by_task else "no iterations")
+        return
+    lines = [line for name in RATIOS for line in _ratio(axes, run, name)]
+    if run.limit:
+        style = {"color": "black", "linewidth": 0.8, "linestyle": (0, (1, 3))}
+        lines.append(axes.axhline(run.limit, label=f"limit of a subbucket: {run.limit:g}", **style))
+    _ratio_axis(axes, max(_highest(each) for each in (run, *among)))
+    kinds = _kinds(run)
+    beneath = ROW * len(kinds) + 0.08 * bool(kinds)
+    legend(axes, lines + _event_rows(axes, run, kinds), beneath)
+    iteration_axis(axes, run.spans)
+    titled(axes, "Imbalance" if kinds else "Imbalance, nothing to be done")
+
+
+def _ratio(axes, run, name: str) -> list:
+    ratios = run.ratios(name)
+    if np.isnan(ratios).all():
+        return []
+    style = RATIOS[name] if len(run) <= MOST_MARKERS else {**RATIOS[name], "marker": None}
+    label = run.place + "s" if name == "partitions" else name
+    return axes.plot(run.numbers, ratios, label=f"{label}: {ratios[-1]:.2f} at the end", **style)
+
+
+def _highest(run) -> float:
+    ratios = [run.ratios(name) for name in RATIOS] if len(run) and not run.by_task else []
+    return float(np.nanmax([run.limit or 1, 1, *np.concatenate([[1.0], *ratios])]))
+
+
+def _ratio_axis(axes, highest: float) -> None:
+    """From 1, which is perfect; logarithmic when the worst is far from it."""
+    if highest > 10:
+        from ..style import log_ticks
+
+        axes.set_yscale("log")
+        log_ticks(axes.yaxis)
+    else:
+        number_ticks(axes.yaxis, whole=False)
+    axes.set_ylim(0.97 if highest <= 10 else 0.9, max(highest, 1.02) * 1.05)
+    axes.set_ylabel("heaviest ÷ average")
+    axes.grid(axis="y", linewidth=0.4, alpha=0.6)
+
+
+def _kinds(run) -> list[str]:
+    """The kinds of events, in the order of `EVENTS`."""
+    found = {event["event"] for event in run.events}
+    return [kind for kind in EVENTS if kind in found] + sorted(found - EVENTS.keys())
+
+
+def _event_rows(axes, run, kinds: list[str]) -> list:
+    """One row of markers a kind along the upper edge: at an iteration, or after it. A marker for each in the legend."""
+    from matplotlib.lines import Line2D
+
+    height, handles = inches(axes)[1], []
+    for row, kind in enumerate(kinds):
+        every = [event["iteration"] + 0.5 * (kind != "roll-over") for event in run.events if event["event"] == kind]
+        at = _apart(every, run.spans)
+        marker = EVENTS.get(kind, "$?$") if len(at) <= MOST_MARKERS else "|"
+        y = 1 - ROW * (row + 0.6) / height
+        style = {"marker": marker, "s": 22, "color": GREY, "clip_on": False, "zorder": 3}
+        axes.scatter(at, [y] * len(at), transform=axes.get_xaxis_transform(), **style)
+        shape = {"marker": marker, "color": GREY, "linestyle": "none", "markersize": 5}
+        handles.append(Line2D([], [], label=f"{kind}: {len(every):,}×", **shape))
+    return handles
+
+
+def _apart(at: list[float], spans) -> list[float]:
+    """Each of some places once, and no more of them than can be told apart.
+
+    >>> _apart([2.5, 2.5, 1000, 1000.5], [0.5, 100_000.5])
+    [2.5, 1000]
+    """
+    step = max(1e-9, (spans[-1] - spans[0]) / MOST_TICKS)
+    return list({round(place / step): place for place in sorted(set(at), reverse=True)}.values())[::-1]

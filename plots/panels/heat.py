@@ -1,0 +1,107 @@
+"""Where the tuples were: a row for each subbucket or partition, a column for each iteration."""
+
+import numpy as np
+
+from ..style import iteration_axis, note, titled, whole_ticks
+
+MOST_MARKS = 200  # refinements shown one by one
+MOST_ROWS, MOST_COLUMNS = 512, 1000  # a screen shows no more; beyond, the heaviest of what shares a row is drawn
+
+
+def heat_map(axes, run, among=(), of: str = "") -> None:
+    """Tuples in each subbucket over the iterations: one band a bucket, split as the bucket is into subbuckets.
+
+    of: "subbuckets" or "partitions"; by itself the first, or the second where the trace has no sizes. Of runs side by side the
+    last has the scale of colours. Takes time in proportion to the sizes in the trace.
+    """
+    of = of or ("subbuckets" if run.has_sizes else "partitions")
+    if not len(run) or run.by_task or (of == "subbuckets" and not run.has_sizes):
+        note(axes, "no map: this plan moves nothing" if run.by_task else f"no map: no {of} were recorded")
+        return
+    if of == "subbuckets":
+        columns, rows = _subbuckets(run), len(run.iterations[-1]["sizes"])
+    else:
+        columns, rows = [_heaviest(entry["loads"], MOST_ROWS) for entry in run.iterations], _widest(run)
+    what = "in a subbucket" if of == "subbuckets" else f"on a {run.place}"
+    compared = [each for each in among or [run] if len(each) and not each.by_task]
+    _draw(axes, run, columns, rows, what, _norm(compared, of), bar=run is compared[-1] or run not in among)
+    axes.set_ylabel("bucket" if of == "subbuckets" else run.place)
+    titled(axes, "Tuples in each subbucket" if of == "subbuckets" else f"Tuples on each {run.place}")
+    if of == "subbuckets" and run.refined:
+        _refinements(axes, run.refined)
+
+
+def _refinements(axes, refined: list[tuple[float, int]]) -> None:
+    """A mark for each, or of very many a line for each time."""
+    if len(refined) <= MOST_MARKS:
+        style = {"marker": ">", "s": 34, "color": "none", "edgecolors": "black", "linewidths": 0.9, "clip_on": False}
+        axes.scatter(*zip(*refined, strict=True), zorder=3, **style)
+        axes.set_xlabel("iteration  (▷: a bucket was refined)")
+        return
+    for when in sorted({when for when, _ in refined}):
+        axes.axvline(when, color="black", linestyle=":", linewidth=1)
+    axes.set_xlabel("iteration  (dotted: buckets were refined)")
+
+
+def _draw(axes, run, columns, rows: int, what: str, norm, bar: bool) -> None:
+    from matplotlib import colormaps
+
+    spans, columns = _fewer(run.spans, np.ma.masked_equal(np.stack(columns, axis=1), 0))
+    colours = colormaps["cividis"].with_extremes(bad=(0, 0, 0, 0))
+    edges = np.linspace(-0.5, rows - 0.5, len(columns) + 1)
+    image = axes.pcolorfast(spans, edges, columns, cmap=colours, norm=norm)
+    if bar:
+        axes.get_figure().colorbar(image, ax=axes, pad=0.02, label=f"tuples {what} (blank: none)")
+    iteration_axis(axes, run.spans)
+    whole_ticks(axes.yaxis)
+
+
+def _norm(runs, of: str):
+    """One colour for one number of tuples in all runs."""
+    from matplotlib.colors import LogNorm
+
+    extremes = []
+    for run in runs:
+        found = _subbuckets(run) if of == "subbuckets" and run.has_sizes else [np.asarray(e["loads"]) for e in run.iterations]
+        extremes += [(column[column > 0].min(), column.max()) for column in found if column.any()]
+    least, most = min([low for low, _ in extremes], default=1), max([high for _, high in extremes], default=1)
+    return LogNorm(least, max(most, least * 10))
+
+
+def _subbuckets(run) -> list[np.ndarray]:
+    """A column for each iteration, in every one as many rows for a bucket."""
+    buckets = max(len(entry["sizes"]) for entry in run.iterations)
+    finest = max(len(subs) for entry in run.iterations for subs in entry["sizes"])
+    rows = min(finest, max(1, MOST_ROWS // buckets))
+    columns = [np.concatenate([_on_rows(subs, rows) for subs in entry["sizes"]]) for entry in run.iterations]
+    return [_heaviest(column, MOST_ROWS) for column in columns]
+
+
+def _on_rows(values, rows: int) -> np.ndarray:
+    """Values on exactly so many rows: stretched, or the heaviest of each row.
+
+    >>> _on_rows([5, 7], 4).tolist(), _on_rows([5, 7, 1, 2], 2).tolist()
+    ([5, 5, 7, 7], [7, 2])
+    """
+    values = np.asarray(values)
+    if values.size <= rows:
+        return values[np.arange(rows) * values.size // rows]
+    return np.maximum.reduceat(values, np.arange(rows) * values.size // rows)
+
+
+def _heaviest(values, most: int) -> np.ndarray:
+    """Values as they are, or the heaviest of each of `most` rows."""
+    return _on_rows(values, min(len(values), most))
+
+
+def _widest(run) -> int:
+    return max(len(entry["loads"]) for entry in run.iterations)
+
+
+def _fewer(spans, columns):
+    """Columns that a screen can show; the heaviest of those that share one."""
+    if columns.shape[1] <= MOST_COLUMNS:
+        return spans, columns
+    starts = np.arange(MOST_COLUMNS) * columns.shape[1] // MOST_COLUMNS
+    heaviest = np.maximum.reduceat(columns.filled(0), starts, axis=1)
+    return np.append(spans[starts], spans[-1]), np.ma.masked_equal(heaviest, 0)

@@ -1,0 +1,59 @@
+"""What lay where: the loads of the partitions, or of the decomposed plan's tasks."""
+
+import numpy as np
+
+from balance.policy import imbalance_ratio
+
+from ..style import DARK, MOST_BARS, SAND, YELLOW, count, legend, note, number_ticks, titled, whole_ticks
+
+STYLES = [("none", "////"), (YELLOW, "----"), (DARK, "")]
+OUTLINES = {"////": ("black", ":"), "----": (SAND, "-"), "": (DARK, "-")}
+MOST_STEPS = 512  # more than this are drawn by weight, not by number: a screen shows no more
+
+
+def partitions(axes, run, among=()) -> None:
+    """Tuples on each partition at the end; and around the balancing that moved most, before and after it."""
+    if not len(run):
+        note(axes, "no iterations")
+        return
+    bars_of(axes, f"Tuples {'of' if run.by_task else 'on'} each {run.place}", "tuples", run.loads, run.place)
+    places = {len(each.loads["at the end"]) for each in (run, *among) if len(each)}
+    if len(places) > 1 and max(places) > MOST_BARS:  # what lies on one of 4 is no measure for one of 4,096
+        axes.set_ylabel(f"tuples on one of {len(run.loads['at the end']):,}")
+
+
+def bars_of(axes, title: str, what: str, shown: dict, place: str) -> None:
+    """Some lists of loads beside each other, by what they are called. One by itself may be called nothing."""
+    width, many = 0.8 / len(shown), max(map(len, shown.values()))
+    for number, ((when, loads), style) in enumerate(zip(shown.items(), STYLES[-len(shown) :], strict=True)):
+        name = f"{when}: " if when else f"{count(len(loads), place)}: "
+        label = f"{name}imbalance {imbalance_ratio(loads):.2f}"
+        at = (number - (len(shown) - 1) / 2) * width
+        _bars(axes, at, loads, width, style, label) if many <= MOST_BARS else _outline(axes, loads, style, label)
+    if len(shown) == 1:
+        average = np.mean(next(iter(shown.values())))
+        axes.axhline(average, color="black", linewidth=1, linestyle="--", label="average")
+    axes.set_ylim(0, max(*map(max, shown.values()), 1e-6) * 1.05)
+    titled(axes, title)
+    axes.set_xlabel(f"{place}s, the heaviest first" if many > MOST_STEPS else place)
+    axes.set_ylabel("time" if what == "seconds" else what)
+    whole_ticks(axes.xaxis)
+    number_ticks(axes.yaxis, *(("s", False) if what == "seconds" else ()))
+    legend(axes)
+
+
+def _bars(axes, at: float, loads, width: float, style: tuple[str, str], label: str) -> None:
+    colour, hatch = style
+    axes.bar(
+        np.arange(len(loads)) + at, loads, width, facecolor=colour, hatch=hatch, label=label, edgecolor="black", linewidth=0.6
+    )
+
+
+def _outline(axes, loads, style: tuple[str, str], label: str) -> None:
+    """A line over the partitions; of very many, by weight."""
+    colour, dashes = OUTLINES[style[1]]
+    edges = np.arange(len(loads) + 1)
+    if len(loads) > MOST_STEPS:
+        starts = np.arange(MOST_STEPS) * len(loads) // MOST_STEPS
+        loads, edges = np.sort(loads)[::-1][starts], np.append(starts, len(loads))
+    axes.stairs(loads, edges - 0.5, color=colour, linestyle=dashes, linewidth=1.3, label=label)

@@ -1,0 +1,66 @@
+"""Where the time of a Datalog program went: its strata, its rules. Both read the program's record, not a run."""
+
+import numpy as np
+
+from ..style import DARK, SAND, STRAW, YELLOW, engineering, literal, note, number_ticks, shortened, titled
+
+PLANS = {"local": (SAND, "\\\\\\\\"), "decomposed": (YELLOW, "----"), "balanced": (DARK, "")}
+MOST_ROWS = 20
+LETTERS = 64  # of a rule or of a stratum's relations
+
+
+def strata(axes, record: dict, among=()) -> None:
+    """Seconds of each stratum, in the order of evaluation; of many, the slowest. The plan is the colour."""
+    found = record.get("strata", [])
+    slowest = sorted(found, key=lambda stratum: -stratum["seconds"])[:MOST_ROWS]
+    rows = [stratum for stratum in found if any(stratum is each for each in slowest)]
+    styles = [PLANS.get(stratum["plan"], (STRAW, "////")) for stratum in rows]
+    labels = [f"{shortened(', '.join(s['relations']), LETTERS)}  ({engineering(s['tuples'])})" for s in rows]
+    _rows(axes, [s["seconds"] for s in rows], labels, styles)
+    _title(axes, "Time by stratum (tuples)", len(rows), len(found))
+    if rows:
+        _plan_legend(axes, rows, styles)
+
+
+def rules(axes, record: dict, among=()) -> None:
+    """Seconds of the hottest rules, the slowest first: what a partition spent on them, on average."""
+    found = record.get("profile", {}).get("rules", [])
+    hottest = sorted(found, key=lambda rule: -rule["seconds"])[:MOST_ROWS]
+    _rows(axes, [rule["seconds"] for rule in hottest], [_rule(rule) for rule in hottest], [(DARK, "")] * len(hottest))
+    _title(axes, "Time by rule (tuples made)", len(hottest), len(found))
+
+
+def _rule(rule: dict) -> str:
+    where = f"{rule['line']}: " if rule.get("line") else ""
+    text = shortened(where + " ".join(rule["rule"].split()), LETTERS)
+    return f"{text}  ({engineering(rule['made'])})"
+
+
+def _rows(axes, values, labels, styles) -> None:
+    """A bar in each row, from the top."""
+    if not labels:
+        note(axes, "nothing was evaluated")
+        return
+    at = np.arange(len(values))
+    for y, value, (colour, hatch) in zip(at, values, styles, strict=True):
+        axes.barh(y, value, 0.75, facecolor=colour, hatch=hatch, edgecolor="black", linewidth=0.6)
+    axes.set_yticks(at, [literal(label) for label in labels], fontsize=8)
+    axes.set_ylim(len(values) - 0.4, -0.6)
+    axes.set_xlim(0, max(*values, 1e-6) * 1.05)
+    axes.set_xlabel("time")
+    number_ticks(axes.xaxis, "s", whole=False)
+
+
+def _title(axes, title: str, shown: int, found: int) -> None:
+    titled(axes, title if shown == found else f"{title}, {shown} of {found}")
+
+
+def _plan_legend(axes, rows, styles) -> None:
+    """The plans that occur, below the bars, where they cannot cover one."""
+    from matplotlib.patches import Patch
+
+    plans = dict(zip([stratum["plan"] for stratum in rows], styles, strict=True))
+    handles = [Patch(facecolor=c, hatch=h, edgecolor="black", linewidth=0.6, label=plan) for plan, (c, h) in plans.items()]
+    low, high = axes.get_ylim()
+    axes.set_ylim(low + 0.5 + 0.12 * len(rows), high)
+    axes.legend(handles=handles, loc="lower right", fontsize=8, frameon=False, ncols=len(handles))

@@ -1,0 +1,133 @@
+"""What adds up in an iteration: its time, its bytes, the tuples it made."""
+
+import numpy as np
+
+from ..style import (
+    DARK,
+    MOST_MARKERS,
+    OTHERS,
+    PHASES,
+    SAND,
+    YELLOW,
+    engineering,
+    iteration_axis,
+    legend,
+    lengthen,
+    note,
+    number_ticks,
+    titled,
+    whole_ticks,
+)
+from .partitions import bars_of
+
+MOST_STEPS = 240  # narrower steps hide their hatches
+NEW, KNOWN, TWICE = (DARK, ""), (SAND, "\\\\\\\\"), (YELLOW, "----")
+
+
+def times(axes, run, among=()) -> None:
+    """Time of each iteration by phase, the slowest partition of each, one on the other; what is left is planning, scheduling,
+    Spark. Over it the number of inner iterations where there were several (the paper's figure 11). Of the decomposed plan the
+    time of each task."""
+    if not len(run):
+        note(axes, "no iterations")
+        return
+    if run.by_task:
+        bars_of(axes, "Time of each task", "seconds", {"": _group_seconds(run)}, run.place)
+        return
+    layers = [(name, run.seconds(name)) for name in [*run.phases(tuple(PHASES)), "driver"]]
+    several = any(entry["steps"] > 1 for entry in run.iterations)
+    what = "time of an iteration" + " (or a run-ahead of several)" * several
+    handles = _stacked(axes, run, [(f"{name}: {_seconds(s.sum())}", s, style) for (name, s), style in _styled(layers)], what)
+    titled(axes, "Time, slowest of each phase")
+    number_ticks(axes.yaxis, "s", whole=False)
+    most = max(int(each.inner.max(initial=1)) for each in (run, *among))
+    if most > 1:
+        _inner(axes, run, most, handles)
+    else:
+        legend(axes, handles)
+
+
+def shuffled(axes, run, among=()) -> None:
+    """Bytes that each iteration sent through the shuffles, by phase."""
+    if not len(run) or run.by_task:
+        note(axes, "no bytes: this plan shuffles nothing" if run.by_task else "no iterations")
+        return
+    layers = [(name, run.shuffled(name)) for name in run.phases(tuple(PHASES))]
+    labels = [(f"{name}: {engineering(b.sum(), 'B')}", b, style) for (name, b), style in _styled(layers)]
+    handles = _stacked(axes, run, labels, "bytes of an iteration")
+    titled(axes, "Bytes shuffled" if handles else "Bytes shuffled: none")
+    number_ticks(axes.yaxis, "B")
+    legend(axes, handles)
+
+
+def duplicates(axes, run, among=()) -> None:
+    """The tuples that each iteration made: those that were new, and those that were dropped, by where they were."""
+    if not len(run) or run.by_task:
+        note(axes, "duplicates are not counted in this plan" if run.by_task else "no iterations")
+        return
+    born = np.array([entry["born"] for entry in run.iterations])
+    layers = [
+        ("new", born, NEW),
+        ("dropped by the insert", run.known, KNOWN),
+        ("dropped by the join", run.twice, TWICE),
+    ]
+    made = max(1, sum(int(values.sum()) for _, values, _ in layers))
+    labels = [(f"{name}: {engineering(v.sum())} ({v.sum() / made:.0%})", v, style) for name, v, style in layers]
+    handles = _stacked(axes, run, labels, "tuples of an iteration")
+    titled(axes, "Tuples made, and duplicates")
+    number_ticks(axes.yaxis)
+    legend(axes, handles)
+
+
+def _styled(layers: list) -> list:
+    """Each with the colour and hatch of its phase."""
+    others = iter(OTHERS * len(layers))
+    return [(layer, PHASES[layer[0]] if layer[0] in PHASES else next(others)) for layer in layers]
+
+
+def _stacked(axes, run, layers, what: str) -> list:
+    """Layers one on the other, over the iterations; empty ones are left out. Returns what the legend lists, the top first."""
+    from matplotlib.patches import StepPatch
+
+    starts = _starts(len(run))
+    edges, base, handles = np.append(run.spans[starts], run.spans[-1]), np.zeros(len(starts)), []
+    for label, values, (colour, hatch) in layers:
+        if values.any():
+            style = {"facecolor": colour, "hatch": hatch, "edgecolor": "black" if hatch else colour, "linewidth": 0}
+            top = base + np.add.reduceat(values, starts) / np.diff([*starts, len(run)])
+            steps = StepPatch(top, edges, baseline=base, fill=True, label=label, **style)
+            handles.append(axes.add_artist(steps))  # by add_patch it would be asked for the limits, for a long time
+            base = top
+    thin = {"edgecolor": "black", "linewidth": 0.6 if len(base) <= MOST_MARKERS else 0.2}
+    axes.add_artist(StepPatch(base, edges, fill=False, **thin))
+    axes.set_ylim(0, max(base.max() * 1.05, 1e-6))
+    axes.set_ylabel(what + f" (means of {-(-len(run) // len(starts))})" * (len(starts) < len(run)))
+    iteration_axis(axes, run.spans)
+    return handles[::-1]
+
+
+def _starts(iterations: int) -> np.ndarray:
+    """Where each step begins: every iteration is one, or several together where they would be too narrow to see."""
+    together = -(-iterations // MOST_STEPS)
+    return np.arange(0, iterations, together)
+
+
+def _inner(axes, run, most: int, handles: list) -> None:
+    """The number of inner iterations, on an axis of its own at the right."""
+    twin, starts = axes.twinx(), _starts(len(run))
+    marker = "o" if len(run) <= MOST_MARKERS else None
+    style = {"color": "black", "marker": marker, "markerfacecolor": "none", "markersize": 5, "linewidth": 0.9, "linestyle": ":"}
+    heaviest = np.maximum.reduceat(run.inner, starts)
+    handles += twin.plot(run.numbers[starts], heaviest, label=f"inner iterations: {run.inner.sum():,}", **style)
+    twin.set_ylim(0, most * 1.05)
+    twin.set_ylabel("inner iterations")
+    whole_ticks(twin.yaxis)
+    lengthen(twin, legend(axes, handles, on=twin))
+
+
+def _group_seconds(run) -> list[float]:
+    return [s for entry in run.iterations for p in entry["phases"] if p["phase"] == "groups" for s in p["seconds"]]
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.1f} s" if seconds >= 10 else f"{seconds:.2f} s" if seconds >= 0.1 else engineering(seconds, "s")

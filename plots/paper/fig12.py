@@ -1,0 +1,76 @@
+"""Fig. 12: a bow tie, whose closure is made almost whole in one iteration, against the threshold of rolling over: time, inner
+iterations, memory."""
+
+from plots.paper import claims
+from plots.paper.drawing import small_legend
+from plots.paper.tables import Table
+from plots.style import DARK, GREY, SAND, log_ticks, new_figure
+
+TITLE = "Fig. 12 · bow tie, thresholds of rolling over"
+SIZES = {  # width, thresholds
+    "toy": (20, [100, 1_000]),
+    "quick": (1_000, [10**power for power in range(4, 10)]),
+    "full": (20_000, [10**power for power in range(5, 11)]),
+}
+LENGTH = 10
+PARTITIONS = 4
+
+
+def measure(evaluation) -> dict:
+    from graphs import bowtie
+    from plots.paper.runs import closure, papers
+
+    width, thresholds = evaluation.pick(SIZES)
+    edges, runs = bowtie(width, LENGTH), []
+    for threshold in thresholds:
+        run = closure(evaluation, edges, memory=True, **papers(rollover_threshold=threshold, partitions=PARTITIONS))
+        run.pop("trace")
+        runs.append({"threshold": threshold, **run})
+        evaluation.say(f"threshold {threshold:,}: {run['seconds']:.2f} s, {run['inner']} inner iterations")
+    return {"width": width, "length": LENGTH, "partitions": PARTITIONS, "runs": runs}
+
+
+def table(data: dict) -> Table:
+    columns = ["threshold", "pairs", "the paper's pairs", "outer iterations", "inner iterations", "seconds", "peak memory, GB"]
+    papers = claims.BOWTIE_PAIRS if (data["width"], data["length"]) == (20_000, 10) else None
+    rows = [
+        [r["threshold"], r["pairs"], papers, r["iterations"], r["inner"], r["seconds"], r["memory"] and r["memory"] / 1e9]
+        for r in data["runs"]
+    ]
+    return Table(TITLE, columns, rows, [
+        f"Width {data['width']:,}, length {data['length']}; {data['partitions']} partitions, run_ahead=0. Memory: all Python"
+        " processes together, mapped files included. The paper's default threshold is"
+        f" {claims.ROLLOVER_THRESHOLD:,}; its times are not known to us.",
+    ])  # fmt: skip
+
+
+def draw(data: dict):
+    panels = [("seconds", "seconds", DARK, "o"), ("inner", "inner iterations", GREY, "s"), ("memory", "peak memory", SAND, "^")]
+    shown = [panel for panel in panels if any(run[panel[0]] is not None for run in data["runs"])]
+    figure = new_figure(4 * len(shown), 4.2, f"{TITLE}, {data['runs'][0]['pairs']:,} pairs")
+    for axes, (key, what, colour, marker) in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+        runs = [run for run in data["runs"] if run[key] is not None]
+        axes.plot([r["threshold"] for r in runs], [r[key] for r in runs], marker=marker, color=colour)
+        axes.axvline(
+            claims.ROLLOVER_THRESHOLD, color="black", linewidth=0.8, linestyle=(0, (1, 3)), label="the paper's threshold"
+        )
+        axes.set_xscale("log")
+        log_ticks(axes.xaxis)
+        axes.set_xlabel("threshold, tuples")
+        axes.set_title(what, loc="left")
+        axes.grid(linewidth=0.4, alpha=0.6)
+        _scale(axes, [run[key] for run in runs], "B" if key == "memory" else "")
+    small_legend(figure.axes[0], loc="upper right")
+    return figure
+
+
+def _scale(axes, values: list, unit: str) -> None:
+    """From 0, or logarithmic when the values are of different orders."""
+    from plots.style import number_ticks
+
+    if max(values) > 20 * min(values):
+        axes.set_yscale("log")
+        log_ticks(axes.yaxis, unit)
+    else:
+        axes.set_ylim(0, max(values) * 1.1)
+        number_ticks(axes.yaxis, unit, whole=False)

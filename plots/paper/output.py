@@ -1,0 +1,37 @@
+"""One figure from its measurement to its files; and the page that names all of them."""
+
+from pathlib import Path
+
+from plots.paper import files
+from plots.style import save
+
+
+def make(module, name: str, evaluation, folder: Path, redraw: bool) -> None:
+    """Measure (or read what an earlier run measured), and write data, table and pictures."""
+    if not redraw:
+        evaluation.say(module.TITLE)
+        files.keep(folder, name, evaluation, module.measure(evaluation))
+    record = files.kept(folder, name)
+    table = module.table(record["data"])
+    table.notes.append(measured_on(record))
+    files.write_table(folder, name, table)
+    figure = module.draw(record["data"])
+    for suffix in (".png", ".svg"):
+        save(figure, folder / f"{name}{suffix}")
+
+
+def measured_on(record: dict) -> str:
+    machine = record["machine"]
+    packages = ", ".join(f"{package} {machine[package]}" for package in files.PACKAGES if machine.get(package))
+    memory = f", {machine['memory_gb']:g} GB" if "memory_gb" in machine else ""
+    return f"Measured in {record['size']} size on {machine['cores']} cores{memory} ({machine['processor']}); {packages}."
+
+
+def write_page(folder: Path, names: list[str]) -> None:
+    """All tables, each under its picture, as paper.md."""
+    parts = ["# Load-balancing Parallel Relational Algebra, evaluated again\n"]
+    for name in names:
+        if (table := folder / f"{name}.md").exists():
+            title, _, rest = table.read_text().partition("\n")
+            parts.append(f"{title}\n\n![{title.lstrip('# ')}]({name}.png)\n{rest}")
+    files.write_whole(folder / "paper.md", "\n".join(parts))

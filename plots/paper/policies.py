@@ -1,0 +1,102 @@
+"""Which policy balances best: the paper's rules and ours on 512 simulated ranks, on graphs that are heavy in different ways.
+
+Work is counted, not priced: tuples that come into a rank's joins, pairs that meet there, tuples that arrive at its inserts. So
+no constant of a machine decides; what a rebalancing moves is set against it.
+"""
+
+import numpy as np
+
+from balance.policy import imbalance_ratio
+from plots.paper.drawing import grouped, logarithmic, small_legend
+from plots.paper.tables import Table
+from plots.style import DARK, GREY, PALE, STRAW, new_figure
+
+TITLE = "Policies on 512 ranks"
+RANKS = 512
+SIZES = {"toy": 0, "quick": 1, "full": 2}
+GRAPHS = {  # by size: arguments of the generator
+    "tree up": ("tree", (8,), (16,), (20,)),
+    "RMAT": ("rmat", (8, 900), (14, 20_000), (16, 60_000)),
+    "bow tie": ("bowtie", (60, 4), (2000, 10), (4000, 10)),
+    "star": ("bowtie", (60, 0), (2000, 0), (4000, 0)),
+}
+POLICIES = {
+    "none": {"refine": False},
+    "paper": {"policy": "paper", "buckets": RANKS, "check_interval": 2, "copy_inner": False},
+    "paper, copies": {"policy": "paper", "buckets": RANKS, "check_interval": 1},
+    "work": {},
+    "work, 1 bucket a rank": {"buckets": RANKS},
+    "work, grain 1/4": {"grain": 0.25},
+    "work, every 2nd": {"check_interval": 2},
+}
+SHIPPING = ("join", "intra-bucket")  # the phases that send
+STYLES = {"none": (PALE, ""), "paper": (GREY, "...."), "paper, copies": (STRAW, "////"), "work": (DARK, "")}
+
+
+def measure(evaluation) -> dict:
+    import graphs
+    from plots.paper.simulated import replayable, simulated
+
+    rows = []
+    for name, (generator, *sizes) in GRAPHS.items():
+        replay = replayable(getattr(graphs, generator)(*sizes[SIZES[evaluation.size]]))
+        for policy, settings in POLICIES.items():
+            evaluation.say(f"{name}: {policy}")
+            settings = {"run_ahead": 0, "refinement_minimum": 1024 if evaluation.size != "toy" else 16} | settings
+            rows.append({"graph": name, "policy": policy, **summary(simulated(replay, RANKS, **settings))})
+    return {"ranks": RANKS, "rows": rows}
+
+
+def summary(record: dict) -> dict:
+    """Of a simulated run: heaviest ÷ average work of all iterations together; the critical path, which is the heaviest rank of
+    each iteration, ÷ the average; and as shares of the closure what moved, and the bytes that all tuples took."""
+    ranks = len(record["iterations"][0]["loads"])
+    work = np.array([work_of(entry, ranks) for entry in record["iterations"]])
+    moved = sum(event.get("moved", 0) + event.get("copied", 0) for event in record["events"])
+    phases = [
+        phase for entry in record["iterations"] for phase in entry["phases"] if phase["phase"] in ("join", "intra-bucket")
+    ]
+    pairs = max(1, record["result"]["tuples"])
+    return {
+        "pairs": record["result"]["tuples"], "whole": imbalance_ratio(work.sum(axis=0)),
+        "path": float(work.max(axis=1).sum() / max(1.0, work.mean(axis=1).sum())),
+        "moved": moved / pairs, "bytes": sum(int(np.sum(phase["bytes"])) for phase in phases) / pairs,
+        "subbuckets": sum(map(len, record["iterations"][-1]["sizes"])),
+    }  # fmt: skip
+
+
+def work_of(entry: dict, ranks: int) -> np.ndarray:
+    """What each rank did in an iteration, in tuples."""
+    counted = [p for p in entry["phases"] if p["phase"] in ("join", "insert")]
+    return sum((np.asarray(p["received"]) + np.asarray(p.get("joined", 0)) for p in counted), np.zeros(ranks))
+
+
+def table(data: dict) -> Table:
+    columns = {
+        "graph": "graph", "pairs": "pairs", "policy": "policy", "whole": "work of the run", "path": "critical path",
+        "moved": "moved a pair", "bytes": "bytes a pair", "subbuckets": "subbuckets",
+    }  # fmt: skip
+    return Table(TITLE, list(columns.values()), [[row[key] for key in columns] for row in data["rows"]], [
+        f"Simulated on {data['ranks']} ranks. Work of the run: heaviest ÷ average rank over all iterations; critical path: the"
+        " heaviest rank of every iteration, ÷ the average; 1 is perfect. Moved: tuples that changed rank between iterations,"
+        " copies of edges included, and bytes that joins sent, for each pair of the closure. paper: 3:1, ×4, every second"
+        " iteration, round-robin; paper, copies: every iteration, with copies of the inner relation. work: as"
+        " `balance.placement` has it.",
+    ])  # fmt: skip
+
+
+def draw(data: dict):
+    figure = new_figure(11, 4.6, f"{TITLE}: heaviest ÷ average work, and what was moved for it")
+    left, right = figure.subplots(1, 2)
+    names = list(dict.fromkeys(row["graph"] for row in data["rows"]))
+    for axes, key in ((left, "path"), (right, "moved")):
+        found = {(row["graph"], row["policy"]): row[key] for row in data["rows"]}
+        shown = [policy for policy in STYLES if key == "path" or policy != "none"]
+        grouped(axes, names, {policy: [found[name, policy] for name in names] for policy in shown}, STYLES)
+    logarithmic(left.yaxis)
+    left.set_ylim(bottom=1)
+    left.set_title("Critical path ÷ average (1: perfect)", loc="left")
+    right.set_title("Tuples moved for each pair of the closure", loc="left")
+    small_legend(left, loc="upper left")
+    small_legend(right, loc="upper right")
+    return figure

@@ -1,0 +1,72 @@
+"""What a report says of a Datalog program: its strata, its rules, its relations, from the program's record."""
+
+from plots.page import bar, code, folded, paragraph, table
+from plots.summary import named
+from plots.words import number, seconds
+
+HOTTEST = 15  # rules that are seen at once
+ROWS = 500  # of any table: a program may have thousands of rules
+
+
+def strata(trace: dict) -> str:
+    """In the order of evaluation, with the plan of each and why."""
+    found = trace.get("strata", [])
+    most = max([stratum.get("seconds", 0) for stratum in found], default=0) or 1
+    rows = [
+        [stratum.get("number", place), named(stratum), stratum.get("plan", ""), _iterations(stratum),
+         number(stratum.get("tuples", 0)), seconds(stratum.get("seconds", 0)), bar(stratum.get("seconds", 0) / most),
+         stratum.get("reason", "")]
+        for place, stratum in enumerate(found)
+    ]  # fmt: skip
+    columns = [("#", "number"), ("relations", "text"), ("plan", ""), ("iterations", "number"), ("tuples", "number"),
+               ("time", "number"), ("share", "bar"), ("why this plan", "text")]  # fmt: skip
+    return _long("strata", "In the order of evaluation", columns, rows) if rows else ""
+
+
+def _iterations(stratum: dict) -> str:
+    entries = stratum.get("trace", {}).get("iterations", [])
+    return f"{entries[-1]['iteration'] if entries else stratum['iteration']:,}" if entries or "iteration" in stratum else ""
+
+
+def spread_strata(trace: dict) -> list[dict]:
+    """The strata that were on the partitions: the one that runs, then those first that took longest."""
+    found = [stratum for stratum in trace.get("strata", []) if stratum.get("trace", {}).get("iterations")]
+    return sorted(found, key=lambda stratum: (stratum.get("plan") != "running", -stratum.get("seconds", 0)))
+
+
+def rules(trace: dict) -> str:
+    """Where the time went: the hottest rules first."""
+    found = sorted(trace.get("profile", {}).get("rules", []), key=lambda rule: -rule["seconds"])
+    total = sum(rule["seconds"] for rule in found) or 1
+    rows = [
+        [code(" ".join(rule["rule"].split())), seconds(rule["seconds"]), bar(rule["seconds"] / total), number(rule["made"]),
+         f"{rule.get('iterations', 0):,}" if rule.get("recursive") else "", _place(rule)]
+        for rule in found
+    ]  # fmt: skip
+    columns = [("rule", "text"), ("time", "number"), ("share", "bar"), ("made", "number"), ("iterations", "number"),
+               ("where", "")]  # fmt: skip
+    what = "Time of each rule, on the partitions the average of them; made: tuples, with those that were known"
+    return _long("rules", what, columns, rows) if rows else ""
+
+
+def _place(rule: dict) -> str:
+    return f"{rule.get('file') or ''}:{rule['line']}" if rule.get("line") else ""
+
+
+def relations(trace: dict) -> str:
+    """How many tuples each has, in the order in which they are declared."""
+    counts = trace.get("result", {}).get("relations", {})
+    most = max(counts.values(), default=0) or 1
+    rows = [[name, f"{count:,}", bar(count / most)] for name, count in counts.items()]
+    return _long("relations", "Tuples", [("relation", "text"), ("tuples", "number"), ("share", "bar")], rows) if rows else ""
+
+
+def _long(name: str, caption: str, columns: list, rows: list[list]) -> str:
+    """A table; of a long one the first rows, and the others when asked for."""
+    first, others, left = rows[:HOTTEST], rows[HOTTEST:ROWS], len(rows) - ROWS
+    parts = [table(caption, columns, first)]
+    if others:
+        parts.append(folded(f"more-{name}", f"{number(len(others))} more", table(f"{caption}, further ones", columns, others)))
+    if left > 0:
+        parts.append(paragraph(f"… and {number(left)} more, which are not shown.", "quiet"))
+    return "\n".join(parts)

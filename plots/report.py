@@ -1,0 +1,201 @@
+"""The report of a run as one page that stands alone: figures, what was done about the balance, where the time went, how it
+was configured. Of several runs, the same side by side.
+
+    report(closure.trace, "report.html")
+"""
+
+import time
+from pathlib import Path
+
+from balance.record import checked
+from balance.trace import VERSION, read_trace
+from plots.configuration import configuration
+from plots.described import described, title_of_figure
+from plots.figures import PANELS, comparison, figures
+from plots.inline import inlined
+from plots.labels import labels
+from plots.page import escape, facts, folded, heading, listed, page, paragraph, section, standing_alone, table
+from plots.program import relations, rules, spread_strata, strata
+from plots.run import Run, runs
+from plots.summary import named, summary
+from plots.words import counted, events_in_words, number, seconds
+
+PANEL = (5.2, 4.0)  # inches of a figure: its smallest text can be read on a phone
+DRAWN, AT_MOST = 4, 2500  # strata of a program that have figures, those that took longest; and iterations of them together
+UNFOLDED, LISTED = 12, 400  # events that are seen at once, and at all
+
+
+def report(traces, path=None, names=None) -> str:
+    """The report of a trace, or of a list of them beside each other, as HTML; and written to `path`, whole or not at all.
+
+    names: what the runs are called, one each. It fetches nothing and needs no script. About a tenth of a second a figure,
+    and 300 kB a run. ValueError for what is no trace.
+    """
+    traces, names = _given(traces, names)
+    text = page(title_of(traces, names), body(traces, names), standing_alone())
+    if path is not None:
+        partial = Path(path).with_name(f".{Path(path).name}.partial")
+        try:
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    return text
+
+
+def report_files(paths, path) -> None:
+    """The report of records that --trace wrote."""
+    report([read_trace(each) for each in paths], path, [Path(each).name for each in paths])
+
+
+def body(traces: list[dict], names: list[str]) -> str:
+    """All but the head: also of a run that has not ended."""
+    parts = _of_several(traces, names) if len(traces) > 1 else _of_one(traces[0])
+    head = f"<header>\n<h1>{escape(title_of(traces, names))}</h1>\n{_result(traces)}\n</header>"
+    return "\n".join(['<main id="report">', head, *filter(None, parts), _footer(traces), "</main>"])
+
+
+def _given(traces, names) -> tuple[list[dict], list[str]]:
+    traces = [traces] if isinstance(traces, dict) or not hasattr(traces, "__iter__") else list(traces)
+    names = [""] * len(traces) if names is None else [names] if isinstance(names, str) else [str(name) for name in names]
+    if not traces or len(names) != len(traces):
+        raise ValueError(f"expected one trace or more, and as many names: got {len(traces)} and {len(names)}")
+    for trace, name in zip(traces, names, strict=True):
+        try:
+            checked(trace, VERSION)
+        except ValueError as wrong:
+            raise ValueError(f"{name or 'this'} is not a trace: {wrong}") from None
+    return traces, names
+
+
+def title_of(traces: list[dict], names: list[str]) -> str:
+    """What ran."""
+    if len(traces) > 1:
+        return f"{len(traces)} runs side by side"
+    trace, name = traces[0], names[0]
+    if "strata" in trace:
+        return str(trace.get("program") or name or "A program")
+    what = "Closure, simulated" if trace.get("plan") == "simulated" else "Transitive closure"
+    return f"{what} of {name}" if name else what
+
+
+def _result(traces: list[dict]) -> str:
+    """What came out, in a line."""
+    if len(traces) > 1:
+        return paragraph("Compared on the same axes and in the same colours.", "result")
+    trace, lines = traces[0], summary(traces[0])
+    took = f"in {seconds(trace['seconds'])}" if "seconds" in trace else ""
+    if "strata" in trace:
+        what = f"{lines['tuples'].replace(' in ', ' tuples in ')}, {_strata(len(trace['strata']))}"
+    else:
+        what = f"{lines['pairs']} pairs after {lines['iterations']} iterations"
+    return paragraph(f"{what}, {took}{'' if 'result' in trace else ' so far'}.", "result")
+
+
+def _strata(count: int) -> str:
+    return f"{number(count)} {'stratum' if count == 1 else 'strata'}"
+
+
+def _of_one(trace: dict) -> list[str]:
+    """The sections of one run."""
+    return [
+        section("summary", "Summary", facts("Summary", summary(trace))),
+        section("strata", "Strata", strata(trace)),
+        section("rules", "Hottest rules", rules(trace)),
+        section("relations", "Relations", relations(trace)),
+        section("figures", "Balance and time", _figures(trace)),
+        section("events", "Events", _events(trace)),
+        section("configuration", "Configuration", configuration([trace], [""])),
+    ]
+
+
+def _of_several(traces: list[dict], names: list[str]) -> list[str]:
+    """The sections of several: a column for each, by what tells them apart."""
+    called = labels(traces, names if any(names) else None)
+    told = [summary(trace) for trace in traces]
+    rows = [[name, *(each.get(name, "") for each in told)] for name in dict.fromkeys(name for each in told for name in each)]
+    events = [heading(label) + _events(trace, f"-{n}") for n, (label, trace) in enumerate(zip(called, traces, strict=True))]
+    return [
+        section("summary", "Summary", table("Each run", [("", ""), *((label, "text") for label in called)], rows)),
+        section("figures", "Balance and time", _compared(traces, names if any(names) else None, called)),
+        section("events", "Events", "\n".join(events)),
+        section("configuration", "Configuration", configuration(traces, names if all(names) else called)),
+    ]
+
+
+def _figures(trace: dict) -> str:
+    """The panels of a closure, or of the strata that were on the partitions and took longest."""
+    if "strata" not in trace:
+        return _panels(Run(trace), "f")
+    spread = spread_strata(trace)
+    chosen = _drawn(spread)
+    parts = [
+        heading(named(stratum)) + _panels(Run(stratum["trace"], named(stratum)), f"f{place}")
+        for place, stratum in enumerate(chosen)
+    ]
+    left = counted(len(spread) - len(chosen), "stratum").replace("stratums", "strata")
+    parts += [paragraph(f"Not drawn: {left} on the partitions of one iteration, or of less time.", "quiet")] * (
+        spread != chosen
+    )
+    return "\n".join(parts)
+
+
+def _drawn(spread: list[dict]) -> list[dict]:
+    """The first of those with something to see over time, as far as a page of a megabyte or so goes."""
+    several = [stratum for stratum in spread if len(stratum["trace"]["iterations"]) > 1] or spread
+    drawn = several[:1]
+    for stratum in several[1:DRAWN]:
+        if sum(len(each["trace"]["iterations"]) for each in [*drawn, stratum]) <= AT_MOST:
+            drawn.append(stratum)
+    return drawn
+
+
+def _panels(run: Run, name: str) -> str:
+    drawn = figures(run.trace, PANELS, PANEL) if len(run) else {}
+    shown = "\n".join(_figure(panel, f"{name}-{panel}", figure, [run]) for panel, figure in drawn.items())
+    return f'<div class="figures">\n{shown}\n</div>' if shown else ""
+
+
+def _compared(traces: list[dict], names, called: list[str]) -> str:
+    """Every panel of all runs side by side."""
+    drawn, parts = comparison(traces, names, only=[*PANELS, "strata", "rules"]), []
+    for name, figure in drawn.items():
+        stratum, _, panel = name.rpartition("-")
+        beside = [_run(trace, stratum, label) for trace, label in zip(traces, called, strict=True)] if panel in PANELS else []
+        parts.append(_figure(panel, f"c-{name}", figure, beside))
+    return '<div class="figures single">\n' + "\n".join(parts) + "\n</div>"
+
+
+def _run(trace: dict, stratum: str, label: str) -> Run:
+    found = runs(trace)
+    run = found[stratum] if stratum in found else next(iter(found.values()))
+    run.label = label
+    return run
+
+
+def _figure(panel: str, name: str, figure, beside: list[Run]) -> str:
+    """One figure and what it shows. Its own title says again what ran, and goes."""
+    figure.suptitle("")
+    name, caption = "".join(c if c.isalnum() else "-" for c in name), "<br>\n".join(map(escape, described(panel, beside)))
+    across = ' tabindex="0"' * (len(beside) > 1)  # wider than a phone
+    drawing = f'<div class="drawing"{across}>\n{inlined(figure, name, escape(title_of_figure(panel, beside)))}\n</div>'
+    return f"<figure>\n{drawing}\n<figcaption>{caption}</figcaption>\n</figure>"
+
+
+def _events(trace: dict, name: str = "") -> str:
+    """What was done, in order; a long list is folded."""
+    found = [(f"{named(s)}: ", s.get("trace", {}).get("events", [])) for s in trace.get("strata", [])]
+    found = found if "strata" in trace else [("", trace["events"])]
+    told = [where + sentence for where, events in found for sentence in events_in_words(events)]
+    if not told:
+        return paragraph("Nothing was moved.", "quiet")
+    shown = told if len(told) <= LISTED else told[:LISTED]
+    left = [f"… and {number(len(told) - LISTED)} more"] * (len(told) > LISTED)
+    if len(told) <= UNFOLDED:
+        return listed(shown)
+    return listed(shown[:UNFOLDED]) + folded(f"more-events{name}", f"All {number(len(told))} events", listed(shown + left))
+
+
+def _footer(traces: list[dict]) -> str:
+    begun = [time.strftime("%d %B %Y, %H:%M UTC", time.gmtime(t["started"])) for t in traces if "started" in t]
+    return f"<footer>{escape('Recorded ' + '; '.join(begun) + '.') if begun else ''}</footer>"

@@ -1,0 +1,224 @@
+"""What all figures share: colours and hatches that differ in grey and for every eye, ticks, legends, and how they are saved.
+
+All that is text, tick, spine or outline is plain black and nothing else is, so that a page can have a figure follow its own
+colours: in what `svg(figure, transparent=True)` returns, text has no fill of its own (`svg text {fill: currentColor}`), lines
+say `stroke: #000000` (to be replaced by `currentColor`), nothing is painted white, and the colours below occur as they are
+written here; `NIGHT` has for each what can be told from the others on a dark page.
+"""
+
+import io
+from pathlib import Path
+
+FORMATS = (".png", ".svg", ".pdf")
+# From the cividis map: they differ in grey, and for every eye.
+DARK, GREY, DUST, SAND, STRAW, YELLOW, PALE = "#00204d", "#575d6d", "#8a8779", "#b5ab8a", "#c7b76b", "#dccb6a", "#dedbd0"
+NIGHT = {
+    DARK: "#6f9bd8",
+    GREY: "#9aa1b3",
+    DUST: "#8a8779",
+    SAND: "#b5ab8a",
+    STRAW: "#c7b76b",
+    YELLOW: "#e8d870",
+    PALE: "#4a4a46",
+}
+EVENTS = {"refine": "^", "consolidate": "v", "copy": "s", "move": ">", "roll-over": "D", "checkpoint": "P", "restore": "X",
+          "runs lost": "x", "to driver": "<", "to partitions": "h"}  # fmt: skip
+PHASES = {  # colour and hatch
+    "intra-bucket": (DARK, ""),
+    "join": (GREY, "----"),
+    "run-ahead": (DUST, "xxxx"),
+    "all-to-all": (SAND, "\\\\\\\\"),
+    "insert": (STRAW, "////"),
+    "driver": (PALE, ""),
+}
+OTHERS = [(YELLOW, "++++"), (PALE, "||||"), (GREY, "//"), (STRAW, "xx")]  # for phases that are not known here
+MOST_BARS = 64  # more than this are drawn as an outline
+MOST_MARKERS = 60  # more iterations than this are drawn as lines without markers
+SMALL = 8  # points: legends and labels in numbers
+STEPS = [1, 2, 2.5, 5, 10]  # from tick to tick
+ROW = 0.165  # inches that a row of a legend takes
+
+
+def new_figure(width: float, height: float, title: str = ""):
+    """An empty matplotlib Figure, inches; no pyplot, no display."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.1, wspace=0.03, hspace=0.03)
+    if title:
+        figure.suptitle(wrapped(title, width * 10.5), fontsize=13)
+    return figure
+
+
+def save(figure, path) -> None:
+    """A figure as a file, .png, .svg or .pdf: whole or not at all, and the same bytes for the same figure."""
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"{path}: cannot tell the format: expected a name ending in {', '.join(FORMATS)}")
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with open(partial, "wb") as file:
+            _write(figure, file, path.suffix.lower()[1:])
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def svg(figure, transparent: bool = False) -> str:
+    """A figure as SVG, its text as text."""
+    buffer = io.BytesIO()
+    _write(figure, buffer, "svg", transparent)
+    return buffer.getvalue().decode()
+
+
+def _write(figure, file, kind: str, transparent: bool = False) -> None:
+    from matplotlib import rc_context
+
+    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "semi-naive"}):
+        figure.savefig(file, format=kind, transparent=transparent, metadata=dates.get(kind))
+
+
+def wrapped(text: str, width: float) -> str:
+    """Text in lines of so many letters, as it is: what looks like a formula is none."""
+    import textwrap
+
+    lines = textwrap.wrap(text, max(8, int(width)), break_on_hyphens=False) or [""]
+    return literal("\n".join(lines))
+
+
+def literal(text: str) -> str:
+    """Text that matplotlib shows as it is: a dollar begins no formula.
+
+    >>> print(literal("id($, x)"))
+    id(\\$, x)
+    """
+    return text.replace("$", "\\$")
+
+
+def shortened(text: str, most: int) -> str:
+    """Text of at most so many letters.
+
+    >>> shortened("path(x, z) :- path(x, y), edge(y, z).", 14)
+    'path(x, z) :-…'
+    """
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def count(number: int, what: str) -> str:
+    """
+    >>> count(1, "tuple"), count(2000, "tuple")
+    ('1 tuple', '2,000 tuples')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def engineering(number: float, unit: str = "") -> str:
+    """A number as people say it: 21.4 M, 3.2 kB."""
+    from matplotlib.ticker import EngFormatter
+
+    formatter = EngFormatter(unit, places=None if number == int(number) and abs(number) < 1000 else 1, sep=" ")
+    return formatter(number).rstrip()
+
+
+def whole_ticks(axis) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins=ticks_of(axis), integer=True, min_n_ticks=1, steps=STEPS))
+
+
+def number_ticks(axis, unit: str = "", whole: bool = True) -> None:
+    """5k, 20M, 3 MB; and never a part of a tuple or byte."""
+    from matplotlib.ticker import EngFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins=ticks_of(axis), integer=whole, min_n_ticks=1, steps=STEPS))
+    axis.set_major_formatter(EngFormatter(unit, sep=" " if unit else ""))
+
+
+def log_ticks(axis, unit: str = "") -> None:
+    """1, 10, 100, 1k: decades only, as many as there is room for."""
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(10, numticks=ticks_of(axis)))
+    axis.set_major_formatter(EngFormatter(unit, sep=" " if unit else ""))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def ticks_of(axis) -> int:
+    """How many ticks have room: on a narrow panel fewer."""
+    width, height = inches(axis.axes)
+    return max(2, min(10, int(width / 0.6 if axis.axis_name == "x" else height / 0.4)))
+
+
+def inches(axes) -> tuple[float, float]:
+    """About how wide and high axes are, before the layout is known."""
+    place, (width, height) = axes.get_position(original=True), axes.get_figure(root=True).get_size_inches()
+    return place.width * width, place.height * height
+
+
+def iteration_axis(axes, spans, what: str = "iteration") -> None:
+    axes.set_xlim(spans[0], spans[-1])
+    axes.set_xlabel(what)
+    whole_ticks(axes.xaxis)
+
+
+def legend(axes, handles=None, beneath: float = 0.0, on=None) -> float:
+    """A legend above all that is drawn: the y axis is made longer by its height. `beneath`: inches kept free above it.
+
+    Returns how much of the axes' height, as a part of 1, is above the data now.
+    """
+    handles = axes.get_legend_handles_labels()[0] if handles is None else handles
+    width, height = inches(axes)
+    columns, rows = legend_shape([handle.get_label() for handle in handles], width)
+    free = min(0.7, (beneath + ROW * rows + 0.1) / height)
+    lengthen(axes, free)
+    place = {"loc": "upper left", "bbox_to_anchor": (0, 1 - beneath / height), "borderaxespad": 0.2}
+    shape = {"fontsize": SMALL, "frameon": False, "ncols": columns, "labelspacing": 0.3, "columnspacing": 1.2}
+    (on or axes).legend(handles=handles, **place, **shape)
+    return free
+
+
+def legend_shape(labels: list[str], width: float) -> tuple[int, int]:
+    """(columns, rows) of a legend on so many inches.
+
+    >>> legend_shape(["full", "delta", "new"], 6), legend_shape(["partitions: 1.20 at the end"] * 4, 3)
+    ((3, 1), (1, 4))
+    """
+    longest = max(map(len, labels), default=0)
+    columns = max(1, min(len(labels), 3, int(width / (0.45 + 0.06 * longest))))
+    return columns, -(-len(labels) // columns)
+
+
+def lengthen(axes, free: float) -> None:
+    """Make the y axis longer, so that a part of its height is above the data."""
+    low, high = axes.get_ylim()
+    if axes.get_yscale() == "log":
+        axes.set_ylim(top=low * (high / low) ** (1 / (1 - free)))
+    else:
+        axes.set_ylim(top=low + (high - low) / (1 - free))
+
+
+def titled(axes, text: str) -> None:
+    axes.set_title(text, loc="left", fontsize=11)
+
+
+def note(axes, text: str) -> None:
+    """Axes that have nothing to show, and say why."""
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, wrapped(text, inches(axes)[0] * 9), ha="center", va="center", transform=axes.transAxes, fontsize=10)
+
+
+def same_limits(all_axes) -> None:
+    """The widest limits of all, so that what stands side by side can be compared: of axes that show the same, as their labels
+    say up to a bracket. What is by bucket keeps its own, as the number of one bucket means nothing in another run."""
+    for letter in "xy":
+        alike: dict[str, list] = {}
+        for axes in all_axes:
+            label = getattr(axes, f"get_{letter}label")().partition("(")[0].strip()
+            if axes.axison and label not in ("", "bucket"):
+                alike.setdefault(label, []).append(axes)
+        for same in alike.values():
+            limits = [getattr(axes, f"get_{letter}lim")() for axes in same]
+            widest = min(low for low, _ in limits), max(high for _, high in limits)
+            for axes in same:
+                getattr(axes, f"set_{letter}lim")(widest)

@@ -1,0 +1,94 @@
+"""A run in a few lines: what a person wants to know first. Of a closure, and of a Datalog program."""
+
+from plots.words import counted, number, seconds, several, size
+
+KINDS = ("refine", "consolidate", "move", "copy", "roll-over", "checkpoint", "restore", "runs lost", "to driver",
+         "to partitions")  # fmt: skip
+
+
+def summary(trace: dict) -> dict[str, str]:
+    """Names and what to say of each, from the record of a closure or of a program; of a run that has not ended, so far."""
+    return _of_program(trace) if "strata" in trace else _of_closure(trace)
+
+
+def _of_closure(trace: dict) -> dict[str, str]:
+    result, iterations = trace.get("result", {}), trace["iterations"]
+    last = iterations[-1] if iterations else {}
+    lines = {"pairs": f"{result.get('tuples', last.get('full', 0)):,}"}
+    if "nodes" in trace.get("input", {}):
+        lines["nodes"] = f"{trace['input']['nodes']:,}"
+    lines["iterations"] = f"{result.get('iterations', last.get('iteration', 0)):,}"
+    lines["plan"] = ": ".join(trace[key] for key in ("plan", "reason") if key in trace)
+    if "seconds" in trace:
+        lines["seconds"] = f"{trace['seconds']:.2f}"
+    lines |= _balance(iterations, trace["events"])
+    if result.get("disk_bytes") and result["tuples"]:
+        lines["disk"] = f"{size(result['disk_bytes'])}, {result['disk_bytes'] / result['tuples']:.1f} bytes a pair"
+    return lines
+
+
+def _balance(iterations: list[dict], events: list[dict]) -> dict[str, str]:
+    return ({"imbalance": _imbalance(iterations, events)} if iterations else {}) | _done(events)
+
+
+def _done(events: list[dict]) -> dict[str, str]:
+    """How often each thing was done about the balance, and with how many tuples."""
+    lines = {}
+    kinds = list(dict.fromkeys([*KINDS, *(event["event"] for event in events)]))
+    for kind in kinds:
+        found = [event for event in events if event["event"] == kind]
+        if found:
+            tuples = sum(event.get("moved", event.get("copied", 0)) for event in found)
+            lines[kind] = f"{len(found)}×" + (f", {tuples:,} tuples" if tuples else "")
+    return lines
+
+
+def _imbalance(iterations, events) -> str:
+    """Heaviest ÷ average of the partitions' tuples, at its worst before anything was moved, and at the end."""
+    moves = [event["iteration"] for event in events if event.get("moved")]
+    ratios = [(entry["iteration"], entry["imbalance"]["partitions"]) for entry in iterations]
+    worst = max([ratio for iteration, ratio in ratios if not moves or iteration <= moves[0]], default=ratios[0][1])
+    what = "before balancing" if moves else "at worst, with nothing to balance"
+    return f"{worst:.2f} {what}, {ratios[-1][1]:.2f} at the end (heaviest ÷ average partition)"
+
+
+def _of_program(trace: dict) -> dict[str, str]:
+    result, strata = trace.get("result", {}), trace["strata"]
+    relations = result.get("relations") or [name for stratum in strata for name in stratum["relations"]]
+    lines = {
+        "tuples": f"{result.get('tuples', sum(s.get('tuples', 0) for s in strata)):,} in {counted(len(relations), 'relation')}",
+        "strata": _plans(strata),
+    }
+    if "seconds" in trace:
+        lines["seconds"] = f"{trace['seconds']:.2f}"
+    slowest = max(strata, key=lambda stratum: stratum.get("seconds", 0), default=None)
+    if slowest and len(strata) > 1:
+        lines["slowest stratum"] = f"{named(slowest)}, {seconds(slowest.get('seconds', 0))}"
+    traces = {named(stratum): stratum["trace"] for stratum in strata if stratum.get("trace", {}).get("iterations")}
+    if traces:
+        lines["imbalance"] = _most_uneven(traces)
+    return lines | _done([event for each in traces.values() for event in each["events"]])
+
+
+def _most_uneven(traces: dict[str, dict]) -> str:
+    """Of the strata on the partitions, the one that is least even at the end."""
+    ratios = {name: trace["iterations"][-1]["imbalance"]["partitions"] for name, trace in traces.items()}
+    worst = max(ratios, key=ratios.get)
+    where = f" in {worst}, the least even stratum" * (len(ratios) > 1)
+    return f"{ratios[worst]:.2f} at the end{where} (heaviest ÷ average partition)"
+
+
+def _plans(strata: list[dict]) -> str:
+    """How many, and of these how many by each plan."""
+    plans = [stratum.get("plan", "") for stratum in strata]
+    kinds = [f"{number(plans.count(plan))} {plan}" for plan in dict.fromkeys(plans) if plan]
+    return f"{len(strata):,}" + (f": {several(kinds)}" if kinds else "")
+
+
+def named(stratum: dict) -> str:
+    """What a stratum is called: its relations, the first few of them.
+
+    >>> named({"relations": ["a", "b", "c", "d"]})
+    'a, b, c …'
+    """
+    return ", ".join(stratum["relations"][:3]) + " …" * (len(stratum["relations"]) > 3)

@@ -1,0 +1,50 @@
+"""What the command line does for those who want to look: `--report`, and `--live` while it runs."""
+
+import contextlib
+
+import click
+
+LOOPBACK = "127.0.0.1"
+
+
+def looking(command):
+    """The options of a command that runs something."""
+    page = "a page about the run: figures, what was moved, times"
+    options = [
+        click.option("--report", metavar="FILE", help=f"Write {page} (.html)."),
+        click.option("--live", metavar="[PORT]", is_flag=False, flag_value="0", help="Serve it on a local port while it runs."),
+        click.option("--live-host", metavar="ADDRESS", default=LOOPBACK, show_default=True, help="Where --live serves."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@contextlib.contextmanager
+def live_page(port: str | None, host: str, name: str):
+    """While the block runs its report is served, and where is said on standard error; None without a port, text as the command
+    line has it. ValueError when it cannot be served."""
+    if port is None:
+        yield None
+        return
+    from plots.live import Live
+
+    with Live(_number(port), host, name) as live:
+        click.echo(f"live: {live.url}", err=True)
+        yield live
+
+
+def _number(port: str) -> int:
+    if not port.isdecimal():
+        raise ValueError(f"--live {port}: expected the number of a port; --live=0 takes a free one")
+    return int(port)
+
+
+def write_report(path: str | None, trace: dict, name: str, live=None) -> None:
+    """The page as a file, if there is to be one; who looks at the live one sees the end of the run."""
+    if live:
+        live.watch(lambda: trace)
+    if path:
+        from plots.report import report
+
+        report(trace, path, [name])

@@ -1,0 +1,163 @@
+"""What `semi-naive simulate` does: a closure, or a recorded run, on numbers of ranks that nobody has, as a table."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+import click
+import numpy as np
+
+from balance.policy import imbalance_ratio
+from balance.recorded import check, replayed
+from balance.trace import read_trace, spread, write_trace
+from semi_naive.config import Config
+
+WORD = 8  # bytes of a tuple in memory
+FEWEST = 64  # buckets, of the paper's policy: with more ranks, one for each
+MOST = 1 << 20  # ranks: of more, a list for each phase of each iteration does not fit
+POLICIES = ("work", "paper", "none")
+
+
+def simulate_command(source: str, ranks: str, policies=(), options=None, trace: str | None = None, quiet=False) -> None:
+    """Simulate, and print a table for each policy or stratum. Every iteration of one simulation is in memory at a time.
+
+    source: edges, of any kind that `semi-naive tc` reads, or the .json of a recorded run. ValueError for what is wrong.
+    """
+    numbers, policies = rank_counts(ranks), list(dict.fromkeys(policies))
+    if trace and len(numbers) * len(policies or [""]) > 1:
+        raise ValueError(f"--trace {trace}: expected one number of ranks and one policy, as it takes one record")
+    with _working(quiet) as say:
+        if source.endswith(".json"):
+            runs = _of_record(source, numbers, bool(policies or options), trace)
+        else:
+            runs = _of_edges(source, numbers, policies, options or {}, say)
+        tables: dict[str, list[dict]] = {}
+        for title, count, record in runs:
+            say(f"{title}: {count:,} ranks".removeprefix(": "))
+            tables.setdefault(title, []).append(summary(record, count))
+            if trace:
+                write_trace(record, trace)
+    _print(tables)
+
+
+def rank_counts(text: str) -> list[int]:
+    """The numbers of --ranks, from the fewest on.
+
+    >>> rank_counts("64, 2,64")
+    [2, 64]
+    """
+    numbers = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdecimal() and 1 <= int(word) <= MOST for word in numbers):
+        raise ValueError(f"--ranks {text}: expected whole numbers from 1 to {MOST:,} with commas between, as in 2,64,512")
+    return sorted({int(word) for word in numbers})
+
+
+def configured(policy: str | None, options: dict, ranks: int) -> Config:
+    """The settings of a policy, and --set on top of them.
+
+    >>> configured("paper", {}, 512).buckets, configured("none", {}, 512).refine
+    (512, False)
+    """
+    given = {
+        None: Config(),
+        "work": Config(),
+        "paper": Config.paper(buckets=max(FEWEST, ranks)),
+        "none": Config(refine=False, consolidate=False, copy_inner=False),
+    }
+    return given[policy].with_options(options)
+
+
+def _of_edges(source: str, numbers: list[int], policies, options: dict, say) -> Iterator[tuple[str, int, dict]]:
+    """(title, ranks, record), policy by policy; what is born is found once."""
+    from semi_naive.simulation import Replayable
+
+    configs = {(policy, count): configured(policy, options, count) for policy in policies or [None] for count in numbers}
+    say("births")
+    closure = Replayable.of(source, next(iter(configs.values())))
+    for (policy, count), config in configs.items():
+        yield f"policy {policy}" if policy else "", count, closure.simulate(count, config)
+
+
+def _of_record(source: str, numbers: list[int], settings: bool, trace: str | None) -> Iterator[tuple[str, int, dict]]:
+    """(title, ranks, record), stratum by stratum, of those that have buckets."""
+    if settings:
+        raise ValueError(f"{source} is a record, replayed as it was balanced: --set and --policy are for edges")
+    records, refused = spread(read_trace(source)), {}
+    for name in list(records):
+        try:
+            check(records[name], numbers[0])
+        except ValueError as wrong:
+            refused[name] = wrong
+            del records[name]
+    if not records:
+        raise ValueError(f"{source}: {'; '.join(str(wrong) for wrong in dict.fromkeys(refused.values()))}")
+    if trace and len(records) > 1:
+        raise ValueError(f"--trace {trace}: it takes one record, and of {source} {len(records)} strata were in buckets")
+    for name, wrong in refused.items():
+        click.echo(f"semi-naive: {name} is left out: {wrong}", err=True)
+    return ((name, count, replayed(record, count)) for name, record in records.items() for count in numbers)
+
+
+def summary(record: dict, ranks: int) -> dict:
+    """A simulated run in a row. work: heaviest ÷ average rank of the whole run, in tuples that come into its joins and inserts,
+    and pairs that meet. moved: tuples that changed their rank, or were copied to another, for balance."""
+    phases = [phase for entry in record["iterations"] for phase in entry["phases"]]
+    work = np.zeros(ranks)
+    for phase in phases:
+        if phase["phase"] in ("join", "run-ahead", "insert"):
+            work += np.add(phase["received"], phase.get("joined", 0))
+    return {
+        "ranks": ranks, "seconds": record["seconds"], "work": imbalance_ratio(work),
+        "imbalance": record["iterations"][-1]["imbalance"]["partitions"],
+        "messages": sum(sum(phase.get("messages", ())) for phase in phases),
+        "moved": sum(event.get("moved", 0) + event.get("copied", 0) for event in record["events"]),
+        "peak": max(record["result"]["peak_tuples"]),
+    }  # fmt: skip
+
+
+def _print(tables: dict[str, list[dict]]) -> None:
+    from rich.console import Console
+
+    console = Console() if sys.stdout.isatty() else Console(width=160)
+    for title, rows in tables.items():
+        console.print(_table(title, rows))
+
+
+COLUMNS = {
+    "ranks": lambda row, base: f"{row['ranks']:,}",
+    "critical path": lambda row, base: f"{row['seconds']:.4g} s",
+    "efficiency": lambda row, base: f"{base / (row['ranks'] * row['seconds']):.1%}",
+    "work, heaviest ÷ average": lambda row, base: f"{row['work']:.2f}",
+    "imbalance at the end": lambda row, base: f"{row['imbalance']:.2f}",
+    "messages": lambda row, base: f"{row['messages']:,}",
+    "tuples moved": lambda row, base: f"{row['moved']:,}",
+    "peak tuples": lambda row, base: f"{row['peak']:,}",
+    "peak MB": lambda row, base: f"{row['peak'] * WORD / 1e6:,.3g}",
+}
+
+
+def _table(title: str, rows: list[dict]):
+    """One row for each number of ranks; the efficiency is against the fewest."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in COLUMNS:
+        table.add_column(name, justify="right")
+    base = rows[0]["ranks"] * rows[0]["seconds"]
+    for row in rows:
+        table.add_row(*(show(row, base) for show in COLUMNS.values()))
+    return table
+
+
+@contextlib.contextmanager
+def _working(quiet: bool):
+    """Something that turns on standard error while there is anything to wait for; yields what says what that is."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status("reading") as status:
+        yield status.update

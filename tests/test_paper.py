@@ -1,0 +1,247 @@
+"""The paper's evaluation: closed forms against closures by brute force, every figure at toy size, its files, bad arguments."""
+
+import csv
+import json
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import graphs
+from balance.hashing import bucket_of
+from plots.paper import claims, datasets, fig8, fig12, growth, simulated, trees
+from plots.paper.__main__ import NAMES, main
+from plots.paper.evaluation import Evaluation
+from plots.paper.tables import Table
+from semi_naive import Config, transitive_closure
+
+KINDS = [("up", "T"), ("down", "T"), ("up", "G"), ("down", "G")]
+
+
+@pytest.fixture(scope="module")
+def paper(spark, tmp_path_factory):
+    """All figures at toy size: (exit status, folder)."""
+    folder = tmp_path_factory.mktemp("paper")
+    return main(["--toy", "-o", str(folder)]), folder
+
+
+def closure(edges, steps: int) -> set:
+    """All pairs connected by one to `steps` edges."""
+    after = {}
+    for x, y in edges.tolist():
+        after.setdefault(x, set()).add(y)
+    pairs = fresh = {(x, y) for x, ys in after.items() for y in ys}
+    for _ in range(steps - 1):
+        fresh = {(x, z) for x, y in fresh for z in after.get(y, ())} - pairs
+        pairs = pairs | fresh
+    return pairs
+
+
+@pytest.mark.parametrize("direction, relation", KINDS)
+def test_bucket_sizes_are_those_of_the_closure(direction, relation):
+    counts = trees.depth_counts(7, 12)
+    for height in (1, 2, 5, 7):
+        for steps in (1, 2, height):
+            edges = graphs.tree(height, direction)
+            tuples = closure(edges, steps) if relation == "T" else edges.tolist()
+            keys = np.array([pair[relation == "T"] for pair in tuples], np.uint64)
+            expected = np.bincount(bucket_of(keys, np.uint64(12)).astype(int), minlength=12)
+            found = trees.bucket_sizes(counts, direction, relation, height, steps)
+            assert found.tolist() == expected.tolist(), (height, steps)
+
+
+def test_bucket_sizes_are_those_of_the_engine(spark):
+    layout = {"buckets": 24, "partitions": 3, "run_ahead": 0, "refine": False, "consolidate": False}
+    with transitive_closure(graphs.tree(6, "down"), spark, plan="balanced", **layout) as found:
+        entries = found.trace["iterations"]
+    counts = trees.depth_counts(6, 24)  # the engine numbers the nodes breadth first from the root, as the heap does
+    for entry in entries:
+        sizes = trees.bucket_sizes(counts, "down", "T", 6, entry["iteration"])
+        assert [sum(subs) for subs in entry["sizes"]] == sizes.tolist()
+
+
+def test_depths_are_counted_in_chunks(monkeypatch):
+    whole = trees.depth_counts(9, 7)
+    monkeypatch.setattr(trees, "CHUNK", 100)
+    assert (trees.depth_counts(9, 7) == whole).all()
+    assert whole.sum(axis=1).tolist() == [2**depth for depth in range(10)]
+
+
+def test_the_root_alone_is_what_one_bucket_for_the_root_has():
+    for height in (2, 5, 11):
+        pairs = sum(depth * 2**depth for depth in range(height + 1))
+        assert trees.root_alone(height, 64) == pytest.approx(64 * (2 ** (height + 1) - 2) / pairs)
+    assert trees.root_alone(25, 1) == pytest.approx(1 / 24, rel=1e-6)
+
+
+@pytest.mark.parametrize("direction, relation", KINDS)
+@pytest.mark.parametrize("buckets", [64, 512])
+def test_the_closed_form_is_near_what_is_measured(direction, relation, buckets):
+    """Of what is over 1, the heaviest of many by chance: within a factor; of the root's bucket: closely."""
+    counts, factor = trees.depth_counts(17, buckets), 1.2 if (direction, relation) == ("up", "T") else 2
+    for height in range(14, 18):
+        measured = trees.measured(counts, direction, relation, height) - 1
+        closed = trees.closed_form(direction, relation, height, buckets) - 1
+        assert closed / factor < measured < closed * factor, height
+
+
+def test_what_the_papers_ratio_needs():
+    found = {reading["edges"]: reading for reading in fig8.readings()}
+    assert [edges for edges, reading in found.items() if reading["exact"]] == [26]
+    assert found[26]["buckets"] == pytest.approx(5120) and found[25]["buckets"] == pytest.approx(4915.2)
+
+
+def test_the_papers_bow_tie_has_the_papers_pairs():
+    width, length = fig12.SIZES["full"][0], fig12.LENGTH
+    assert width**2 + 2 * width * (length + 1) + length * (length + 1) // 2 == claims.BOWTIE_PAIRS
+
+
+def test_claims_are_the_defaults_of_the_paper():
+    config = Config.paper()
+    assert config.refinement_ratio == claims.REFINEMENT_RATIO and config.refinement_factor == claims.REFINEMENT_FACTOR
+    assert config.consolidation_fraction == claims.CONSOLIDATION_FRACTION
+    assert config.rollover_threshold == claims.ROLLOVER_THRESHOLD
+
+
+def test_subbuckets_grow_as_simulated(monkeypatch):
+    monkeypatch.setattr(growth, "LEAST", 16)
+    data = growth.measure(Evaluation("toy", quiet=True))
+    assert data["rows"][-1]["simulated"] > growth.BUCKETS  # there was something to balance
+    for row in data["rows"]:
+        assert row["simulated"] == pytest.approx(row["closed"], rel=0.1)
+    assert data["rows"][-1]["imbalance"] < data["rows"][-1]["without"]
+
+
+def test_seconds_of_a_simulation_add_up():
+    record = simulated.simulated(simulated.replayable(graphs.tree(8)), 8, buckets=16, policy="paper", refinement_minimum=8)
+    summary = simulated.summary(record, 8)
+    assert summary["seconds"] == pytest.approx(record["seconds"])
+    assert 0 < summary["bare"] < summary["seconds"] and set(summary["phases"]) >= {"join", "insert", "driver"}
+
+
+def test_all_figures_are_made(paper):
+    status, folder = paper
+    assert status == 0
+    for name in NAMES:
+        record = json.loads((folder / f"{name}.json").read_text())
+        assert record["figure"] == name and record["size"] == "toy" and record["machine"]["cores"] >= 1
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (folder / f"{name}.svg").read_text()
+        rows = list(csv.reader((folder / f"{name}.csv").open()))
+        assert len(rows) > 2 and {len(row) for row in rows} == {len(rows[0])}
+    assert (folder / "paper.md").read_text().count("\n## ") == len(NAMES)
+
+
+def test_what_was_measured_makes_sense(paper):
+    data = {name: json.loads((paper[1] / f"{name}.json").read_text())["data"] for name in NAMES}
+    evaluated = [row for row in data["fig8"]["ratios"] if row["engine"] is not None]
+    assert evaluated and all(row["engine"] == row["measured"] for row in evaluated if row["direction"] == "down")
+    assert {run["pairs"] for run in data["fig10"]["runs"]} == {(h - 1) * 2 ** (h + 1) + 2 for h in (3,)}
+    rolling, not_ = data["fig11"]["runs"]["rolling over"], data["fig11"]["runs"]["not"]
+    assert rolling["pairs"] == not_["pairs"] and rolling["inner"] > not_["inner"]
+    few, many = data["fig12"]["runs"][0]["inner"], data["fig12"]["runs"][-1]["inner"]
+    assert few > many
+    for graph in data["table1"]["graphs"]:
+        assert len({run["pairs"] for run in graph["runs"].values()}) == 1
+    for run in data["fig13"]["runs"]:
+        assert run["seconds"] > run["bare"] > 0 and run["work"] >= 1
+
+
+def test_no_two_texts_of_a_figure_overlap(paper):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    for name in NAMES:
+        record = json.loads((paper[1] / f"{name}.json").read_text())
+        figure = import_module(f"plots.paper.{name}").draw(record["data"])
+        figure.draw_without_rendering()
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in shown_texts(figure)]
+        for number, (one, box) in enumerate(boxes):
+            for other, beside in boxes[number + 1 :]:
+                assert not box.overlaps(beside), f"{name}: {one!r} covers {other!r}"
+
+
+def shown_texts(figure) -> list:
+    import matplotlib.text
+
+    ticks = {id(label) for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)
+             for tick in (*axis.majorTicks, *axis.minorTicks) for label in (tick.label1, tick.label2)}  # fmt: skip
+    found = [text for text in figure.findobj(matplotlib.text.Text) if id(text) not in ticks]
+    for axes in figure.axes:  # ticks outside the limits are not drawn
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            found += [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+    return [text for text in found if text.get_text().strip() and text.get_visible()]
+
+
+def test_redraw_measures_nothing(paper, tmp_path, monkeypatch):
+    kept = (paper[1] / "fig12.json").read_text()
+    (tmp_path / "fig12.json").write_text(kept)
+    monkeypatch.setattr(fig12, "measure", lambda evaluation: pytest.fail("measured"))
+    assert main(["--redraw", "--only", "fig12", "-o", str(tmp_path)]) == 0
+    assert (tmp_path / "fig12.svg").read_text() == (paper[1] / "fig12.svg").read_text()
+    assert (tmp_path / "fig12.md").read_text() == (paper[1] / "fig12.md").read_text()
+    assert (tmp_path / "fig12.json").read_text() == kept
+
+
+def test_one_failing_figure_does_not_lose_the_others(tmp_path, monkeypatch, capsys):
+    def fails(evaluation):
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr(fig8, "measure", fails)
+    monkeypatch.setattr(fig12, "measure", lambda e: {"width": 1, "length": 10, "partitions": 1, "runs": [
+        {"threshold": 10, "pairs": 78, "iterations": 12, "inner": 12, "seconds": 1.5, "memory": None},
+        {"threshold": 100, "pairs": 78, "iterations": 12, "inner": 11, "seconds": 1.0, "memory": None},
+    ]})  # fmt: skip
+    assert main(["--only", "fig8,fig12", "-o", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "fig8: failed: on purpose" in said and said.strip().endswith("plots.paper: failed: fig8")
+    assert (tmp_path / "fig12.png").exists() and not (tmp_path / "fig8.json").exists()
+
+
+@pytest.mark.parametrize("content, said", [
+    (None, "measure it first"), ("{", "measure it again"), ("[]", "of version 1"),
+    ('{"version": 0, "figure": "fig12"}', "of version 1"),
+])  # fmt: skip
+def test_what_cannot_be_redrawn(tmp_path, capsys, content, said):
+    if content is not None:
+        (tmp_path / "fig12.json").write_text(content)
+    assert main(["--redraw", "--only", "fig12", "-o", str(tmp_path)]) == 1
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--only", "fig9"], ["--only", ","], ["--quick", "--full"], ["--cores", "0"], ["--cores", "x"]]
+)
+def test_wrong_arguments(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2 and "plots.paper: error" in capsys.readouterr().err
+
+
+def test_folders_that_are_none(tmp_path, capsys):
+    assert main(["--data", str(tmp_path / "none"), "-o", str(tmp_path)]) == 2
+    assert "is not a folder" in capsys.readouterr().err
+    assert main(["--data", str(tmp_path), "-o", str(tmp_path)]) == 2  # before hours are spent
+    assert "ol-cedge.tsv.gz is not there" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert main(["--only", "fig8", "-o", str(tmp_path / "file")]) == 2
+    with pytest.raises(ValueError, match="expected one of toy, quick, full"):
+        Evaluation("huge")
+
+
+def test_graphs_of_table_1(tmp_path):
+    with pytest.raises(ValueError, match="ol-cedge.tsv.gz is not there: expected ol-cedge.tsv.gz, tg-cedge"):
+        datasets.chosen(tmp_path, "full")
+    for dataset in datasets.REAL:
+        if dataset.file:
+            (tmp_path / dataset.file).touch()
+    assert [len(datasets.chosen(folder, size)) for folder in (None, tmp_path) for size in ("quick", "full")] == [8] * 4
+    assert datasets.GNUTELLA.edges(None, "quick").shape == (26013, 2)
+
+
+def test_tables():
+    table = Table("T", ["a|b", "n"], [["x|y", 1.5], ["z", None]], ["A note."])
+    lines = table.markdown().splitlines()
+    assert lines[2:6] == ["| a/b | n |", "|---|---:|", "| x/y | 1.500 |", "| z | – |"] and lines[-1] == "A note."
+    assert table.csv() == "a|b,n\nx|y,1.5\nz,\n"

@@ -1,0 +1,99 @@
+"""The simulator against the engine: at as many ranks as there are partitions its record is the engine's, to the tuple."""
+
+import numpy as np
+import pytest
+
+import graphs
+from balance.machine import Machine, fitted
+from balance.policy import imbalance_ratio
+from semi_naive import Config, simulate, transitive_closure
+from semi_naive.simulation import Replayable
+
+WORK = {"run_ahead": 0, "refinement_minimum": 16}
+PAPER = Config.paper(refinement_minimum=16, buckets=8).to_json()
+COUNTED = ("received", "sent", "bytes", "joined", "duplicates")
+CASES = {
+    "refined": (graphs.tree(9), WORK | {"buckets": 8, "partitions": 3}),
+    "the paper's": (graphs.tree(9), PAPER | {"partitions": 4}),
+    "inner refined": (graphs.bowtie(90, 3), PAPER | {"partitions": 3, "buckets": 5, "check_interval": 1}),
+    "copied": (graphs.bowtie(90, 3), WORK | {"partitions": 3, "buckets": 5}),
+    "rolled over": (graphs.rmat(8, 700, seed=1), WORK | {"partitions": 3, "rollover_threshold": 500}),
+    "both": (graphs.zipf(300, 1500, seed=1), WORK | {"partitions": 5, "rollover_threshold": 900, "copy_inner": False}),
+    "edge-path": (graphs.tree(8, "down"), WORK | {"buckets": 8, "partitions": 3, "rule": "edge-path"}),
+    "one partition": (graphs.rmat(8, 700, seed=1), WORK | {"partitions": 1}),
+    "stopped": (graphs.chain(30), WORK | {"partitions": 2, "max_iterations": 7}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_engines_record_is_reproduced(spark, case):
+    edges, options = CASES[case]
+    with transitive_closure(edges, spark, "balanced", **options) as closure:
+        real = closure.trace
+    ours = simulate(edges, options["partitions"], **options)
+    assert [told(event) for event in ours["events"]] == [told(event) for event in real["events"]]
+    assert len(ours["iterations"]) == len(real["iterations"])
+    for one, other in zip(ours["iterations"], real["iterations"], strict=True):
+        for key in ("iteration", "delta", "born", "births", "full", "steps", "sizes", "loads", "imbalance"):
+            assert one[key] == other[key], (one["iteration"], key)
+        assert [counts(phase) for phase in one["phases"]] == [counts(phase) for phase in other["phases"]]
+    assert ours["result"]["tuples"] == real["result"]["tuples"] and ours["result"]["iterations"] == real["result"]["iterations"]
+
+
+def told(event: dict) -> dict:
+    """An event without what it took."""
+    return {key: value for key, value in event.items() if key != "seconds"}
+
+
+def counts(phase: dict) -> dict:
+    return {key: value for key, value in phase.items() if key in COUNTED or key in ("inner", "phase")}
+
+
+def work(record: dict) -> np.ndarray:
+    """What each rank did in the whole run: tuples into the joins, pairs, tuples into the inserts."""
+    phases = [phase for entry in record["iterations"] for phase in entry["phases"]]
+    return sum(np.add(phase["received"], phase.get("joined", 0)) for phase in phases if phase["phase"] in ("join", "insert"))
+
+
+@pytest.mark.parametrize("edges", [graphs.tree(13), graphs.bowtie(400, 4)], ids=["tree", "bow tie"])
+def test_balancing_by_work_beats_the_papers_rules_on_many_ranks(edges):
+    closure, ranks = Replayable.of(edges, Config()), 32
+    paper = closure.simulate(ranks, Config.paper(buckets=ranks, refinement_minimum=16))
+    ours = closure.simulate(ranks, refinement_minimum=16)
+    nothing = closure.simulate(ranks, refine=False)
+    assert imbalance_ratio(work(ours)) < imbalance_ratio(work(paper)) < imbalance_ratio(work(nothing))
+    assert work(nothing).sum() == pytest.approx(work(ours).sum(), rel=0.2), "balancing adds little work"
+
+
+def test_ten_thousand_ranks_hold_what_one_holds():
+    edges = graphs.gnp(300, 0.01, seed=2)
+    many = simulate(edges, 10_000)
+    one = simulate(edges, 1)["result"]
+    assert many["result"] | {"peak_tuples": []} == one | {"peak_tuples": []}
+    assert len(many["result"]["peak_tuples"]) == 10_000 and max(many["result"]["peak_tuples"]) < one["peak_tuples"][0] / 100
+    assert all(len(entry["loads"]) == 10_000 and sum(entry["loads"]) == entry["full"] for entry in many["iterations"])
+
+
+def test_only_what_carries_a_column_is_simulated():
+    with pytest.raises(ValueError, match="path-path carries none"):
+        simulate(graphs.chain(4), 2, rule="path-path")
+    with pytest.raises(ValueError, match="ranks is 0"):
+        simulate(graphs.chain(4), 0)
+
+
+def test_nothing_is_simulated_of_no_edges():
+    assert simulate(np.empty((0, 2), np.int64), 4)["result"]["tuples"] == 0
+
+
+def test_a_machine_is_fitted_to_what_phases_took():
+    true = Machine(receive=1e-8, pair=2e-9, make=3e-8, insert=4e-8, birth=5e-9, byte=6e-9, task=1e-3, job=0.02)
+    record = simulate(graphs.rmat(9, 2000, seed=3), 4, machine=true)
+    for entry in record["iterations"]:
+        for phase in entry["phases"]:
+            if phase["phase"] == "all-to-all":
+                phase["seconds"] = [true.task + true.byte * size for size in phase["bytes"]]
+    found = fitted([record])
+    for price in ("receive", "pair", "make", "insert", "birth", "byte", "task", "job"):
+        assert getattr(found, price) == pytest.approx(getattr(true, price), rel=1e-3), price
+    with pytest.raises(ValueError, match="no phase 'join'"):
+        fitted([{"iterations": []}])
