@@ -12,26 +12,24 @@ variable is only counted, unless it is listed; variables that nothing connects a
 
 from contextlib import contextmanager
 
-from ra.multiway.local import Run, run_of
-from ra.multiway.shape import TOP, Member, Node, Shape, Values, depths_in, fixed
+from ra.multiway.by_bits import ByBits
+from ra.multiway.conditions import Conditions
+from ra.multiway.local import run_of
+from ra.multiway.shape import TOP, Member, Node, Shape, Values, fixed
 
-SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
-PYTHON = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
-
-class Generator:
+class Generator(Conditions, ByBits):
     """Writes one kernel. `keep`: how many variables, from the first, are listed; the others are counted.
     `bounded`: the depths of variables that a box restricts. `smallest`: of several roots, the slot to loop over."""
 
     def __init__(self, shape: Shape, keep: int, bounded: frozenset[int] = frozenset(), smallest=min):
-        self.shape, self.keep, self.bounded, self.smallest = shape, keep, bounded, smallest
+        super().__init__(shape, bounded)
+        self.keep, self.smallest = keep, smallest
         self.depths = range(len(shape.order))
         self.lines: list[str] = []
         self.indent = 1
-        self.numbers: dict = {}
         self.buffers: list[Values] = []
         self.matrices: dict[str, None] = {}
-        self.run: Run | None = None
         self.parents: dict[int, int] = {}
         self.below: dict[int, int] = {}
         self._grow(TOP, list(self.depths))
@@ -40,7 +38,6 @@ class Generator:
     def _survey(self) -> None:
         """Which sets are kept, which are marked, which are refined from which: before a line is written."""
         self.users: dict[Values, list[int]] = {}
-        self.marked: dict[Values, None] = {}
         self.before: dict[Values, Values] = {}
         for depth in sorted(self.shape.joined):
             chain = self.shape.chain(depth)
@@ -55,9 +52,6 @@ class Generator:
     def _reused(self, member: Member) -> bool:
         """Whether a variable is bound between a negated atom's last and the one before, so that its range is asked often."""
         return member.path[-1] >= 0 and member.path[-1] > max(TOP, *member.path[:-1]) + 1
-
-    def number(self, thing) -> int:
-        return self.numbers.setdefault(thing, len(self.numbers))
 
     def write(self, line: str) -> None:
         self.lines.append("    " * self.indent + line)
@@ -76,120 +70,6 @@ class Generator:
             return
         with self.block(f"if {' and '.join(conditions)}:"):
             yield
-
-    # what things are called
-
-    def levels(self, node: Node) -> str:
-        return f"v{node.slot}_{node.level}"
-
-    def low(self, node: Node) -> str:
-        return f"l{self.number(node)}"
-
-    def high(self, node: Node) -> str:
-        return f"h{self.number(node)}"
-
-    def place(self, values: Values) -> tuple[str, str, str]:
-        """(array, low, high) of a set that is known: a range of a trie, or a buffer."""
-        if len(values) == 1:
-            (node,) = values
-            return self.levels(node), self.low(node), self.high(node)
-        return f"b{self.number(values)}", "0", f"c{self.number(values)}"
-
-    def mark(self, values: Values) -> str:
-        return f"m{self.number(values)}"
-
-    def raw(self, expression) -> str:
-        """The value of an expression, in 64 bits."""
-        if isinstance(expression, int):
-            return f"r{expression}"
-        if expression[0] == "literal":
-            return f"literals[{expression[1]}]"
-        return f"({self.raw(expression[1])} {expression[0]} {self.raw(expression[2])})"
-
-    def needs_raw(self, depth: int) -> bool:
-        """Whether anything but an id is asked of a joined variable."""
-        sides = [side for c in self.shape.comparisons for side in self._raw_sides(c)]
-        sides += [*self.shape.assigned.values()]
-        return any(depth in depths_in(side) for side in sides)
-
-    def _raw_sides(self, comparison):
-        sides = (comparison.left, comparison.right)
-        if all(self._by_id(side) for side in sides):
-            return ()
-        bound = self._as_bound(comparison)
-        return sides if bound is None else (bound[1],)
-
-    def _by_id(self, side) -> bool:
-        return isinstance(side, int) and side in self.shape.joined
-
-    # comparisons
-
-    def _last(self, comparison) -> int:
-        return max((TOP, *depths_in(comparison.left), *depths_in(comparison.right)))
-
-    def _as_bound(self, comparison):
-        """(op, other side) if it bounds the last of its variables to a range of ids, None if it is a filter."""
-        last = self._last(comparison)
-        if comparison.op == "!=" or last not in self.shape.joined:
-            return None
-        for op, side, other in (
-            (comparison.op, comparison.left, comparison.right),
-            (SWAPPED[comparison.op], comparison.right, comparison.left),
-        ):
-            if side == last and last not in depths_in(other):
-                return op, other
-        return None
-
-    def bounds(self, depth: int) -> tuple[list[str], list[str]]:
-        """What a variable's ids are at least, and what they are below."""
-        lows, highs = [], []
-        for comparison in self.shape.comparisons:
-            if self._last(comparison) == depth and (bound := self._as_bound(comparison)):
-                op, other = bound
-                if op in (">", ">=", "="):
-                    lows.append(self._rank(other, op == ">"))
-                if op in ("<", "<=", "="):
-                    highs.append(self._rank(other, op != "<"))
-        if depth == 0 or depth in self.bounded:
-            lows.append(f"box[{2 * depth}]")
-            highs.append(f"box[{2 * depth + 1}]")
-        return lows, highs
-
-    def _rank(self, side, after: bool) -> str:
-        """The first id not below a value, or above it."""
-        if self._by_id(side):
-            return f"x{side} + 1" if after else f"x{side}"
-        return f"rank(names, base, size, {self.raw(side)}, {after})"
-
-    def filters(self, depth: int) -> list[str]:
-        """Conditions on a binding of the variables up to `depth` that no range expresses."""
-        found = []
-        if depth in self.bounded and depth not in self.shape.joined:  # a value that is no id is the first box's
-            low, high = f"box[{2 * depth}]", f"box[{2 * depth + 1}]"
-            found.append(f"({low} <= x{depth} < {high} or (x{depth} < 0 and {low} == 0))")
-        for comparison in self.shape.comparisons:
-            if self._last(comparison) == depth and self._as_bound(comparison) is None:
-                sides = (comparison.left, comparison.right)
-                left, right = (f"x{s}" if all(map(self._by_id, sides)) else self.raw(s) for s in sides)
-                found.append(f"{left} {PYTHON[comparison.op]} {right}")
-        return found
-
-    def _present(self, member: Member) -> str:
-        """Whether the last term of an atom is in its range."""
-        last = member.path[-1]
-        node = member.node(len(member.path) - 1)
-        if node.level == 0:
-            return self._in_directory(member.slot, last)
-        if frozenset([node]) in self.marked:
-            lookup = f"{self.mark(frozenset([node]))}[{self.id(last)}] == 1"
-            return lookup if last in self.shape.joined else f"({self.id(last)} >= 0 and {lookup})"
-        return f"contains({self.levels(node)}, {self.low(node)}, {self.high(node)}, {self.id(last)})"
-
-    def id(self, term: int) -> str:
-        return f"ids[{~term}]" if term < 0 else f"x{term}"
-
-    def _in_directory(self, slot: int, term: int) -> str:
-        return f"present(dir{slot}, {self.id(term)} - base{slot})"
 
     # the nest of loops
 
@@ -402,81 +282,6 @@ class Generator:
             if self.needs_raw(depth):
                 self.write(f"r{depth} = names[x{depth}] if names.size else x{depth} + base")
             self.body(depth, rest, total)
-
-    # variables over one set, by bits (see `local`)
-
-    def _in_matrix(self, run: Run, group: list[int], total: str) -> None:
-        """Both ways: by bits if the set is short enough, else as any variables."""
-        array, low, high = self.place(run.values)
-        self.matrices["places = np.full(size, np.int32(-1), np.int32)"] = None
-        with self.block(f"if {high} - {low} <= LIMIT:"):
-            self.write(f"words = ({high} - {low} + 63) >> 6")
-            for slot in run.slots:
-                self.matrices[f"bits{slot} = np.empty(LIMIT * LIMIT // 64, np.uint64)"] = None
-                rows = f"base{slot}, dir{slot}, v{slot}_1"
-                self.write(f"fill({array}, {low}, {high}, places, {rows}, words, bits{slot})")
-            self.run = run
-            self.variable(group, total)
-            self.run = None
-        with self.block("else:"):
-            self._looped(group[0], group[1:], total)
-
-    def _by_bits(self, depth: int, rest: list[int], total: str) -> None:
-        """A variable of a run: the bits of the rows that refine it, or all of the set."""
-        by = tuple(sorted(self.run.refined[depth].items()))
-        _, low, high = self.place(self.run.values)
-        if self._counts(depth):
-            return self.write(f"{total} += {self._bits_counted(depth, by) if by else f'{high} - {low}'}")
-        if not by:
-            with self.block(f"for i{depth} in range({high} - {low}):"):
-                return self._bound_by_bits(depth, rest, total)
-        source, row = self._row_of(by)
-        with self.block(f"for k{depth} in range(words):"):
-            self.write(f"w{depth} = {source}[{row} + k{depth}]")
-            with self.block(f"while w{depth} != 0:"):
-                self.write(f"i{depth} = (k{depth} << 6) + first_bit(w{depth})")
-                self.write(f"w{depth} &= w{depth} - np.uint64(1)")
-                self._bound_by_bits(depth, rest, total)
-
-    def _bound_by_bits(self, depth: int, rest: list[int], total: str) -> None:
-        """Intersect the rows that are known together from here on, as far as deeper variables are not merely counted."""
-        array, low, _ = self.place(self.run.values)
-        if depth < self.keep:
-            self.write(f"x{depth} = int64({array}[{low} + i{depth}])")
-        needed = []
-        for by in self._known_by_bits(depth):
-            name, number = self._row_of(by)[0], self.number(by)
-            self.matrices[f"{name} = np.empty(LIMIT // 64, np.uint64)"] = None
-            self.write(f"any{number} = both({self._rows(by)}, words, {name})")
-            needed.append(f"any{number}")
-        with self.guarded(needed):
-            self.after(depth, rest, total)
-
-    def _known_by_bits(self, depth: int) -> list[tuple]:
-        """The beginnings of deeper variables' rows that end at this variable, and are more than counted once."""
-        found: dict[tuple, None] = {}
-        for user, refined in self.run.refined.items():
-            by = tuple(sorted(refined.items()))
-            for length in range(2, len(by) + 1):
-                inline = length == len(by) and self._counts(user) and self.parents[user] == depth
-                if by[length - 1][0] == depth and not inline:
-                    found[by[:length]] = None
-        return sorted(found, key=len)
-
-    def _row_of(self, by: tuple) -> tuple[str, str]:
-        """(array, position) of the row of bits that some rows have in common."""
-        if len(by) > 1:
-            return f"s{self.number(by)}", "0"
-        ((depth, slot),) = by
-        return f"bits{slot}", f"i{depth} * words"
-
-    def _rows(self, by: tuple) -> str:
-        return ", ".join((*self._row_of(by[:-1]), *self._row_of(by[-1:])))
-
-    def _bits_counted(self, depth: int, by: tuple) -> str:
-        if len(by) == 1 or self.parents[depth] != by[-1][0]:
-            return f"count_row({', '.join(self._row_of(by))}, words)"
-        return f"count_both({self._rows(by)}, words)"
 
     def _assign(self, depth: int, rest: list[int], total: str) -> None:
         """A variable that an equation gives its value."""

@@ -22,6 +22,7 @@ from ra.multiway.tries import TrieArray, Tries
 from ra.session import cpus
 
 PIECES = 48  # of the first variable's values for each thread: the heaviest of them is what the threads may be apart at the end
+LEAST_PIECE = 1 << 14  # children of those values: a piece clears its marks, and a thread takes it up, in some 30 µs
 ROOM = 1 << 12  # numbers that an output begins with
 
 
@@ -175,7 +176,8 @@ class Loops:
         heap = np.cumsum(weights)
         if not heap.size:
             return []
-        cuts = np.searchsorted(heap, np.linspace(0, heap[-1], threads * PIECES + 1)[1:-1])
+        pieces = min(threads * PIECES, 1 + int(heap[-1]) // LEAST_PIECE)
+        cuts = np.searchsorted(heap, np.linspace(0, heap[-1], pieces + 1)[1:-1])
         bounds = np.unique(np.concatenate([[low], low + cuts, [high]]))
         return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
 
