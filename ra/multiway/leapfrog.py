@@ -22,7 +22,9 @@ from ra.multiway.tries import TrieArray, Tries
 from ra.session import cpus
 
 PIECES = 48  # of the first variable's values for each thread: the heaviest of them is what the threads may be apart at the end
-LEAST_PIECE = 1 << 14  # children of those values: a piece clears its marks, and a thread takes it up, in some 30 µs
+LEAST_PIECE = (
+    1 << 16
+)  # children of those values: a piece clears its marks first, which takes as long as scanning a few thousand
 ROOM = 1 << 12  # numbers that an output begins with
 
 
