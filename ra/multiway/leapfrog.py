@@ -5,6 +5,7 @@ are intersected by galloping where one is much the longer; where not, and one of
 changes, it is marked once in a byte map and the other is scanned, which is three times as fast (see `codegen`).
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ PIECES = 48  # of the first variable's values for each thread: the heaviest of t
 LEAST_PIECE = (
     1 << 16
 )  # children of those values: a piece clears its marks first, which takes as long as scanning a few thousand
+AHEAD = 4  # ranges for each thread that are begun before the first of them is taken
 ROOM = 1 << 12  # numbers that an output begins with
 
 
@@ -146,18 +148,27 @@ class Loops:
         count, numbers = self.nest.kernel(np.append(box.ravel(), ROOM), *self.arguments)
         return count, numbers.reshape(-1, self.nest.width) if self.nest.width else numbers
 
-    def pieces(self, threads: int | None = None, box: np.ndarray | None = None) -> Iterator[tuple[int, np.ndarray]]:
-        """The results of ranges of the first variable, in order, made by so many threads."""
+    def pieces(
+        self, threads: int | None = None, box: np.ndarray | None = None, share: tuple[int, int] | None = None
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """The results of ranges of the first variable, in order, made by so many threads, hardly ahead of who takes them.
+        `share`: (number, of): every so many ranges, for one of several that do their share."""
         box = self.whole() if box is None else box
         threads = cpus() if threads is None else threads
-        boxes = [self._between(box, low, high) for low, high in self._ranges(box, threads)]
-        if threads == 1 or len(boxes) == 1:
+        number, of = share or (0, 1)
+        boxes = [self._between(box, low, high) for low, high in self._ranges(box, max(threads, of))][number::of]
+        if threads == 1 or len(boxes) < 2:
             return map(self.run, boxes)
         return self._threaded(boxes, threads)
 
     def _threaded(self, boxes, threads) -> Iterator[tuple[int, np.ndarray]]:
         with ThreadPoolExecutor(threads) as pool:
-            yield from pool.map(self.run, boxes)
+            ahead = deque(pool.submit(self.run, box) for box in boxes[: threads * AHEAD])
+            for box in (*boxes[threads * AHEAD :], *[None] * len(ahead)):
+                found = ahead.popleft().result()
+                if box is not None:
+                    ahead.append(pool.submit(self.run, box))
+                yield found
 
     def whole(self) -> np.ndarray:
         box = np.zeros((len(self.nest.shape.order), 2), np.int64)

@@ -1,6 +1,6 @@
 """The tuples as the rules of one task see them: what its partition holds, and what every host does."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,10 +27,15 @@ class TaskContext:
     partition: int
     partitions: int
     window: tuple[int, int] | None = None
+    kept: dict = field(default_factory=dict)  # what steps have made of the tuples
 
     @property
     def values(self):
         return self.world.values
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.partition, self.partitions
 
     def blocks(self, relation: str, part: str, order) -> list[Block]:
         spread = self.world.relations.get(relation)

@@ -20,6 +20,8 @@ class Database:
         self.tables = {name: table_for(relation) for name, relation in program.relations.items()}
         self.spread: dict[str, object] = {}  # relations that live on the partitions instead
         self._distinct: dict[tuple[str, int], tuple[int, float]] = {}
+        self.kept: dict = {}  # what steps have made of the tuples: tries
+        self.place = 0, 1
 
     def load(self, relation: str, columns: np.ndarray) -> int:
         """Facts: columns (arity, n) that join whatever the relation has."""

@@ -1,0 +1,247 @@
+"""The cyclic part of a rule's body as one step: leapfrog triejoin over its atoms, instead of joins one after the other.
+
+    far(x, t) :- delta near(x), edge(x, y), edge(y, z), edge(x, z), edge(z, t).
+
+becomes: scan delta near → Multiway(edge(x, y), edge(y, z), edge(x, z)) → join edge on z. What is bound already joins as one
+more relation, so a delta is all that the step looks at. Tries are kept by the context for as long as the relations stay.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ra.multiway import orders
+from ra.multiway import query as joins
+from ra.multiway.domain import Domain
+from ra.multiway.leapfrog import Leapfrog
+from ra.multiway.query import Comparison, Constant, Query, QueryError
+from ra.multiway.shape import Shape
+from ra.multiway.tries import Tries
+from ra.rules.batch import Batch, joined
+from ra.rules.block import Block
+from ra.rules.functors import evaluate
+from ra.rules.ir import Atom, Compare, Const, Kind, Var
+from ra.rules.steps import MOST, Context, Join
+
+BOUND = "@bound"  # the relation of what a batch has bound
+LISTED = 2.0  # times the cost of the best order that one may have which binds what is needed first, and lists no more
+
+
+@dataclass
+class Multiway:
+    """Extend each binding by all that satisfies `atoms`, of variables, constants and wildcards.
+
+    parts: which part of its relation each atom reads; comparisons: of signed numbers, variables of the atoms; binds: the
+    variables that are new and needed; keep: those that are needed afterwards. `share`: each partition does its share of the
+    first variable's values. Sorts each relation once (20 ns a tuple and column order), and holds 4 to 16 bytes a value.
+    """
+
+    atoms: tuple[Atom, ...]
+    parts: tuple[str, ...]
+    comparisons: tuple[Compare, ...]
+    binds: tuple[str, ...]
+    keep: frozenset[str]
+    share: bool = False
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(term.name for atom in self.atoms for term in atom.args if isinstance(term, Var)))
+
+    def __call__(self, batch: Batch, context: Context):
+        core = self._core(context)
+        bound = tuple(name for name in self.variables if name in batch.columns)
+        if core is None:
+            return
+        if not bound:
+            yield from self._unbound(batch, core, context.place)
+        elif not self.binds:
+            yield batch.where(self._passing(batch, core, bound), self.keep)
+        else:
+            yield from self._extended(batch, core, bound)
+
+    def _unbound(self, batch: Batch, core: "Core", place):
+        """From nothing, or for every binding of other variables alike."""
+        for found in core.listed(self.binds, place if self.share else None, _threads(place)):
+            for row in range(batch.size):
+                same = {name: np.repeat(column[row : row + 1], found.size) for name, column in batch.columns.items()}
+                yield Batch(found.size, {**{n: c for n, c in same.items() if n in self.keep}, **found.columns})
+
+    def _passing(self, batch: Batch, core: "Core", bound) -> np.ndarray:
+        passing = np.zeros(batch.size, np.bool_)
+        for block in self._found(batch, core, bound, bound):
+            lows, highs = block.ranges([batch.columns[name] for name in bound], batch.size)
+            passing |= highs > lows
+        return passing
+
+    def _extended(self, batch: Batch, core: "Core", bound):
+        others = (self.keep & set(batch.columns)) - set(bound)
+        if not others:  # what is found is all that is needed
+            needed = tuple(name for name in bound if name in self.keep) + self.binds
+            yield from core.seeded(batch.distinct(bound), bound).listed(needed, None, None)
+            return
+        keys, binds = tuple(Var(name, Kind.NUMBER) for name in bound), tuple(enumerate(self.binds, len(bound)))
+        back = Join(BOUND, "all", tuple(range(len(bound) + len(binds))), keys, binds, self.keep)
+        for block in self._found(batch, core, bound, bound + self.binds):
+            yield from back._expanded(batch, block, [batch.columns[name] for name in bound])
+
+    def _found(self, batch: Batch, core: "Core", bound, names) -> Iterator[Block]:
+        """What is found from a batch, in blocks of many tuples, each by what was bound."""
+        for found in gathered(core.seeded(batch.distinct(bound), bound).listed(names, None, None)):
+            yield Block.of([found.columns[name] for name in names], found.size)
+
+    # -- what is joined
+
+    def _core(self, context: Context) -> "Core | None":
+        """The relations as tries: made anew once a relation is another. None if one is empty."""
+        key = (self.atoms, self.parts, self.comparisons)
+        blocks = [
+            [block for block in context.blocks(atom.relation, part, tuple(range(len(atom.args)))) if block.size]
+            for atom, part in zip(self.atoms, self.parts, strict=True)
+        ]
+        if not all(blocks):
+            return None
+        core = context.kept.get(key)
+        if core is None or not core.of(blocks):
+            core = context.kept[key] = Core(blocks, self._query(), self._tries(blocks, context.values))
+        return None if core.empty else core
+
+    def _query(self) -> Query:
+        atoms = (joins.Atom(self._name(number), _names(atom)) for number, atom in enumerate(self.atoms))
+        compared = (Comparison(c.op, _side(c.left), _side(c.right)) for c in self.comparisons)
+        return Query(tuple(atoms), tuple(compared))
+
+    def _name(self, number: int) -> str:
+        """The same for atoms that read the same columns of the same tuples."""
+        atom = self.atoms[number]
+        selected = ("?" if isinstance(term, Var) else str(term) for term in atom.args)
+        return f"{self.parts[number]} {atom.relation}({', '.join(selected)})"
+
+    def _tries(self, blocks, values) -> Tries:
+        relations = {}
+        for number, atom in enumerate(self.atoms):
+            name = self._name(number)
+            if name not in relations:
+                relations[name] = selected(atom, blocks[number], values)
+        return Tries.of(relations)
+
+
+def _names(atom: Atom) -> tuple[str, ...]:
+    return tuple(term.name for term in atom.args if isinstance(term, Var))
+
+
+def _side(term):
+    return term.name if isinstance(term, Var) else Constant(term.value)
+
+
+def _threads(place: tuple[int, int]) -> int | None:
+    """All cores in the driver; where there are other partitions, they have the others."""
+    return None if place[1] == 1 else 1
+
+
+def selected(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
+    """The columns of an atom's variables, of the tuples that have its constants."""
+    found = []
+    for block in blocks:
+        where = None
+        for number, term in enumerate(atom.args):
+            if isinstance(term, Const):
+                same = block.column(number) == evaluate(term, {}, 1, values)[0]
+                where = same if where is None else where & same
+        columns = [block.column(number) for number, term in enumerate(atom.args) if isinstance(term, Var)]
+        found.append(columns if where is None else [column[where] for column in columns])
+    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+
+@dataclass
+class Core:
+    """A query over tries, and what they were made from. `orders`: those chosen by now, with the size they were chosen for."""
+
+    blocks: list[list[Block]]
+    query: Query
+    tries: Tries
+    orders: dict = field(default_factory=dict)
+
+    def of(self, blocks: list[list[Block]]) -> bool:
+        """Whether it was made from these very blocks."""
+        return all(
+            len(mine) == len(theirs) and all(a is b for a, b in zip(mine, theirs, strict=True))
+            for mine, theirs in zip(self.blocks, blocks, strict=True)
+        )
+
+    @property
+    def empty(self) -> bool:
+        return any(not len(columns[0]) for columns in self.tries.relations.values())
+
+    def seeded(self, batch: Batch, bound: tuple[str, ...]) -> "Core":
+        """The query with what a batch has bound as another atom. What is no value of any relation here is left out."""
+        columns = [batch.columns[name] for name in bound]
+        known = np.logical_and.reduce([inside(self.tries.domain, column) for column in columns])
+        encoded = tuple(self.tries.domain.encode(column[known]) for column in columns)
+        query = Query((joins.Atom(BOUND, bound), *self.query.atoms), self.query.comparisons)
+        tries = Tries(self.tries.domain, {**self.tries.relations, BOUND: encoded}, self.tries.kept, self.tries.degrees)
+        return Core(self.blocks, query, tries, self.orders)
+
+    def listed(self, names: tuple[str, ...], place, threads: int | None) -> Iterator[Batch]:
+        """Bindings of some variables that can be extended to all, perhaps more than once; `place`: (partition, partitions)
+        whose share it is."""
+        if self.empty:
+            return
+        join = Leapfrog(self.query, Shape(self.query, self._order(names)), self.tries)
+        order = join.shape.order
+        keep = 1 + max([order.index(name) for name in names], default=0)
+        loops = join.loops(keep)
+        self._forget_bound()
+        for _, rows in loops.pieces(threads, share=place):
+            for begin in range(0, len(rows), MOST):
+                some = rows[begin : begin + MOST]
+                columns = {name: self.tries.domain.decode(np.ascontiguousarray(some[:, order.index(name)])) for name in names}
+                yield Batch(len(some) if names else 1, columns)
+
+    def _order(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Chosen again when what is bound has another size."""
+        size = len(self.tries.relations[BOUND][0]).bit_length() // 3 if BOUND in self.tries.relations else 0
+        key = (self.query.atoms[0], names, size)
+        if key not in self.orders:
+            self.orders[key] = ordered(self.query, self.tries, names)
+        return self.orders[key]
+
+    def _forget_bound(self) -> None:
+        for made in (self.tries.kept, self.tries.degrees):
+            for key in [key for key in made if key[0] == BOUND]:
+                del made[key]
+
+
+def ordered(query: Query, tries: Tries, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The best order, or one that begins with `names` if it is not much worse: then nothing else is listed."""
+    best = orders.choose(query, tries)
+    if not names or set(best[: len(names)]) == set(names):
+        return best
+    try:
+        first = orders.choose(query, tries, names)
+    except QueryError:
+        return best  # nothing connects them without the others
+    estimate = orders.Estimate(query, tries)
+    near = estimate.connected(first) and estimate.cost(first) <= LISTED * estimate.cost(best)
+    return first if near else best
+
+
+def inside(domain: Domain, column: np.ndarray) -> np.ndarray:
+    """Which values are in a domain."""
+    if not domain.names.size:
+        return (column >= domain.low) & (column < domain.low + domain.size)
+    places = np.minimum(np.searchsorted(domain.names, column), domain.names.size - 1)
+    return domain.names[places] == column
+
+
+def gathered(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """The same in fewer batches, of about `MOST` bindings."""
+    waiting, rows = [], 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.size
+        if rows >= MOST:
+            yield joined(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield joined(waiting)
