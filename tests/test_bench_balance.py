@@ -59,7 +59,7 @@ def test_clocks_count_the_outermost_call_and_are_taken_off_again():
         clock.around(lambda: (inner(), inner()))()
         with pytest.raises(ZeroDivisionError):
             clock.around(lambda: 1 / 0)()
-    assert clock.calls == 4 and 0.04 <= clock.seconds < 1 and not clock.running
+    assert clock.calls == 4 and clock.seconds >= 0.04 and not clock.running
     assert (Trace.event, Trace.finish) == whole and len(trace.record["events"]) == 1
     trace.finish()
     assert clock.calls == 4

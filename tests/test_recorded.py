@@ -175,17 +175,21 @@ def test_the_command_tells_what_the_simulator_found(run, edges):
     assert (status, err) == (0, "")
     few, many = rows(out)
     exact = simulate(edges, 16, refinement_minimum=4)
-    assert few[0] == "2" and few[2] == "100.0%" and many[0] == "16"
+    assert few[0] == "2" and few[4] == "100.0%" and many[0] == "16"
+    spent = [float(cell) for cell in many[1:4]]
+    assert spent[0] == pytest.approx(exact["seconds"], rel=1e-3) and spent[1] == pytest.approx(0.02 * len(exact["iterations"]))
+    between = exact["seconds"] - sum(entry["seconds"] for entry in exact["iterations"])
+    assert spent[2] == pytest.approx(between, rel=0.01) and between > 0
     assert many[-2] == f"{max(exact['result']['peak_tuples']):,}"
-    assert float(many[4]) == pytest.approx(exact["iterations"][-1]["imbalance"]["partitions"], abs=0.006)
-    assert int(many[6].replace(",", "")) == sum(e.get("moved", 0) + e.get("copied", 0) for e in exact["events"])
+    assert float(many[6]) == pytest.approx(exact["iterations"][-1]["imbalance"]["partitions"], abs=0.006)
+    assert int(many[8].replace(",", "")) == sum(e.get("moved", 0) + e.get("copied", 0) for e in exact["events"])
 
 
 def test_policies_are_tables_of_their_own(run, edges):
     status, out, _ = run("simulate", edges, "--ranks", "8", "--policy", "none", "--policy", "paper", "-q",
                          "--set", "refinement_minimum=4")  # fmt: skip
     assert status == 0 and out.index("policy none") < out.index("policy paper")
-    assert rows(out)[0][6] == "0" != rows(out)[1][6]
+    assert rows(out)[0][8] == "0" != rows(out)[1][8]
 
 
 def test_records_are_replayed_stratum_by_stratum(run, refined, tmp_path):
