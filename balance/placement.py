@@ -2,9 +2,9 @@
 
 The paper splits a bucket by four when a subbucket of it exceeds three times the average subbucket, and deals the new ones
 round-robin. That looks at what is stored, not at what will be joined; waits until a bucket is three times too heavy; moves no
-subbucket that need not be split; and does not ask whether a partition is better off. `by_work` splits in proportion to the
+subbucket that need not be split; and does not ask whether a partition is better off. `planned` splits in proportion to the
 excess, puts the heaviest part on the lightest partition, and acts when that pays. Simulated on 512 ranks, heaviest ÷ average
-work of the whole run: tree pointing up 2.5 → 1.1, RMAT 2.8 → 1.1, bow tie 46 → 1.8 (plots.paper, "policies").
+work of the whole run: tree pointing up, height 20, 13.3 → 1.14, RMAT scale 16 1.10 (`python -m plots.paper --only policies`).
 """
 
 import heapq

@@ -101,9 +101,7 @@ class Program:
             return compiled(self.checked, keep, [*self.inputs, *named])
         return self._for_outputs if only_outputs else self._whole
 
-    def run(
-        self, facts=None, spark=None, config=None, progress=None, lenient=False, only_outputs=False, watch=None, **options
-    ):
+    def run(self, facts=None, spark=None, config=None, progress=None, lenient=False, only_outputs=False, watch=None, **options):
         """Evaluate. Returns a `Result`.
 
         facts: a folder that .input directives read from, or {relation: data}: a path, a Spark or pandas DataFrame, an Arrow

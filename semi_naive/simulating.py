@@ -99,15 +99,18 @@ def _of_record(source: str, numbers: list[int], settings: bool, trace: str | Non
 
 
 def summary(record: dict, ranks: int) -> dict:
-    """A simulated run in a row. work: heaviest ÷ average rank of the whole run, in tuples that come into its joins and inserts,
-    and pairs that meet. moved: tuples that changed their rank, or were copied to another, for balance."""
+    """A simulated run in a row. driver, balancing: of its seconds those that are spent between phases, and between iterations.
+    work: heaviest ÷ average rank of the whole run, in tuples that come into its joins and inserts, and pairs that meet. moved:
+    tuples that changed their rank, or were copied to another, for balance."""
     phases = [phase for entry in record["iterations"] for phase in entry["phases"]]
     work = np.zeros(ranks)
     for phase in phases:
         if phase["phase"] in ("join", "run-ahead", "insert"):
             work += np.add(phase["received"], phase.get("joined", 0))
     return {
-        "ranks": ranks, "seconds": record["seconds"], "work": imbalance_ratio(work),
+        "ranks": ranks, "seconds": record["seconds"], "driver": sum(entry["driver"] for entry in record["iterations"]),
+        "balancing": max(0.0, record["seconds"] - sum(entry["seconds"] for entry in record["iterations"])),
+        "work": imbalance_ratio(work),
         "imbalance": record["iterations"][-1]["imbalance"]["partitions"],
         "messages": sum(sum(phase.get("messages", ())) for phase in phases),
         "moved": sum(event.get("moved", 0) + event.get("copied", 0) for event in record["events"]),
@@ -126,6 +129,8 @@ def _print(tables: dict[str, list[dict]]) -> None:
 COLUMNS = {
     "ranks": lambda row, base: f"{row['ranks']:,}",
     "critical path": lambda row, base: f"{row['seconds']:.4g} s",
+    "of it driver": lambda row, base: f"{row['driver']:.3g} s",
+    "balancing": lambda row, base: f"{row['balancing']:.3g} s",
     "efficiency": lambda row, base: f"{base / (row['ranks'] * row['seconds']):.1%}",
     "work, heaviest ÷ average": lambda row, base: f"{row['work']:.2f}",
     "imbalance at the end": lambda row, base: f"{row['imbalance']:.2f}",

@@ -1,0 +1,131 @@
+"""The prices that the simulator turns counts into seconds with, fitted to runs on this machine.
+
+    python -m bench.machine [--toy] [--repeat 2] [--out FILE]
+
+Balanced closures of three shapes on two partitions, a job for each iteration; the prices by least squares
+(`balance.machine.fitted`), beside those that `Machine` has; and how well they tell the critical path: predicted ÷ measured
+seconds of all iterations, of each graph by all runs, by the runs of the other graphs, and by `Machine` as it is.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import graphs
+from balance.machine import FIELDS, Machine, fitted
+from balance.recorded import priced
+from bench.closure import say, surroundings
+
+PARTITIONS = 2
+SETTINGS = {"run_ahead": 0, "partitions": PARTITIONS}
+
+
+def main(arguments=None) -> int:
+    options = parsed(arguments)
+    results = run(options)
+    show(results)
+    if options.out:
+        Path(options.out).write_text(json.dumps(results, indent=1) + "\n")
+    return 0
+
+
+def parsed(arguments):
+    parser = argparse.ArgumentParser(prog="python -m bench.machine", description=__doc__.splitlines()[0])
+    parser.add_argument("--toy", action="store_true", help="tiny graphs: does everything work?")
+    parser.add_argument("--repeat", type=int, default=2, help="runs of each graph (default: %(default)s)")
+    parser.add_argument("--out", help="write the results as JSON")
+    return parser.parse_args(arguments)
+
+
+def run(options) -> dict:
+    """Everything, as one dictionary: what it ran on, the prices, and by graph the quality of the fit."""
+    from ra import session
+
+    spark = session.start()
+    options.timeout = None
+    closure(spark, graphs.tree(2))  # what is loaded and compiled is no part of a measurement
+    traces: dict[str, list[dict]] = {}
+    for turn in range(options.repeat):
+        for name, edges in shapes(options.toy).items():
+            traces.setdefault(name, []).append(closure(spark, edges))
+            say(f"{name}: run {turn + 1} of {options.repeat}, {measured(traces[name][-1]):.2f} s")
+    found = fitted([trace for runs in traces.values() for trace in runs])
+    return {
+        **surroundings(spark, options), "settings": SETTINGS, "prices": found.to_json(), "defaults": Machine().to_json(),
+        "rows": {name: quality(name, traces, found) for name in traces},
+    }  # fmt: skip
+
+
+def shapes(toy: bool) -> dict[str, np.ndarray]:
+    """Few iterations with many duplicates, fewer with a heavy core, and a tree whose root is in every path."""
+    if toy:
+        return {"gnp": graphs.gnp(60, 0.05, seed=1), "rmat": graphs.rmat(6, 100, seed=2), "tree": graphs.tree(5)}
+    return {"gnp": graphs.gnp(5000, 0.001, seed=1), "rmat": graphs.rmat(14, 30_000, seed=2), "tree": graphs.tree(18)}
+
+
+def closure(spark, edges) -> dict:
+    """The trace of a balanced run."""
+    from semi_naive import transitive_closure
+
+    with transitive_closure(edges, spark, "balanced", **SETTINGS) as found:
+        return found.trace
+
+
+def quality(name: str, traces: dict[str, list[dict]], machine: Machine) -> dict:
+    """Of one graph: its seconds, and what the prices make of its counts, ÷ those. unseen: prices fitted without this graph."""
+    others = [trace for other, runs in traces.items() if other != name for trace in runs]
+    real = sum(measured(trace) for trace in traces[name])
+    machines = {"all": machine, "unseen": fitted(others), "defaults": Machine()}
+    ratios = {kind: sum(predicted(t, each) for t in traces[name]) / real for kind, each in machines.items()}
+    result = traces[name][0]["result"]
+    return {"pairs": result["tuples"], "iterations": result["iterations"], "seconds": real / len(traces[name]), **ratios}
+
+
+def measured(trace: dict) -> float:
+    """Seconds of the critical path: of each phase the slowest partition, and what the driver does meanwhile."""
+    return sum(entry["driver"] + sum(max(phase["seconds"]) for phase in entry["phases"]) for entry in trace["iterations"])
+
+
+def predicted(trace: dict, machine: Machine) -> float:
+    """The same from the counts of the trace."""
+    seconds = 0.0
+    for entry in trace["iterations"]:
+        jobs = len({phase["inner"] for phase in entry["phases"]})
+        seconds += machine.job * jobs + sum(float(priced(p, machine, PARTITIONS).max()) for p in entry["phases"])
+    return seconds
+
+
+def show(results: dict) -> None:
+    from rich.console import Console
+
+    console = Console() if sys.stdout.isatty() else Console(width=120)
+    for table in tables(results):
+        console.print(table)
+    if results["toy"]:
+        console.print("Tiny graphs: neither the prices nor the ratios say anything.")
+
+
+def tables(results: dict):
+    """Two rich tables: the prices, and the quality of the fit."""
+    from rich.table import Table
+
+    prices = Table("price", title="Seconds each")
+    fits = Table("graph", title="Critical path: predicted ÷ measured")
+    for column in ("fitted here", "Machine()", "fitted ÷ Machine()"):
+        prices.add_column(column, justify="right")
+    for column in ("pairs", "iterations", "measured", "fitted", "fitted to the others", "Machine()"):
+        fits.add_column(column, justify="right")
+    for name in FIELDS:
+        here, default = results["prices"][name], results["defaults"][name]
+        prices.add_row(name, f"{here:.3g}", f"{default:.3g}", f"{here / default:.2f}")
+    for name, row in results["rows"].items():
+        ratios = (f"{row[kind]:.2f}" for kind in ("all", "unseen", "defaults"))
+        fits.add_row(name, f"{row['pairs']:,}", f"{row['iterations']:,}", f"{row['seconds']:.2f} s", *ratios)
+    return prices, fits
+
+
+if __name__ == "__main__":
+    sys.exit(main())
