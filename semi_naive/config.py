@@ -10,6 +10,7 @@ RULES = {
 REPLICATED = 200_000_000  # edges that every host is expected to hold whole, at 8 bytes each
 PLANS = ("auto", "balanced", "decomposed")
 POLICIES = ("work", "paper")
+MULTIWAY = ("auto", "always", "never")
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Config:
     local_tuples: a stratum of a Datalog program is evaluated in the driver, without a Spark job, until its rules make so many
         tuples in one iteration (0: never). None: 4 million; 64 million where Spark has no more than two cores, as two
         partitions take as long for what they send each other as they save.
+    multiway: "auto": the cyclic core of a rule's body is joined variable by variable where binary joins are expected to make
+        many more bindings; "always": whatever can be, "never": nothing.
     max_iterations: stop early, with the paths of up to that length; for path-path, of up to 2 ** (max_iterations - 1).
     rule: which of `RULES` derives the closure.
     checkpoint_dir, checkpoint_interval: copy the runs to a durable directory, one that every host sees, every so many
@@ -62,6 +65,7 @@ class Config:
     run_ahead: int = 1_000_000
     run_ahead_budget: int = 4_000_000
     local_tuples: int | None = None
+    multiway: str = "auto"
     max_iterations: int | None = None
     rule: str = "path-edge"
     checkpoint_dir: str | None = None
@@ -78,6 +82,7 @@ class Config:
         self._check("tolerance", lambda value: value >= 1, "a number from 1")
         self._check("grain", lambda value: value > 0, "a number above 0")
         self._check("policy", lambda value: value in POLICIES, f"one of {', '.join(POLICIES)}")
+        self._check("multiway", lambda value: value in MULTIWAY, f"one of {', '.join(MULTIWAY)}")
         self._check("refinement_factor", lambda value: isinstance(value, int) and value >= 2, "a whole number from 2")
         self._check("consolidation_fraction", lambda value: 0 <= value <= 1, "a number from 0 to 1")
         self._check("rule", lambda value: value in RULES, f"one of {', '.join(RULES)}")

@@ -34,7 +34,7 @@ class TaskContext:
         return self.world.values
 
     @property
-    def place(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
         return self.partition, self.partitions
 
     def blocks(self, relation: str, part: str, order) -> list[Block]:

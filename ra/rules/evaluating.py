@@ -21,7 +21,7 @@ from ra.rules.steps import Exchange, flow
 class Version:
     """A delta version of a rule, or a rule without recursion, cut at its exchanges. `keys[i]`, for segment i: the columns of
     what segment i + 1 gets, its key first. `first`: the stage of its first segment. `relation`, `order` and `part`: what its
-    first atom reads; "" if it has none, and then only partition 0 runs it."""
+    first atom reads; "" if it has none, and then only partition 0 runs it, unless the part is "share"."""
 
     number: int
     derivation: Derivation
@@ -108,7 +108,7 @@ class Evaluate:
 
     def _rows(self, version: Version, context: TaskContext) -> int:
         if not version.relation:
-            return int(context.partition == 0)
+            return int(context.partition == 0 or version.part == "share")  # a core that the partitions share
         return sum(block.size for block in context.blocks(version.relation, version.part, version.order))
 
     # -- any segment

@@ -54,15 +54,15 @@ class Multiway:
         if core is None:
             return
         if not bound:
-            yield from self._unbound(batch, core, context.place)
+            yield from self._unbound(batch, core, context.position)
         elif not self.binds:
             yield batch.where(self._passing(batch, core, bound), self.keep)
         else:
             yield from self._extended(batch, core, bound)
 
-    def _unbound(self, batch: Batch, core: "Core", place):
+    def _unbound(self, batch: Batch, core: "Core", position):
         """From nothing, or for every binding of other variables alike."""
-        for found in core.listed(self.binds, place if self.share else None, _threads(place)):
+        for found in core.listed(self.binds, position if self.share else None, _threads(position)):
             for row in range(batch.size):
                 same = {name: np.repeat(column[row : row + 1], found.size) for name, column in batch.columns.items()}
                 yield Batch(found.size, {**{n: c for n, c in same.items() if n in self.keep}, **found.columns})
@@ -134,9 +134,9 @@ def _side(term):
     return term.name if isinstance(term, Var) else Constant(term.value)
 
 
-def _threads(place: tuple[int, int]) -> int | None:
+def _threads(position: tuple[int, int]) -> int | None:
     """All cores in the driver; where there are other partitions, they have the others."""
-    return None if place[1] == 1 else 1
+    return None if position[1] == 1 else 1
 
 
 def selected(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
@@ -182,8 +182,8 @@ class Core:
         tries = Tries(self.tries.domain, {**self.tries.relations, BOUND: encoded}, self.tries.kept, self.tries.degrees)
         return Core(self.blocks, query, tries, self.orders)
 
-    def listed(self, names: tuple[str, ...], place, threads: int | None) -> Iterator[Batch]:
-        """Bindings of some variables that can be extended to all, perhaps more than once; `place`: (partition, partitions)
+    def listed(self, names: tuple[str, ...], position, threads: int | None) -> Iterator[Batch]:
+        """Bindings of some variables that can be extended to all, perhaps more than once; `position`: (partition, partitions)
         whose share it is."""
         if self.empty:
             return
@@ -192,7 +192,7 @@ class Core:
         keep = 1 + max([order.index(name) for name in names], default=0)
         loops = join.loops(keep)
         self._forget_bound()
-        for _, rows in loops.pieces(threads, share=place):
+        for _, rows in loops.pieces(threads, share=position):
             for begin in range(0, len(rows), MOST):
                 some = rows[begin : begin + MOST]
                 columns = {name: self.tries.domain.decode(np.ascontiguousarray(some[:, order.index(name)])) for name in names}

@@ -28,7 +28,7 @@ class Context(Protocol):
 
     values: object  # symbols and records: see `ra.rules.values`
     kept: dict  # what steps have made of the tuples, for as long as it is at hand
-    place: tuple[int, int]  # the partition, and how many there are; (0, 1) in the driver
+    position: tuple[int, int]  # the partition, and how many there are; (0, 1) in the driver
 
     def blocks(self, relation: str, part: str, order: tuple[int, ...]) -> list[Block]:
         """The tuples of a part ("full", "delta", "all") of a relation here, sorted by its columns in an order."""

@@ -6,11 +6,14 @@ becomes: scan delta sg → join edge on a → keep x and b, once each → join e
 compiles the body anew with the sizes of the day; it costs some 100 µs.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from ra.rules import ir, steps
 from ra.rules.derive import Derivation
 from ra.rules.ir import Aggregate, Atom, Compare, Not, Pack, Range, Rule, Term, Truth, Var, Wild
+from ra.rules.multiway import Multiway
+from semi_naive.planning.multiway import Core, pushed
 from semi_naive.planning.rewrite import variables_of, walk
 
 
@@ -42,6 +45,7 @@ class Body:
     derivation: Derivation
     atoms: list[Chosen] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)  # of the relations, when it was planned
+    note: str = ""  # why a cyclic body is joined atom by atom
 
 
 class Compiler:
@@ -53,6 +57,7 @@ class Compiler:
         self.rule, self.choose, self.order_for, self.parts, self.every = rule, choose, order_for, parts, every
         self.spread, self.deal = spread, deal
         self.steps, self.bound, self.fresh = [], set(), 0
+        self.core: Core | None = None  # atoms that are joined together, but for a delta among them
 
     def compile(self, body, start=(), outside=frozenset()) -> list:
         """Steps for `body` from bindings of `start`; `outside`: variables that are needed when it is done."""
@@ -64,7 +69,11 @@ class Compiler:
         while self.atoms:
             number, atom = self.choose(self.atoms, self.bound)
             self.atoms = [(n, a) for n, a in self.atoms if n != number]
-            self._join(number, atom)
+            together = self._together(number)
+            if together:
+                self._multiway({number: atom} | together)
+            else:
+                self._join(number, atom)
             self._apply_ready()
         if self.left:
             raise AssertionError(f"nothing binds the variables of {', '.join(map(str, self.left))}")  # the checks see to it
@@ -115,6 +124,33 @@ class Compiler:
             kept = tuple(sorted((self.bound & live) - {steps.GROUP}))
             self.steps.append(steps.Narrow(kept))
             self.bound &= live
+
+    def _together(self, number: int) -> dict[int, Atom]:
+        """The other atoms of the core that a chosen one is of; a delta comes by itself, before the others."""
+        if self.core is None or number not in self.core.places or self.parts.get(number) == "delta":
+            return {}
+        return {n: atom for n, atom in self.atoms if n in self.core.places}
+
+    def _multiway(self, atoms: dict[int, Atom]) -> None:
+        """One step for several atoms."""
+        self.atoms = [(n, atom) for n, atom in self.atoms if n not in atoms]
+        self.choose.together(self.atoms, atoms, self.bound, self.core.reason)
+        new = names(atoms.values())
+        compared = tuple(literal for literal in self.left if pushed(literal, new))
+        self.left = [literal for literal in self.left if literal not in compared]
+        live, before = self._live(), set(self.bound)
+        asked = live | before | names(compared)
+        used = Counter(term.name for atom in atoms.values() for term in atom.args if isinstance(term, Var))
+        alone = {name for name, times in used.items() if times == 1 and name not in asked}
+        shown = tuple(Atom(a.relation, tuple(Wild() if names(t) & alone else t for t in a.args)) for a in atoms.values())
+        parts = tuple(self.parts.get(number, "all") for number in atoms)
+        binds = tuple(sorted((new - before) & live))
+        self.steps.append(Multiway(shown, parts, compared, binds, frozenset(live), self.deal))
+        self.deal = False
+        self.bound |= new
+        if self.bound - live and binds and any(not self._covered(other) for _, other in self.atoms):
+            self.steps.append(steps.Narrow(tuple(sorted((self.bound & live) - {steps.GROUP}))))
+        self.bound &= live
 
     def _composed(self, keys, binds, live, atom) -> tuple | None:
         """(key, carried, new) where two variables are bound, one is joined on and dies, and one new one is bound."""

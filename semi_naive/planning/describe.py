@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ra.rules import ir, steps
 from ra.rules.ir import Atom, Program, Var, Wild
+from ra.rules.multiway import Multiway
 from semi_naive.planning.body import Body, Chosen
 from semi_naive.planning.rewrite import substitute
 
@@ -18,7 +19,7 @@ def described(body: Body, program: Program) -> list[str]:
     An atom's line says how it is found: which part of the relation, by which of its attributes, in which index, and how many
     bindings are expected then, why it comes here.
     """
-    lines = list(_Words(program).lines(body.derivation.steps, iter(body.atoms)))
+    lines = [body.note] * bool(body.note) + list(_Words(program).lines(body.derivation.steps, iter(body.atoms)))
     width = max([line.index(TAB) for line in lines if TAB in line], default=0)
     padded = [f"{line.partition(TAB)[0]:{width}}  {line.partition(TAB)[2]}" if TAB in line else line for line in lines]
     return padded or ["it reads nothing"]
@@ -60,6 +61,8 @@ class _Words:
         match step:
             case steps.Join():
                 yield from self._join(step, next(chosen, None))
+            case Multiway():
+                yield from self._multiway(step, next(chosen, None))
             case steps.Exchange():
                 where = self._attributes(step.relation, step.order[: len(step.keys)])
                 yield (
@@ -99,6 +102,15 @@ class _Words:
         if step.composed:
             key, carried, new = map(self._name, step.composed)
             yield f"   fused: {key} is not needed any more, so {carried} and {new} come out once each"
+
+    def _multiway(self, step: Multiway, chosen: Chosen) -> Iterator[str]:
+        self.number += 1
+        older = {part for part in step.parts if part != "all"}
+        how = "variable by variable" + f", {PARTS['full']} of what grows" * ("full" in older) + ", a share on each partition" * step.share
+        expected = counted(chosen.expected, "binding")
+        yield f"{self.number}. {', '.join(map(str, step.atoms))}{TAB}{how} → {expected}; {chosen.reason}"
+        for literal in step.comparisons:
+            yield f"   within: {self._shown(literal)}"
 
     def _aggregate(self, step: steps.Aggregated) -> str:
         literal = step.literal

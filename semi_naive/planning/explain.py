@@ -87,12 +87,12 @@ class _Expectation(Telling):
 
     def _planned(self, wanted, spread=frozenset(), deal: bool = False) -> dict:
         """Bodies as a run compiles them: all, and once more those that can share an index."""
-        bodies = {}
+        bodies, multiway = {}, self.run.config.multiway
 
         def plan_all():
             for rule, at, parts, number in wanted:
                 if (id(rule), number) not in bodies:
-                    body = plan_body(rule, self.sizes, self.run.indexes, parts, at, number, spread=spread, deal=deal)
+                    body = plan_body(rule, self.sizes, self.run.indexes, parts, at, number, spread, deal, multiway)
                     bodies[id(rule), number] = body
 
         plan_all()

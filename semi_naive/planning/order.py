@@ -9,9 +9,11 @@ from typing import Protocol
 
 from ra.rules.derive import Derivation
 from ra.rules.ir import Atom, Rule, Var
+from ra.rules.multiway import Multiway
 from ra.rules.steps import AntiJoin, Join
 from semi_naive.planning.body import Body, Chosen, Compiler, names
 from semi_naive.planning.indexes import Indexes
+from semi_naive.planning.multiway import choose as choose_core
 
 FILTERED = 0.5  # of the bindings pass an atom whose columns are all bound: a guess, as good as any
 TURNED = 8  # times larger or smaller than planned for: plan again
@@ -77,6 +79,17 @@ class Greedy:
         self.log.append(Chosen(atom, self.parts.get(number, "all"), tuple(places), self.rows, reason))
         return chosen
 
+    def together(self, left, atoms: dict[int, Atom], bound, reason: str) -> None:
+        """The last choice was the first of several atoms, which are joined at once."""
+        bound, number = set(bound) | names(atoms[next(iter(atoms))]), next(iter(atoms))
+        rest = [one for one in atoms.items() if one[0] != number]
+        while rest:
+            one = min(rest, key=lambda one: self._rank(one, bound))
+            self.rows *= self._fanout(*one, bound)
+            bound |= names(one[1])
+            rest.remove(one)
+        self.log[-1] = Chosen(atoms[number], self.parts.get(number, "all"), (), self.rows, reason)
+
     def inner(self) -> "Greedy":
         """For the body of an aggregate."""
         return Greedy(self.sizes, {})
@@ -106,18 +119,20 @@ class Greedy:
 
 def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
-    spread=frozenset(), deal: bool = False,
+    spread=frozenset(), deal: bool = False, multiway: str = "auto",
 ) -> Body:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in
-    the body; `delta`: the place of the atom that reads the delta; `spread`, `deal`: see `Compiler`."""
+    the body; `delta`: the place of the atom that reads the delta; `spread`, `deal`: see `Compiler`; `multiway`: Config's."""
     atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
     given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
     greedy = Greedy(sizes, parts, delta, given)
     compiler = Compiler(rule, greedy, indexes.order_for, parts, spread=spread, deal=deal)
+    choice = choose_core(rule, sizes, parts, delta, version, multiway, spread)
+    compiler.core = choice.core
     steps = compiler.compile(rule.body, outside=names(rule.head))
     relations = {literal.relation for literal in rule.body if isinstance(literal, Atom)}
     derivation = Derivation(steps, rule.head.relation, rule.head.args)
-    return Body(rule, derivation, greedy.log, {name: sizes.size(name) for name in relations})
+    return Body(rule, derivation, greedy.log, {name: sizes.size(name) for name in relations}, choice.note)
 
 
 def share_indexes(bodies: dict, indexes: Indexes) -> None:
@@ -134,13 +149,15 @@ def searched(steps) -> set[tuple[str, tuple]]:
     for step in steps:
         if isinstance(step, Join | AntiJoin):
             found.add((step.relation, step.order))
+        if isinstance(step, Multiway):
+            found |= {(atom.relation, tuple(range(len(atom.args)))) for atom in step.atoms}
         found |= searched(getattr(step, "steps", []))
     return found
 
 
 def outgrown(body: Body, sizes: Sizes) -> bool:
     """Whether a relation has become so much larger or smaller that another order may be better."""
-    return len(body.atoms) > 2 and any(
+    return sum(isinstance(literal, Atom) for literal in body.rule.body) > 2 and any(
         max(sizes.size(name), 64) > TURNED * max(planned, 64) or max(planned, 64) > TURNED * max(sizes.size(name), 64)
         for name, planned in body.sizes.items()
     )

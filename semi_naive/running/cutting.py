@@ -4,6 +4,7 @@ from balance.bucket_map import BucketMap
 from ra.rules.evaluating import Version
 from ra.rules.ir import Atom, Rule, Var
 from ra.rules.spread import SpreadRelation
+from ra.rules.multiway import Multiway
 from ra.rules.steps import Bind, Exchange, Join
 
 
@@ -18,9 +19,11 @@ def cut(number: int, rule: Rule, place: int | None, body, relations: dict[str, S
             segments.append([])
         else:
             segments[-1].append(step)
-    first = next((step for step in body.derivation.steps if isinstance(step, Join)), None)
-    part = first.part if first is not None and first.part in ("delta", "share") else ""
-    relation, order = (first.relation, first.order) if part else ("", ())
+    first = next((step for step in body.derivation.steps if isinstance(step, Join | Multiway)), None)
+    shared = isinstance(first, Multiway) and first.share
+    first = first if isinstance(first, Join) else None
+    part = first.part if first is not None and first.part in ("delta", "share") else "share" * shared
+    relation, order = (first.relation, first.order) if first is not None and part else ("", ())
     names = [_shipped(number, i, exchange, segments) for i, exchange in enumerate(exchanges)]
     return Version(number, body.derivation, segments, exchanges, relation, order, part, rule, 0, names)
 

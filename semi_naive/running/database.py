@@ -20,8 +20,9 @@ class Database:
         self.tables = {name: table_for(relation) for name, relation in program.relations.items()}
         self.spread: dict[str, object] = {}  # relations that live on the partitions instead
         self._distinct: dict[tuple[str, int], tuple[int, float]] = {}
+        self._met: dict[tuple, tuple] = {}
         self.kept: dict = {}  # what steps have made of the tuples: tries
-        self.place = 0, 1
+        self.position = 0, 1
 
     def load(self, relation: str, columns: np.ndarray) -> int:
         """Facts: columns (arity, n) that join whatever the relation has."""
@@ -68,6 +69,17 @@ class Database:
         table = self.tables[relation]
         return table.delta_size if part == "delta" else table.count
 
+    def met(self, relation: str, column: int, other: str, place: int) -> float:
+        """How many tuples of another have, in a column, the value that a tuple has in a column of its own, on average: skew
+        makes it more than the average of all values. From a sample where there are many tuples, and kept."""
+        if {relation, other} & self.spread.keys():
+            return max(1.0, self.count(other)) / self.distinct(other, place)
+        counts, key = (self.count(relation), self.count(other)), (relation, column, other, place)
+        known = self._met.get(key)
+        if known is None or not all(old / 2 <= new <= 2 * old for old, new in zip(known[0], counts, strict=True)):
+            self._met[key] = counts, partners(self.tables[relation], column, self.tables[other], place)
+        return self._met[key][1]
+
     def distinct(self, relation: str, column: int) -> float:
         """Distinct values of a column, from a sample where there are many tuples; asked again once it has doubled."""
         count = self.count(relation)
@@ -86,6 +98,28 @@ def table_for(relation) -> Table | LatticeTable:
     if relation.lattice:
         return LatticeTable(relation.arity, relation.lattice, relation.kinds[-1])
     return EquivalenceTable(2) if relation.eqrel else Table(relation.arity)
+
+
+def partners(table, column: int, other, place: int) -> float:
+    """Tuples of `other` with the value that a tuple of `table` has, on average."""
+    asked, there = sampled(table, column), sampled(other, place)
+    if not asked.size or not there.size:
+        return 0.0
+    there, asked = words.sort(there.view(np.uint64)), words.sort(asked.view(np.uint64))
+    found = np.searchsorted(there, asked, "right") - np.searchsorted(there, asked, "left")
+    return float(found.mean()) * table_size(other) / there.size
+
+
+def sampled(table, column: int) -> np.ndarray:
+    """A column of every tuple, or of every so many."""
+    blocks = table.blocks("all", table.home)
+    step = max(1, table_size(table) // SAMPLE)
+    parts = [block.column(table.home.index(column), np.arange(0, block.size, step)) for block in blocks]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def table_size(table) -> int:
+    return sum(block.size for block in table.blocks("all", table.home))
 
 
 def estimated(table, column: int) -> float:

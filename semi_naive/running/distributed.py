@@ -202,6 +202,11 @@ class Distributed:
         names = names_read(self.stratum.rules) - set(self.stratum.relations)
         return max([self.database.size(name) for name in names], default=1) or 1
 
+    def met(self, relation: str, column: int, other: str, place: int) -> float:
+        if {relation, other} & {*self.relations, *self.stratum.relations}:
+            return max(1.0, self.size(other)) / self.distinct(other, place)
+        return self.database.met(relation, column, other, place)
+
     def distinct(self, relation: str, column: int) -> float:
         if relation in self.relations or relation in self.stratum.relations:
             return max(1.0, self.size(relation) ** 0.5)
@@ -212,7 +217,8 @@ class Distributed:
         if key not in self.bodies or (not self._exchanges(self.bodies[key]) and outgrown(self.bodies[key], self)):
             spread = frozenset(self.stratum.relations) if self.recursive else frozenset()
             self.bodies[key] = plan_body(
-                rule, self, self.local.indexes, parts, place, number, spread=spread, deal=place is None
+                rule, self, self.local.indexes, parts, place, number, spread=spread, deal=place is None,
+                multiway=self.config.multiway,
             )
         return self.bodies[key]
 

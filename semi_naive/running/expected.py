@@ -23,6 +23,11 @@ class Expected:
         """Of a delta too: what an iteration begins with is, in the first, all there is."""
         return self.count(relation)
 
+    def met(self, relation: str, column: int, other: str, place: int) -> float:
+        if {relation, other} & self.supposed.keys():
+            return max(1.0, self.count(other)) / self.distinct(other, place)
+        return self.database.met(relation, column, other, place)
+
     def distinct(self, relation: str, column: int) -> float:
         if relation in self.supposed:
             return max(1.0, self.count(relation) ** 0.5)

@@ -36,6 +36,7 @@ class Local:
     iteration: int = 0
     returns: int = 0  # how often it has come back from the partitions
     limits: dict[str, int] = field(default_factory=dict)  # of relations with a .limitsize
+    multiway: str = "auto"  # Config.multiway
     bodies: dict = field(default_factory=dict)
 
     def __post_init__(self):
@@ -120,7 +121,9 @@ class Local:
         """The compiled version, planned again when sizes have changed a lot."""
         key = (id(rule), number)
         if key not in self.bodies or outgrown(self.bodies[key], self.database):
-            self.bodies[key] = plan_body(rule, self.database, self.indexes, parts, place, number)
+            self.bodies[key] = plan_body(
+                rule, self.database, self.indexes, parts, place, number, multiway=self.multiway
+            )
         return self.bodies[key]
 
 

@@ -134,6 +134,7 @@ class Run:
         begun = self._begin(number, stratum)
         choice = chosen(stratum, self.database, self.config, self.read_by.get(stratum.relations[0], set()) - {number})
         plan, reason, trace = self._followed(number, stratum, choice)
+        self.database.kept.clear()
         for name in stratum.relations:
             self.database.forget_sizes(name)
         tuples = sum(self.database.count(name) for name in stratum.relations)
@@ -166,7 +167,7 @@ class Run:
         budget = None if in_one_place(stratum, self.program.relations) else self.config.local_tuples
         local = Local(
             stratum, number, self.database, self.indexes, self.profile, budget, tell, self._watched,
-            limits=limits(stratum, self.program),
+            limits=limits(stratum, self.program), multiway=self.config.multiway,
         )  # fmt: skip
         if choice.closure:
             local.most = CLOSED  # there is something better for a large one

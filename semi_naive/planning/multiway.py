@@ -1,0 +1,183 @@
+"""Which atoms of a body are joined variable by variable: its cyclic core, where binary joins would make many more bindings.
+
+    far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
+
+The core is what is left when ears are taken away, again and again (Graham, Yu and Ozsoyoglu): the triangle. edge(z, t) is an
+ear, which a binary join does as well as anything. A body without a core that any order of binary joins would still take
+beyond the most answers it can have (the AGM bound) is one core. It starts from what is bound already: in a delta version,
+from the delta.
+"""
+
+import math
+from dataclasses import dataclass
+
+from ra.multiway import query as joins
+from ra.multiway.agm import agm_bound
+from ra.rules.ir import Atom, Compare, Const, Kind, Rule, Var, Wild
+
+WORTH = 4_000_000  # bindings that binary joins are expected to make from which the loops are worth compiling and sorting for
+LEAST = 10_000  # tuples that a body without a cycle reads, for anything else to be thought about
+BEYOND = 8  # times more than the AGM bound, of a body without a cycle
+
+
+@dataclass(frozen=True)
+class Core:
+    """The places of some atoms in a body, and why they are joined together."""
+
+    places: frozenset[int]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The core to join by the multiway plan, if any; `note`: why a cyclic body has none, for `explain`."""
+
+    core: Core | None = None
+    note: str = ""
+
+
+def choose(rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, spread) -> Choice:
+    """What of a rule's body, or of a delta version, goes variable by variable. `mode`: Config.multiway."""
+    atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
+    places = core_of(atoms)
+    if mode == "never" or len(atoms) < 2:
+        return Choice(note="the body is cyclic; binary joins as Config.multiway asks" if places else "")
+    if version in (rule.plan or {}):
+        return Choice(note="the body is cyclic; binary joins as .plan asks" if places else "")
+    if not places and mode == "auto":
+        return _beyond(atoms, sizes) if delta is None and len(atoms) > 2 else Choice()
+    kind = "the cyclic core" if places else "all atoms"
+    places = places or group_of({n: variables(atom) for n, atom in atoms.items() if eligible(atom)})
+    if growing := sorted({atoms[n].relation for n in places & parts.keys() if n != delta}):
+        if mode != "always" or set(growing) & spread:
+            return Choice(note=f"the body is cyclic; binary joins all the same, as {growing[0]} grows in each iteration")
+    if mode == "always":
+        return Choice(Core(places, f"{kind}, as Config.multiway asks"))
+    made = bindings_made(atoms, places, sizes, parts, delta)
+    if made < max(WORTH, _read(atoms, places, sizes, delta)):
+        return Choice(note=f"the body is cyclic; binary joins all the same: they are expected to make {made:,.0f} bindings")
+    return Choice(Core(places, f"the cyclic core: binary joins are expected to make {made:,.0f} bindings"))
+
+
+def _beyond(atoms, sizes) -> Choice:
+    """A body without a cycle."""
+    if not all(map(eligible, atoms.values())) or _read(atoms, atoms, sizes, None) < LEAST:
+        return Choice()
+    made = bindings_made(atoms, frozenset(atoms), sizes, {}, None)
+    query = joins.Query(tuple(joins.Atom(str(n), tuple(sorted(variables(atom)))) for n, atom in atoms.items()))
+    bound = agm_bound(query, {str(n): math.ceil(sizes.size(atom.relation)) for n, atom in atoms.items()})
+    if not query.connected() or made < max(WORTH, BEYOND * bound):
+        return Choice()
+    reason = f"binary joins are expected to make {made:,.0f} bindings, and there are at most {bound:,.0f} answers"
+    return Choice(Core(frozenset(atoms), reason))
+
+
+def _read(atoms, places, sizes, delta) -> float:
+    """The tuples that tries are made from."""
+    return sum(sizes.size(name) for name in {atoms[n].relation for n in places if n != delta})
+
+
+# -- what is cyclic
+
+
+def variables(atom: Atom) -> frozenset[str]:
+    return frozenset(term.name for term in atom.args if isinstance(term, Var))
+
+
+def eligible(atom: Atom) -> bool:
+    """Whether a trie can be made of it: no term takes a value apart or makes one."""
+    return bool(variables(atom)) and all(isinstance(term, Var | Const | Wild) for term in atom.args)
+
+
+def core_of(atoms: dict[int, Atom]) -> frozenset[int]:
+    """The places of the atoms that are left when ears are taken away, with those that only bind the same variables; of
+    several groups that nothing connects, the largest.
+
+    >>> x, y, z, t = (Var(name, Kind.NUMBER) for name in "xyzt")
+    >>> body = [Atom("e", pair) for pair in ((x, y), (y, z), (z, t), (x, z))] + [Atom("good", (y,))]
+    >>> sorted(core_of(dict(enumerate(body)))), sorted(core_of(dict(enumerate(body[:3]))))
+    ([0, 1, 3, 4], [])
+    """
+    possible = {n: variables(atom) for n, atom in atoms.items() if eligible(atom)}
+    places = group_of(residue(possible))
+    bound = frozenset().union(*(possible[n] for n in places))
+    return frozenset(n for n, own in possible.items() if own <= bound)
+
+
+def group_of(edges: dict[int, frozenset[str]]) -> frozenset[int]:
+    """The largest group of edges that variables connect."""
+    groups: list[tuple[frozenset, frozenset]] = [(frozenset(), frozenset())]
+    for place, edge in edges.items():
+        met = [group for group in groups if group[1] & edge]
+        one = frozenset({place}).union(*(places for places, _ in met)), edge.union(*(names for _, names in met))
+        groups = [group for group in groups if group not in met] + [one]
+    return max(groups, key=lambda group: len(group[0]))[0]
+
+
+def residue(edges: dict[int, frozenset[str]]) -> dict[int, frozenset[str]]:
+    """The hypergraph without variables that are in one edge only, and without edges within others, until none is left."""
+    left = dict(edges)
+    while True:
+        lonely = {name for edge in left.values() for name in edge if sum(name in other for other in left.values()) == 1}
+        smaller = {n: edge - lonely for n, edge in left.items()}
+        within = next((n for n, e in smaller.items() if not e or any(e <= o for m, o in smaller.items() if m != n)), None)
+        if within is None:
+            return smaller
+        left = {n: edge for n, edge in smaller.items() if n != within}
+
+
+# -- what binary joins would make
+
+
+def bindings_made(atoms: dict[int, Atom], core: frozenset[int], sizes, parts, delta) -> float:
+    """How many bindings the joins of the core would make, one after the other, from the delta or the best of all starts."""
+    starts = [delta] if delta is not None else list(atoms)
+    return min(_made_from(start, atoms, core, sizes, parts, delta) for start in starts)
+
+
+def _made_from(start: int, atoms, core, sizes, parts, delta) -> float:
+    rows = max(sizes.size(atoms[start].relation, parts.get(start, "all")), 1.0)
+    total = rows if start in core else 0.0
+    joined, left = [start], set(atoms) - {start}
+    while left:
+        fans = {n: _partners(atoms[n], [atoms[m] for m in joined if m != delta], atoms, joined, sizes, parts.get(n, "all")) for n in left}
+        place = min(fans, key=lambda n: (fans[n][0], fans[n][1], n))
+        rows *= fans[place][1]
+        total += rows if place in core else 0.0
+        joined.append(place)
+        left.remove(place)
+    return total
+
+
+def _partners(atom: Atom, known: list[Atom], atoms, joined, sizes, part: str) -> tuple[bool, float]:
+    """(whether nothing joins it yet, the tuples that a binding is expected to meet): skew included where both are at hand."""
+    bound = frozenset().union(*(variables(atoms[m]) for m in joined))
+    places = [place for place, term in enumerate(atom.args) if isinstance(term, Const) or _bound(term, bound)]
+    size = max(sizes.size(atom.relation, part), 1.0)
+    if len(places) == len(atom.args):
+        return False, 0.5
+    keys = 1.0
+    for place in places:
+        keys *= max(1.0, size / _met(atom, place, known, size, sizes))
+    return not places, size / min(keys, size)
+
+
+def _bound(term, bound) -> bool:
+    return isinstance(term, Var) and term.name in bound
+
+
+def _met(atom: Atom, place: int, known: list[Atom], size: float, sizes) -> float:
+    """Tuples that have a value in one column, as another atom offers it."""
+    average = size / max(1.0, sizes.distinct(atom.relation, place))
+    offered = [(o.relation, c) for o in known for c, term in enumerate(o.args) if term == atom.args[place]]
+    if isinstance(atom.args[place], Const) or not hasattr(sizes, "met"):
+        return average
+    return min([sizes.met(*other, atom.relation, place) for other in offered], default=average)
+
+
+def pushed(literal, bound: frozenset[str]) -> bool:
+    """Whether a comparison is one that the loops can do: of signed numbers, variables that are bound there or constants."""
+    if not isinstance(literal, Compare) or literal.kind != Kind.NUMBER:
+        return False
+    sides = (literal.left, literal.right)
+    return all(isinstance(s, Const) or _bound(s, bound) for s in sides) and any(isinstance(s, Var) for s in sides)
