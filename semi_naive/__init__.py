@@ -16,6 +16,7 @@ _LAZY = {
     "EvaluationError": "ra.rules.arithmetic",
     "transitive_closure": "semi_naive.closure",
     "simulate": "semi_naive.simulation",
+    "subgraphs": "semi_naive.matching",
     "Closure": "semi_naive.result",
     "Config": "semi_naive.config",
     "Relation": "ra.relation",

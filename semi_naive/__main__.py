@@ -11,6 +11,7 @@ from semi_naive import __version__
 from semi_naive.live import live_page, looking, write_report
 
 BAD = 2  # exit status of bad input and bad usage
+SEARCHES = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -150,6 +151,33 @@ def simulate(source, ranks, policies, options, trace, quiet):
 
     _check_writable(trace)
     simulate_command(source, ranks, policies, dict(_assignment(text) for text in options), trace, quiet)
+
+
+@cli.command()
+@click.argument("edges")
+@click.option("--pattern", required=True, metavar="PATTERN", help="triangle, diamond, 4-clique, house, 5-clique, or a-b,b-c,…")
+@click.option("--directed", is_flag=True, help="Edges lead one way.")
+@click.option("-o", "--output", metavar="OUT", help="Write the matches: .parquet .csv .tsv .facts .txt, also .gz.")
+@click.option("--all", "every", is_flag=True, help="Each match in every order that the pattern's symmetries have.")
+@click.option(
+    "--plan", type=click.Choice(["auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s"]), default="auto", show_default=True
+)
+@click.option("--memory", type=click.IntRange(1), metavar="BYTES", help="Of the edges in memory at a time.")
+@click.option("--header", is_flag=True, help="Skip the first row of the file.")
+def subgraphs(edges, pattern, directed, output, every, plan, memory, header):
+    """How many subgraphs of EDGES look like a pattern, or with -o which."""
+    from semi_naive import subgraphs
+    from semi_naive.result import output_format
+
+    _check_writable(output)
+    if output:
+        output_format(output)
+    pattern = [pair.split("-") for pair in pattern.split(",")] if "," in pattern else pattern
+    options = {"directed": directed, "symmetry": not every, "plan": plan, "memory": memory, "header": header}
+    found = subgraphs(edges, pattern, count=not output, **options)
+    if output:
+        found.write(output)
+    click.echo(len(found) if output else found)
 
 
 def _assignment(text: str) -> tuple[str, str]:

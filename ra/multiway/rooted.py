@@ -1,0 +1,241 @@
+"""Counting the homomorphisms of a pattern that falls apart into trees without one of its vertices, the *root*.
+
+    house: ab, bc, cd, ad, ae, be           without a: the path c - d, d is next to a, …
+
+With the root bound to some a, a tree is counted from its leaves up: ways(v, x) is in how many ways what hangs on v can be
+put under v = x, that is the product over v's children c of Σ ways(c, y) over the neighbours y of x. A vertex that the
+pattern joins to the root ranges over the neighbours of a. So nothing is listed, and vertices that are independent given
+others are never multiplied out: a house takes two steps over the neighbours' neighbours of every vertex, however many
+there are. It is variable elimination (Abo Khamis, Ngo and Rudra, "FAQ", 2016) for patterns of one cut vertex.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, types
+
+from ra.session import cpus
+from ra.words import JIT
+
+PIECES = 64  # of the roots, for each thread
+MOST = 1 << 63
+
+i32, i64, size = types.Array(types.int32, 1, "C"), types.Array(types.int64, 1, "C"), types.int64
+
+
+class Rooted(NamedTuple):
+    """The vertices of the trees in the order in which they are counted: children before their parents.
+
+    `parent`: the place of the parent, -1 of a top; `near`: 1 if the root is a neighbour. Without a root at all (the pattern
+    is a tree) `near` is all 0.
+    """
+
+    parent: np.ndarray
+    near: np.ndarray
+    rooted: bool
+
+    @classmethod
+    def of(cls, neighbours: Sequence[set[int]]) -> "Rooted | None":
+        """None if no vertex is in all cycles. Of several roots the one with the most neighbours."""
+        if (trees := _trees(neighbours, set())) is not None:
+            return cls(*_placed(trees, set()), False)
+        for root in sorted(range(len(neighbours)), key=lambda vertex: -len(neighbours[vertex])):
+            if (trees := _trees(neighbours, {root})) is not None:
+                return cls(*_placed(trees, neighbours[root]), True)
+        return None
+
+    def count(self, index: np.ndarray, neighbours: np.ndarray, threads: int | None = None) -> int:
+        """In how many ways the pattern maps to a graph: neighbours[index[x]:index[x + 1]] are those of x, both ways.
+
+        ids are int32; takes 16 bytes a vertex of the graph for each vertex of the pattern and thread. OverflowError if the
+        count of one root may not fit in 64 bits.
+        """
+        vertices = len(index) - 1
+        widest = int(np.diff(index).max(initial=0))
+        if (1 if self.rooted else vertices) * max(widest, 1) ** len(self.parent) >= MOST:
+            raise OverflowError("the homomorphisms that one vertex of the graph takes part in may be more than 2^63")
+        threads = cpus() if threads is None else threads
+        cuts = _cuts(index, neighbours, threads * PIECES) if self.rooted else np.arange(2)
+
+        def run(low, high):
+            found = np.zeros(high - low, np.int64)
+            count_roots(index, neighbours, self.parent, self.near, self.rooted, low, high, found)
+            return sum(found.tolist()) if widest ** (len(self.parent) + 1) >= MOST else int(found.sum())
+
+        with ThreadPoolExecutor(threads) as pool:
+            return sum(pool.map(run, cuts[:-1].tolist(), cuts[1:].tolist()))
+
+
+def _cuts(index: np.ndarray, neighbours: np.ndarray, pieces: int) -> np.ndarray:
+    """Ranges of roots whose neighbours have about as many edges."""
+    edges = np.concatenate([[0], np.cumsum(np.diff(index)[neighbours])])
+    steps = edges[index[1:]] + np.arange(1, len(index))
+    if not steps.size:
+        return np.zeros(1, np.int64)
+    inner = np.searchsorted(steps, np.linspace(0, steps[-1], pieces + 1)[1:-1])
+    return np.unique(np.concatenate([[0], inner, [len(steps)]])).astype(np.int64)
+
+
+def _trees(neighbours: Sequence[set[int]], without: set[int]) -> list[list[tuple[int, int]]] | None:
+    """(vertex, parent) of each tree from its top down, None where there is a cycle. A top is a vertex in the middle: as few
+    steps as can be lead from it to the leaves."""
+    left, trees = set(range(len(neighbours))) - without, []
+    while left:
+        tops = [_tree(neighbours, without, top) for top in sorted(left)]
+        tree = min((tree for tree in tops if tree and {v for v, _ in tree} >= {min(left)}), key=_height, default=None)
+        if tree is None:
+            return None
+        trees.append(tree)
+        left -= {vertex for vertex, _ in tree}
+    return trees
+
+
+def _tree(neighbours, without, top) -> list[tuple[int, int]] | None:
+    tree, seen = [(top, -1)], {top}
+    for vertex, parent in tree:
+        for child in sorted(neighbours[vertex] - without - {parent}):
+            if child in seen:
+                return None
+            seen.add(child)
+            tree.append((child, vertex))
+    return tree
+
+
+def _height(tree: list[tuple[int, int]]) -> int:
+    depth = {-1: -1}
+    for vertex, parent in tree:
+        depth[vertex] = depth[parent] + 1
+    return sum(depth.values())
+
+
+def _placed(trees, near: set[int]) -> tuple[np.ndarray, np.ndarray]:
+    order = [pair for tree in trees for pair in reversed(tree)]
+    place = {vertex: at for at, (vertex, _) in enumerate(order)}
+    parent = np.array([place.get(parent, -1) for _, parent in order], np.int64)
+    return parent, np.array([vertex in near for vertex, _ in order], np.int64)
+
+
+@njit(size(i64, i32, i32, size, i64, i64, i32), **JIT)
+def push(index, neighbours, reach, length, ways, sums, touched):
+    """Add the ways of each vertex reached to all its neighbours' sums; returns how many have been touched."""
+    count = 0
+    for i in range(length):
+        x = reach[i]
+        for j in range(index[x], index[x + 1]):
+            y = neighbours[j]
+            if sums[y] == 0:
+                touched[count] = y
+                count += 1
+            sums[y] += ways[x]
+    return count
+
+
+@njit(size(i64, i32, size, size, i64, i64, i32), **JIT)
+def pull(index, neighbours, begin, end, ways, sums, touched):
+    """The same, for the vertices neighbours[begin:end] alone."""
+    count = 0
+    for i in range(begin, end):
+        x = neighbours[i]
+        total = 0
+        for j in range(index[x], index[x + 1]):
+            total += ways[neighbours[j]]
+        if total:
+            sums[x] = total
+            touched[count] = x
+            count += 1
+    return count
+
+
+@njit(size(i32, size, size, i64, i32, size), **JIT)
+def keep_near(neighbours, begin, end, sums, touched, count):
+    """Drop the sums of all but neighbours[begin:end]; returns how many are left."""
+    for i in range(begin, end):
+        sums[neighbours[i]] = -sums[neighbours[i]]
+    kept = 0
+    for i in range(count):
+        y = touched[i]
+        if sums[y] < 0:
+            touched[kept] = y
+            kept += 1
+        sums[y] = max(-sums[y], 0)
+    return kept
+
+
+@njit(size(i64, i32, size, i64, i32, size, types.boolean), **JIT)
+def multiply(sums, touched, count, ways, reach, length, first):
+    """What one more child offers, times what those before it did; the sums are 0 again. Returns how many are reached."""
+    kept = 0
+    if first:
+        for i in range(count):
+            ways[touched[i]] = sums[touched[i]]
+        reach[:count] = touched[:count]
+        kept = count
+    else:
+        for i in range(length):
+            x = reach[i]
+            ways[x] *= sums[x]
+            if ways[x]:
+                reach[kept] = x
+                kept += 1
+    for i in range(count):
+        sums[touched[i]] = 0
+    return kept
+
+
+@njit(types.void(i64, i32, i64, i64, types.boolean, size, size, i64), **JIT)
+def count_roots(index, neighbours, parent, near, rooted, low, high, found):
+    """found[r - low]: the homomorphisms with root r, for r in [low, high).
+
+    `reach[v]` lists the vertices x with ways(v, x) > 0, as far as the children of v tell; `ways[v]` is 0 elsewhere. A child
+    is pushed to its parent or, if the parent is next to the root and the root's neighbours have fewer edges, pulled.
+    """
+    trees, graph = parent.size, index.size - 1
+    ways, sums = np.zeros((trees, graph), np.int64), np.zeros(graph, np.int64)
+    reach, touched = np.zeros((trees, graph), np.int32), np.zeros(graph, np.int32)
+    length, asked = np.zeros(trees, np.int64), np.zeros(trees, np.int64)
+    leaf = np.ones(trees, np.bool_)
+    for v in range(trees):
+        if parent[v] >= 0:
+            leaf[parent[v]] = False
+    for v in range(trees):
+        if leaf[v] and not near[v]:  # anything, whatever the root
+            reach[v] = np.arange(graph)
+            ways[v] = 1
+            length[v] = graph
+    for root in range(low, high):
+        begin, end = (index[root], index[root + 1]) if rooted else (0, 0)
+        around, answer = 0, 1
+        for i in range(begin, end):
+            around += index[neighbours[i] + 1] - index[neighbours[i]]
+        asked[:] = 0
+        for v in range(trees):
+            if leaf[v] and near[v]:
+                length[v] = end - begin
+                for i in range(begin, end):
+                    reach[v, i - begin] = neighbours[i]
+                    ways[v, neighbours[i]] = 1
+            p, cost = parent[v], 0
+            if p < 0:
+                total = 0
+                for i in range(length[v]):
+                    total += ways[v, reach[v, i]]
+                answer *= total
+            else:
+                if near[p]:
+                    for i in range(length[v]):
+                        cost += index[reach[v, i] + 1] - index[reach[v, i]]
+                if near[p] and around <= cost:
+                    count = pull(index, neighbours, begin, end, ways[v], sums, touched)
+                else:
+                    count = push(index, neighbours, reach[v], length[v], ways[v], sums, touched)
+                    if near[p]:
+                        count = keep_near(neighbours, begin, end, sums, touched, count)
+                length[p] = multiply(sums, touched, count, ways[p], reach[p], length[p], asked[p] == 0)
+                asked[p] += 1
+            if near[v] or not leaf[v]:
+                for i in range(length[v]):
+                    ways[v, reach[v, i]] = 0
+                length[v] = 0
+        found[root - low] = answer

@@ -1,0 +1,182 @@
+"""A pattern as a query over the graph's edges, its evaluation, and the table of what was found."""
+
+import gzip
+import os
+import uuid
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from ra.multiway import boxing, leapfrog
+from ra.multiway.bigjoin import BATCH, BigJoin
+from ra.multiway.query import Atom, Comparison, Query
+from semi_naive.patterns import BadPattern, Pattern
+from semi_naive.vertices import Vertices
+
+VARIABLES = "abcdefgh"
+
+
+def embedding_query(pattern: Pattern, symmetry: bool, order=None, triangles: bool = False) -> Query:
+    """The matches of a pattern, each once with `symmetry`; its variables a, b, c, … are the pattern's vertices in order.
+
+    diamond(a, b, c, d) :- up(a, b), edge(a, c), edge(a, d), edge(b, c), edge(b, d), c < d.
+    """
+    less = pattern.ordered if symmetry else set()
+    covers = _covers(pattern) if triangles and not pattern.directed else []
+    atoms = [_triangle_atom(cover, less) for cover in covers]
+    covered = {edge for cover in covers for edge in combinations(cover, 2)}
+    told = {edge for cover in covers if _is_ordered(cover, less) for edge in combinations(cover, 2)}
+    for u, v in pattern.edges:
+        if (u, v) not in covered or ((u, v) not in told and {(u, v), (v, u)} & less):
+            atoms.append(_edge_atom(u, v, less, pattern.directed))
+    return Query(tuple(atoms), tuple(_comparisons(pattern, less)), _ordered(pattern, order))
+
+
+def _edge_atom(u: int, v: int, less, directed: bool) -> Atom:
+    if (u, v) in less:
+        return Atom("up", (VARIABLES[u], VARIABLES[v]))
+    if (v, u) in less:
+        return Atom("down", (VARIABLES[u], VARIABLES[v])) if directed else Atom("up", (VARIABLES[v], VARIABLES[u]))
+    return Atom("edge", (VARIABLES[u], VARIABLES[v]))
+
+
+def _comparisons(pattern: Pattern, less):
+    """Between vertices without an edge: the order where it does not follow from others, or else that they are distinct."""
+    for u, v in pattern.apart():
+        if (pair := next((pair for pair in ((u, v), (v, u)) if pair in less), None)) is None:
+            yield Comparison("!=", VARIABLES[u], VARIABLES[v])
+        elif not any((pair[0], w) in less and (w, pair[1]) in less for w in range(pattern.size)):
+            yield Comparison("<", VARIABLES[pair[0]], VARIABLES[pair[1]])
+
+
+def _covers(pattern: Pattern) -> list[tuple[int, int, int]]:
+    """Triangles of the pattern, each with two edges or more that those before do not have."""
+    found, covered = [], set()
+    for least in (3, 2):
+        for cover in combinations(range(pattern.size), 3):
+            edges = set(combinations(cover, 2))
+            if edges <= set(pattern.edges) and len(edges - covered) >= least:
+                found.append(cover)
+                covered |= edges
+    return found
+
+
+def _is_ordered(cover, less) -> bool:
+    return all((u, v) in less or (v, u) in less for u, v in combinations(cover, 2))
+
+
+def _triangle_atom(cover, less) -> Atom:
+    if not _is_ordered(cover, less):
+        return Atom("corner", tuple(VARIABLES[v] for v in cover))
+    ascending = sorted(cover, key=lambda v: sum((u, v) in less for u in cover))
+    return Atom("triangle", tuple(VARIABLES[v] for v in ascending))
+
+
+def _ordered(pattern: Pattern, order) -> tuple[str, ...] | None:
+    if order is None:
+        return None
+    order = list(order)
+    if sorted(map(repr, order)) != sorted(map(repr, pattern.names)):
+        names = ", ".join(map(str, pattern.names))
+        raise BadPattern(f"order={order!r}: expected each vertex of the pattern once, which are {names}")
+    return tuple(VARIABLES[pattern.names.index(name)] for name in order)
+
+
+def searched(query: Query, vertices: Vertices, plan: str, count: bool, memory: int | None, spark):
+    """How many matches, or the matches, (n, variables) int32, columns in the order of VARIABLES."""
+    tries = vertices.want({atom.relation for atom in query.atoms})
+    if plan == "leapfrog":
+        found = leapfrog.run(query, tries, count=count)
+    elif plan == "boxed":
+        boxed = boxing.run(query, tries, memory, count=count, sc=_context(spark) if spark is not None else None)
+        found = boxed.count if count else boxed.rows
+    else:
+        found = _on_partitions(query, tries, plan, count, memory, spark)
+    return found if count else found.astype(np.int32)[:, np.argsort(query.variables)]
+
+
+def _on_partitions(query: Query, tries, plan: str, count: bool, memory: int | None, spark):
+    fabric = fabric_of(spark)
+    relations = {atom.relation: tries.relations[atom.relation] for atom in query.atoms}
+    batch = BATCH if memory is None else max(1, memory // 8)
+    try:
+        with BigJoin(query, relations, fabric, skew=plan == "bigjoin-s", batch=batch) as join:
+            return join.count() if count else join.collect()
+    finally:
+        fabric.close()
+
+
+def fabric_of(spark):
+    """As many partitions as there are cores. Spark starts when there is none."""
+    from ra.exchange import Fabric
+
+    sc = _context(spark)
+    return Fabric(sc, sc.defaultParallelism)
+
+
+def _context(spark):
+    """The SparkContext of a session, or of what runs or can be started."""
+    from ra import session
+
+    return session.context() if spark is None else getattr(spark, "sparkContext", spark)
+
+
+@dataclass(frozen=True)
+class Subgraphs:
+    """Matches of a pattern, row by row; `columns` are the pattern's vertices. In memory: 4 bytes a vertex of each."""
+
+    vertices_of_pattern: tuple
+    matches: np.ndarray
+    graph: Vertices
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(map(str, self.vertices_of_pattern))
+
+    def __len__(self) -> int:
+        return len(self.matches)
+
+    def count(self) -> int:
+        return len(self)
+
+    def to_arrow(self):
+        """A pyarrow Table of the graph's own vertices: int64, or strings."""
+        import pyarrow as pa
+
+        columns = [pa.array(self.graph.values[column]) for column in self.matches.T]
+        if self.graph.names is not None:
+            columns = [self.graph.names.take(column) for column in columns]
+        return pa.table(columns, names=list(self.columns))
+
+    def to_pandas(self):
+        return self.to_arrow().to_pandas()
+
+    def to_numpy(self) -> np.ndarray:
+        """(n, vertices), int64 or of strings."""
+        return np.column_stack([column.to_numpy() for column in self.to_arrow().columns])
+
+    def write(self, path) -> None:
+        """One file, whole or not at all: .parquet, .csv, .tsv, .facts, .txt, all but the first also .gz."""
+        import pyarrow.csv as csv
+        import pyarrow.parquet as parquet
+
+        from semi_naive.result import DELIMITERS, output_format
+
+        kind, zipped = output_format(path)
+        partial = Path(path).parent / f".{Path(path).name}.{uuid.uuid4().hex[:8]}.partial"
+        try:
+            if kind == ".parquet":
+                parquet.write_table(self.to_arrow(), partial)
+            else:
+                delimiter, quoting = DELIMITERS[kind], "needed" if kind == ".csv" else "none"
+                options = csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=quoting)
+                with (gzip.open if zipped else open)(partial, "wb") as file:
+                    csv.write_csv(self.to_arrow(), file, options)
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def __repr__(self) -> str:
+        return f"<Subgraphs: {len(self):,} of ({', '.join(self.columns)})>"

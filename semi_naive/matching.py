@@ -1,0 +1,96 @@
+"""Subgraph queries: how often, or where, a small pattern is found in a graph.
+
+    subgraphs("edges.tsv", "triangle")
+    subgraphs(graph, [("boss", "worker"), ("boss", "other")], directed=True, count=False).to_arrow()
+
+What Ammar, McSherry, Salihoglu and Joglekar do by hand for their five patterns (*Distributed Evaluation of Subgraph Queries*,
+PVLDB 2018, §5) is derived here from the pattern: symmetries are broken by the order of degrees, triangles may be looked up
+in a relation made once, and counts are factorised.
+"""
+
+from semi_naive.embeddings import Subgraphs, embedding_query, searched
+from semi_naive.patterns import Pattern
+from semi_naive.vertices import Vertices
+
+PLANS = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
+
+
+def subgraphs(
+    graph,
+    pattern,
+    *,
+    directed: bool = False,
+    count: bool = True,
+    symmetry: bool = True,
+    order=None,
+    plan: str = "auto",
+    memory: int | None = None,
+    triangles: bool = False,
+    factorised: bool = True,
+    spark=None,
+    **reading,
+):
+    """The subgraphs of a graph that look like a pattern: how many, or with `count=False` a table of them (`Subgraphs`).
+
+    A subgraph is found once, whatever the symmetries of the pattern; with `symmetry=False` every embedding is. The vertices
+    of a match are distinct, and it need not be induced: the graph may have more edges between them. Self loops and
+    duplicates of edges are dropped. The edges of an undirected graph, the default, lead both ways; those of a directed one
+    as given.
+
+    graph       whatever `graphs.as_edges` reads (`reading`: its options), or `Vertices`, which keeps its indexes
+    pattern     "triangle", "diamond", "4-clique", "house", "5-clique" (edges as in `patterns.NAMED`, directed from the first
+                letter to the second), pairs of names, or a networkx graph
+    order       the pattern's vertices in the order in which to bind them; by default one is chosen
+    plan        "leapfrog" in memory, by two threads or more; "boxed" within `memory`; "bigjoin" and "bigjoin-s" over the
+                partitions of Spark. "auto": leapfrog, or boxed if `memory` is given
+    memory      bytes: of the slices of a box, or of the proposals that BiGJoin has in flight
+    triangles   join a relation of all triangles, made first, instead of edges where the pattern has triangles
+    factorised  of counts of undirected patterns, without `order` or `memory`: count what is independent apart (see
+                `ra.multiway.rooted`), and then take off what has a vertex twice
+
+    The leapfrog plan needs 20 bytes an edge and direction, and the table 4 bytes a vertex of every match. ValueError for a
+    pattern that cannot be searched for, and for a `memory` that no box fits; BadInput for the graph.
+    """
+    _check_options(plan, memory)
+    pattern = Pattern.of(pattern, directed)
+    vertices = graph if isinstance(graph, Vertices) else Vertices.of(graph, directed, **reading)
+    if vertices.directed != directed:
+        raise ValueError(f"the graph was prepared with directed={vertices.directed}, and is searched with directed={directed}")
+    embeddings = len(pattern.automorphisms) if count and not symmetry else 1  # of each subgraph
+    direct = order is not None or memory is not None or triangles or plan not in ("auto", "leapfrog")
+    if count and factorised and not direct and (found := factorised_count(pattern, vertices)) is not None:
+        return found * embeddings
+    query = embedding_query(pattern, symmetry or count, order, triangles)
+    found = searched(query, vertices, _plan(plan, memory), count, memory, spark)
+    return found * embeddings if count else Subgraphs(pattern.names, found, vertices)
+
+
+def _check_options(plan: str, memory: int | None) -> None:
+    if plan not in PLANS:
+        raise ValueError(f"no plan is called {plan!r}: expected {', '.join(PLANS)}")
+    if memory is not None and (isinstance(memory, bool) or not isinstance(memory, int) or memory < 1):
+        raise ValueError(f"memory={memory!r}: expected a number of bytes")
+    if plan == "boxed" and memory is None:
+        raise ValueError("plan='boxed' keeps to a number of bytes: give memory=")
+    if plan == "leapfrog" and memory is not None:
+        raise ValueError("plan='leapfrog' has everything in memory: use plan='boxed' to keep to memory=")
+
+
+def _plan(plan: str, memory: int | None) -> str:
+    return plan if plan != "auto" else "leapfrog" if memory is None else "boxed"
+
+
+def factorised_count(pattern: Pattern, vertices: Vertices) -> int | None:
+    """The subgraphs, from homomorphisms that are counted and not listed; None if some cannot be: a pattern then has more
+    than one vertex in its cycles."""
+    if pattern.directed or pattern.is_clique:
+        return None
+    shapes = [(times, shape, vertices.counter(shape)) for times, shape in pattern.merged()]
+    if any(counter is None for _, _, counter in shapes):
+        return None
+    try:
+        embeddings = sum(times * counter() for times, _, counter in shapes)
+    except OverflowError:
+        return None
+    assert embeddings % len(pattern.automorphisms) == 0
+    return embeddings // len(pattern.automorphisms)

@@ -1,0 +1,208 @@
+"""Patterns of a subgraph query: what they are called, what of them is symmetric, and what becomes of them when vertices fall
+together.
+
+A pattern is small, so its symmetries are found by trying every permutation of its vertices.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, permutations
+
+NAMED = {  # as networkx draws them: the diamond is a 4-clique without an edge, the house a square under a triangle
+    "triangle": ("ab", "ac", "bc"),
+    "diamond": ("ab", "ac", "ad", "bc", "bd"),
+    "4-clique": ("ab", "ac", "ad", "bc", "bd", "cd"),
+    "house": ("ab", "bc", "cd", "ad", "ae", "be"),
+    "5-clique": ("ab", "ac", "ad", "ae", "bc", "bd", "be", "cd", "ce", "de"),
+}
+MOST_VERTICES = 8
+
+
+class BadPattern(ValueError):
+    """A pattern that cannot be searched for; the message names the vertex or the edge, and what to do."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Vertices are numbers, `names` what the user calls them; an edge (u, v) goes from u to v, undirected u < v."""
+
+    names: tuple[Hashable, ...]
+    edges: tuple[tuple[int, int], ...]
+    directed: bool = False
+
+    @classmethod
+    def of(cls, source, directed: bool = False) -> "Pattern":
+        """Of a name, a networkx graph or pairs of names. BadPattern for what is none, or hangs together by nothing."""
+        alone, pairs = _pairs_of(source, directed)
+        names = tuple(dict.fromkeys([vertex for pair in pairs for vertex in pair]))
+        if missing := [vertex for vertex in alone if vertex not in names]:
+            raise BadPattern(f"vertex {missing[0]!r} of the pattern has no edge: it would match anything")
+        number = {name: place for place, name in enumerate(names)}
+        edges = ((number[u], number[v]) for u, v in pairs)
+        found = cls(names, tuple(dict.fromkeys(e if directed else tuple(sorted(e)) for e in edges)), directed)
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        for u, v in self.edges:
+            if u == v:
+                raise BadPattern(f"the pattern has an edge from {self.names[u]!r} to itself: its vertices are distinct")
+        if not self.edges:
+            raise BadPattern("the pattern has no edges: expected pairs of vertices")
+        if self.size > MOST_VERTICES:
+            raise BadPattern(
+                f"the pattern has {self.size} vertices, and {MOST_VERTICES} is the most: "
+                "its symmetries are found by trying every permutation of them"
+            )
+        if apart := set(range(self.size)) - self._reached():
+            raise BadPattern(
+                f"the pattern is not connected: nothing leads from {self.names[0]!r} to {self.names[min(apart)]!r}; "
+                "search for its parts and multiply"
+            )
+
+    def _reached(self) -> set[int]:
+        reached: set[int] = set()
+        waiting = [0]
+        while waiting:
+            vertex = waiting.pop()
+            reached.add(vertex)
+            waiting += self.neighbours[vertex] - reached
+        return reached
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def neighbours(self) -> list[set[int]]:
+        """Whatever the direction of the edge."""
+        found: list[set[int]] = [set() for _ in self.names]
+        for u, v in self.edges:
+            found[u].add(v)
+            found[v].add(u)
+        return found
+
+    @property
+    def is_clique(self) -> bool:
+        return all(len(others) == self.size - 1 for others in self.neighbours)
+
+    def apart(self) -> list[tuple[int, int]]:
+        """Pairs of vertices without an edge."""
+        return [(u, v) for u, v in combinations(range(self.size), 2) if v not in self.neighbours[u]]
+
+    @cached_property
+    def automorphisms(self) -> list[tuple[int, ...]]:
+        """The permutations of the vertices that leave the edges as they are.
+
+        >>> len(Pattern.of("house").automorphisms), len(Pattern.of("4-clique").automorphisms)
+        (2, 24)
+        """
+        edges = {self._edge(u, v) for u, v in self.edges}
+        return [to for to in permutations(range(self.size)) if edges == {self._edge(to[u], to[v]) for u, v in self.edges}]
+
+    def _edge(self, u: int, v: int) -> tuple[int, int]:
+        return (u, v) if self.directed else (min(u, v), max(u, v))
+
+    @cached_property
+    def ordered(self) -> set[tuple[int, int]]:
+        """Pairs u, v of vertices of which u is to match the lesser, so that every subgraph is found once.
+
+        A vertex is to be less than all that symmetries can put in its place; then only the symmetries that keep it are
+        left, and so on with the next. Includes what follows from others.
+
+        >>> sorted(Pattern.of("diamond").ordered)
+        [(0, 1), (2, 3)]
+        """
+        group, pairs = self.automorphisms, set()
+        for vertex in sorted(range(self.size), key=lambda v: -len(self.neighbours[v])):
+            pairs |= {(vertex, to[vertex]) for to in group if to[vertex] != vertex}
+            group = [to for to in group if to[vertex] == vertex]
+        while more := {(u, w) for u, v in pairs for x, w in pairs if v == x} - pairs:
+            pairs |= more
+        return pairs
+
+    def spine(self) -> tuple[int, int] | None:
+        """An edge that all other edges meet, and some triangle has: without its ends nothing is joined to anything."""
+        for u, v in self.edges:
+            if all({u, v} & {x, y} for x, y in self.edges) and self.neighbours[u] & self.neighbours[v]:
+                return u, v
+        return None
+
+    def merged(self) -> Iterator[tuple[int, "Pattern"]]:
+        """The patterns of which homomorphisms are to be counted, and how often each, to get injective ones (undirected).
+
+        Vertices without an edge between them may fall together: by Möbius inversion over the partitions of the vertices, a
+        merged pattern counts Π (-1)^(b - 1) (b - 1)! over the sizes b of its blocks. Those of one shape are added up.
+
+        >>> sorted((times, merged.size) for times, merged in Pattern.of("house").merged())
+        [(-2, 4), (-2, 4), (1, 5), (3, 3)]
+        """
+        times: dict[Pattern, int] = {}
+        for blocks in self._partitions(0, []):
+            coefficient = 1
+            for block in blocks:
+                for factor in range(1, len(block)):
+                    coefficient *= -factor
+            shape = self._merge(blocks).canonical()
+            times[shape] = times.get(shape, 0) + coefficient
+        return ((count, shape) for shape, count in times.items() if count)
+
+    def _partitions(self, vertex: int, blocks: list[list[int]]) -> Iterator[list[list[int]]]:
+        """Of the vertices into blocks without edges inside."""
+        if vertex == self.size:
+            yield [list(block) for block in blocks]
+            return
+        for block in blocks:
+            if not self.neighbours[vertex] & set(block):
+                block.append(vertex)
+                yield from self._partitions(vertex + 1, blocks)
+                block.pop()
+        yield from self._partitions(vertex + 1, [*blocks, [vertex]])
+
+    def _merge(self, blocks: list[list[int]]) -> "Pattern":
+        of = {vertex: number for number, block in enumerate(blocks) for vertex in block}
+        edges = dict.fromkeys(self._edge(of[u], of[v]) for u, v in self.edges)
+        return Pattern(tuple(range(len(blocks))), tuple(edges), self.directed)
+
+    def canonical(self) -> "Pattern":
+        """The same for all patterns of one shape: of those with the vertices by degree, the least list of edges."""
+        classes: dict[int, list[int]] = {}
+        for vertex, others in enumerate(self.neighbours):
+            classes.setdefault(-len(others), []).append(vertex)
+        best = min(
+            tuple(sorted(self._edge(to[u], to[v]) for u, v in self.edges))
+            for to in _numberings([classes[degree] for degree in sorted(classes)])
+        )
+        return Pattern(tuple(range(self.size)), best, self.directed)
+
+
+def _numberings(classes: list[list[int]], first: int = 0) -> Iterator[dict[int, int]]:
+    """The numberings of vertices that number one class after the other."""
+    if not classes:
+        yield {}
+        return
+    for rest in _numberings(classes[1:], first + len(classes[0])):
+        for order in permutations(classes[0]):
+            yield {**{vertex: first + place for place, vertex in enumerate(order)}, **rest}
+
+
+def _pairs_of(source, directed: bool) -> tuple[Iterable, list[tuple]]:
+    """The vertices and the edges of what a user calls a pattern."""
+    if isinstance(source, str):
+        if source not in NAMED:
+            raise BadPattern(f"no pattern is called {source!r}: expected {', '.join(NAMED)}, pairs or a networkx graph")
+        return (), [tuple(pair) for pair in NAMED[source]]
+    if hasattr(source, "is_directed"):
+        if source.is_directed() and not directed:
+            raise BadPattern("the pattern is a directed graph, and the search is not: pass directed=True, or to_undirected()")
+        graph = source.to_directed() if directed else source
+        return list(graph.nodes()), [tuple(pair[:2]) for pair in graph.edges()]
+    try:
+        pairs = [tuple(pair) for pair in source]
+    except TypeError:
+        raise BadPattern(f"a {type(source).__name__} is no pattern: expected a name, pairs or a networkx graph") from None
+    for pair in pairs:
+        if len(pair) != 2:
+            raise BadPattern(f"{pair!r} is no edge of a pattern: expected pairs of vertices")
+    return (), pairs

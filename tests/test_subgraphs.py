@@ -1,0 +1,224 @@
+"""Subgraph queries: what networkx's matcher finds, by every plan; and patterns that cannot be searched for."""
+
+from collections import Counter
+from itertools import combinations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from networkx.algorithms.isomorphism import DiGraphMatcher, GraphMatcher
+
+import graphs
+from ra.multiway import leapfrog
+from semi_naive import BadInput, embeddings, subgraphs
+from semi_naive.patterns import NAMED, BadPattern, Pattern
+from semi_naive.vertices import Vertices
+from tests import multiway_oracle as oracle
+from tests.fabric import FabricHere
+
+SHAPES = {
+    "diamond": "diamond",
+    "house": "house",
+    "square": ["ab", "bc", "cd", "da"],
+    "five-cycle": ["ab", "bc", "cd", "de", "ea"],
+    "star": ["ab", "ac", "ad", "ae"],
+    "path": ["ab", "bc", "cd"],
+    "triangle with a tail": ["ab", "bc", "ca", "cd", "de"],
+    "book": ["ab", "ac", "bc", "ad", "bd", "ae", "be"],
+    "bow tie": ["ab", "bc", "ca", "cd", "de", "ec"],
+}
+
+
+@pytest.fixture(scope="module")
+def uncompiled():
+    """Queries' kernels are interpreted: an example costs milliseconds whatever its pattern."""
+    leapfrog.nest.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leapfrog, "compiled", oracle.interpreted)
+        yield
+    leapfrog.nest.cache_clear()
+
+
+def matches(edges, pattern, directed) -> list[dict]:
+    """{vertex of the pattern: vertex of the graph} of every embedding, by networkx."""
+    kind, matcher = (nx.DiGraph, DiGraphMatcher) if directed else (nx.Graph, GraphMatcher)
+    graph, small = kind([edge for edge in edges if edge[0] != edge[1]]), kind(list(pattern))
+    found = matcher(graph, small).subgraph_monomorphisms_iter()
+    return [{vertex: place for place, vertex in match.items()} for match in found]
+
+
+def images(found, pattern, directed) -> Counter:
+    """The edges that each match covers: what makes it a subgraph."""
+    turned = tuple if directed else lambda edge: tuple(sorted(edge))
+    return Counter(frozenset(turned((match[u], match[v])) for u, v in pattern) for match in found)
+
+
+def closing_fabric(partitions: int) -> FabricHere:
+    fabric = FabricHere(partitions)
+    fabric.close = lambda: None
+    return fabric
+
+
+def rows_of(found) -> list[dict]:
+    return [dict(zip(found.columns, row, strict=True)) for row in found.to_numpy().tolist()]
+
+
+numbers = st.integers(0, 7)
+edge_lists = st.lists(st.tuples(numbers, numbers), max_size=32)
+
+
+@st.composite
+def patterns(draw, most=5):
+    """Connected: every next vertex is joined to some before it, by an edge in either direction, and then a few more."""
+    size, edges = draw(st.integers(2, most)), []
+    for vertex in range(1, size):
+        edges.append(draw(st.permutations([vertex, draw(st.integers(0, vertex - 1))])))
+    pairs = st.sampled_from([pair for u, v in combinations(range(size), 2) for pair in ((u, v), (v, u))])
+    edges += draw(st.lists(pairs, max_size=4))
+    return ["".join("pqrst"[vertex] for vertex in edge) for edge in edges]
+
+
+@given(edges=edge_lists, pattern=patterns(), directed=st.booleans(), triangles=st.booleans())
+@settings(max_examples=120, deadline=None)
+def test_any_pattern_is_found_where_networkx_finds_it(uncompiled, edges, pattern, directed, triangles):
+    expected = matches(edges, pattern, directed)
+    symmetries = len(Pattern.of(pattern, directed).automorphisms)
+    graph = Vertices.of(edges, directed)
+    options = {"directed": directed, "triangles": triangles}
+    assert subgraphs(graph, pattern, **options) * symmetries == len(expected)
+    assert subgraphs(graph, pattern, factorised=False, **options) * symmetries == len(expected)
+    assert subgraphs(graph, pattern, symmetry=False, **options) == len(expected)
+    once = rows_of(subgraphs(graph, pattern, count=False, **options))
+    each = rows_of(subgraphs(graph, pattern, count=False, symmetry=False, **options))
+    assert Counter(map(str, map(sorted, map(dict.items, each)))) == Counter(str(sorted(match.items())) for match in expected)
+    covered = images(once, pattern, directed)
+    assert set(covered) == set(images(expected, pattern, directed)) and max(covered.values(), default=1) == 1
+
+
+@given(edges=edge_lists, pattern=patterns(4), directed=st.booleans(), budget=st.integers(300, 2000))
+@settings(max_examples=15, deadline=None)
+def test_every_plan_finds_the_same(uncompiled, edges, pattern, directed, budget):
+    graph = Vertices.of(edges, directed)
+    expected = subgraphs(graph, pattern, directed=directed, plan="leapfrog", factorised=False)
+    assert subgraphs(graph, pattern, directed=directed, memory=budget) == expected
+    table = subgraphs(graph, pattern, directed=directed, memory=budget, count=False)
+    assert len(table) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embeddings, "fabric_of", lambda spark: closing_fabric(3))
+        for plan in ("bigjoin", "bigjoin-s"):
+            assert subgraphs(graph, pattern, directed=directed, plan=plan, memory=budget) == expected
+            rows = subgraphs(graph, pattern, directed=directed, plan=plan, count=False)
+            assert Counter(map(tuple, rows.matches.tolist())) == Counter(map(tuple, table.matches.tolist()))
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    edges = graphs.read_edges(graphs.bundled("p2p-gnutella09")).pairs
+    return Vertices.of(edges), nx.Graph(edges.tolist())
+
+
+def test_a_real_graph(bundled):
+    """The patterns with names, compiled; of triangles and cliques as networkx counts them."""
+    graph, reference = bundled
+    triangles = sum(nx.triangles(reference).values()) // 3
+    cliques = Counter(map(len, nx.enumerate_all_cliques(reference)))
+    counts = {name: subgraphs(graph, name) for name in NAMED}
+    assert counts["triangle"] == triangles == 2354
+    assert (counts["4-clique"], counts["5-clique"]) == (cliques[4], cliques[5])
+    for name in ("diamond", "house"):
+        assert counts[name] == subgraphs(graph, name, factorised=False) > 1000
+    assert subgraphs(graph, "triangle", memory=100_000) == triangles
+    assert len(np.unique(np.sort(subgraphs(graph, "triangle", count=False).to_numpy(), axis=1), axis=0)) == triangles
+
+
+def test_on_spark(spark, bundled):
+    graph, _ = bundled
+    for options in ({"plan": "bigjoin"}, {"plan": "bigjoin-s"}, {"plan": "boxed", "memory": 200_000}):
+        assert subgraphs(graph, "triangle", spark=spark, **options) == 2354
+
+
+@given(edges=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=120), name=st.sampled_from(sorted(SHAPES)))
+@settings(max_examples=60, deadline=None)
+def test_factorised_counts_are_those_of_the_listing(uncompiled, edges, name):
+    graph = Vertices.of(edges)
+    assert subgraphs(graph, SHAPES[name]) == subgraphs(graph, SHAPES[name], factorised=False)
+
+
+def test_what_a_graph_may_be(tmp_path):
+    named = [("Ulm", "Bonn"), ("Bonn", "Jena"), ("Jena", "Ulm"), ("Ulm", "Ulm"), ("Ulm", "Jena")]
+    path = tmp_path / "edges.tsv"
+    path.write_text("".join(f"{x}\t{y}\n" for x, y in named))
+    for graph in (named, nx.Graph(named), nx.DiGraph(named), path):
+        table = subgraphs(graph, [("x", "y"), ("y", "z"), ("z", "x")], count=False).to_arrow()
+        assert table.column_names == ["x", "y", "z"] and table.num_rows == 1
+        assert {column[0].as_py() for column in table.columns} == {"Ulm", "Bonn", "Jena"}
+    far = [(-5, 1 << 60), (1 << 60, 7), (7, -5)]
+    assert set(subgraphs(far, "triangle", count=False, any_ids=True).to_numpy().ravel().tolist()) == {-5, 7, 1 << 60}
+    assert subgraphs(named, "triangle", directed=True) == 1  # Ulm, Bonn, Jena and from the first to the last
+    assert subgraphs(named, nx.DiGraph([(1, 2), (2, 3), (3, 1)]), directed=True) == 1
+    assert subgraphs([], "house") == 0 and len(subgraphs([], "house", count=False).to_pandas()) == 0
+    assert subgraphs(nx.complete_graph(6), nx.complete_graph(6)) == 1
+
+
+def test_a_given_order_is_kept():
+    square = [("p", "q"), ("q", "r"), ("r", "s"), ("s", "p")]
+    query = embeddings.embedding_query(Pattern.of(square), True, order=["q", "p", "r", "s"])
+    assert query.order == ("b", "a", "c", "d")
+    assert subgraphs(nx.cycle_graph(4), square, order=["q", "p", "r", "s"]) == 1
+    with pytest.raises(BadPattern, match="each vertex of the pattern once, which are p, q, r, s"):
+        subgraphs(nx.cycle_graph(4), square, order=["q", "p"])
+
+
+def test_triangles_are_looked_up():
+    """A 4-clique is two triangles and an edge; of an unordered one the six orders are there."""
+    clique, house = (embeddings.embedding_query(Pattern.of(name), True, triangles=True) for name in ("4-clique", "house"))
+    assert Counter(atom.relation for atom in clique.atoms) == {"triangle": 2, "up": 1}
+    assert Counter(atom.relation for atom in house.atoms) == {"corner": 1, "up": 1, "edge": 3}
+
+
+BAD = [
+    ([("a", "b"), ("c", "d")], {}, "not connected: nothing leads from 'a' to 'c'"),
+    (nx.Graph([(1, 2), (3, 3)]), {}, "edge from 3 to itself"),
+    (nx.union(nx.path_graph(2), nx.empty_graph([7])), {}, "vertex 7 of the pattern has no edge"),
+    ("pentagon", {}, "no pattern is called 'pentagon': expected triangle, diamond, 4-clique, house, 5-clique"),
+    ([("a", "a")], {}, "from 'a' to itself"),
+    ([], {}, "the pattern has no edges"),
+    ([("a", "b", "c")], {}, "is no edge of a pattern"),
+    (7, {}, "a int is no pattern"),
+    (nx.DiGraph([(1, 2)]), {}, "pass directed=True"),
+    (nx.path_graph(9), {}, "has 9 vertices, and 8 is the most"),
+    ("triangle", {"plan": "magic"}, "no plan is called 'magic'"),
+    ("triangle", {"memory": 20}, "the least that works is"),
+    ("triangle", {"memory": 0}, "expected a number of bytes"),
+    ("triangle", {"plan": "boxed"}, "give memory="),
+    ("triangle", {"plan": "leapfrog", "memory": 1 << 20}, "use plan='boxed'"),
+]
+
+
+@pytest.mark.parametrize("pattern, options, message", BAD, ids=lambda value: None)
+def test_what_cannot_be_searched_for_is_said(pattern, options, message):
+    with pytest.raises(ValueError, match=message):
+        subgraphs([(1, 2), (2, 3), (3, 1)], pattern, **options)
+
+
+def test_bad_graphs_are_refused():
+    with pytest.raises(BadInput):
+        subgraphs([(1, 2, 3)], "triangle")
+    with pytest.raises(BadInput, match="undirected"):
+        subgraphs(nx.path_graph(3), "triangle", directed=True)
+    with pytest.raises(ValueError, match="prepared with directed=False"):
+        subgraphs(Vertices.of([(1, 2)]), "triangle", directed=True)
+
+
+def test_the_command(run, tmp_path):
+    (tmp_path / "edges.tsv").write_text("1\t2\n2\t3\n3\t1\n3\t4\n")
+    assert run("subgraphs", "edges.tsv", "--pattern", "triangle")[:2] == (0, "1\n")
+    assert run("subgraphs", "edges.tsv", "--pattern", "a-b,b-c", "--directed")[:2] == (0, "4\n")
+    assert run("subgraphs", "edges.tsv", "--pattern", "triangle", "-o", "found.csv")[0] == 0
+    assert sorted(map(int, (tmp_path / "found.csv").read_text().split(","))) == [1, 2, 3]
+    status, _, errors = run("subgraphs", "edges.tsv", "--pattern", "triangel")
+    assert status == 2 and "no pattern is called 'triangel'" in errors
+    status, _, errors = run("subgraphs", "edges.tsv", "--pattern", "triangle", "-o", "found.xls")
+    assert status == 2 and "cannot tell the format" in errors
