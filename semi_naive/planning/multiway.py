@@ -17,6 +17,7 @@ from ra.rules.ir import Atom, Compare, Const, Kind, Rule, Var, Wild
 
 WORTH = 4_000_000  # bindings that binary joins are expected to make from which the loops are worth compiling and sorting for
 LEAST = 10_000  # tuples that a body without a cycle reads, for anything else to be thought about
+LEAST_MET = 0.01  # tuples that meet a value: few, but one never knows
 BEYOND = 8  # times more than the AGM bound, of a body without a cycle
 
 
@@ -158,7 +159,7 @@ def _partners(atom: Atom, known: list[Atom], atoms, joined, sizes, part: str) ->
         return False, 0.5
     keys = 1.0
     for place in places:
-        keys *= max(1.0, size / _met(atom, place, known, size, sizes))
+        keys *= max(1.0, size / max(_met(atom, place, known, size, sizes), LEAST_MET))
     return not places, size / min(keys, size)
 
 
