@@ -1,0 +1,54 @@
+"""MGT: triangles of a graph larger than memory, and nothing else (Hu, Tao and Chung, "Massive Graph Triangulation", 2013).
+
+    for every chunk of the edges that fits memory:
+        for every vertex u, and the vertices v that u's edges lead to:
+            the edges (v, w) of the chunk of which u's edges lead to w too are triangles (u, v, w)
+
+The edges are oriented by degree. A specialised competitor of ours, so written with the same care: the neighbours of u are
+marked in a byte map, and a vertex whose edges do not meet the chunk costs one look.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import njit, types
+
+from ra.words import JIT
+
+i32, i64 = types.Array(types.int32, 1, "C"), types.Array(types.int64, 1, "C")
+EDGE = 4  # bytes of one in memory
+PIECES = 64  # of the vertices for each thread
+
+
+def count(index: np.ndarray, targets: np.ndarray, threads: int = 1, memory: int | None = None) -> int:
+    """The triangles of oriented edges: targets[index[u]:index[u + 1]] are those of u. `memory`: bytes of a chunk."""
+    room = max(len(targets) if memory is None else memory // EDGE, 1)
+    ends = np.linspace(0, len(targets), threads * PIECES + 1)[1:-1]
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(index, ends), [len(index) - 1]])).astype(np.int64)
+    with ThreadPoolExecutor(threads) as pool:
+        total = 0
+        for low in range(0, len(targets), room):
+            chunk = np.ascontiguousarray(targets[low : low + room])
+            jobs = [pool.submit(pass_over, index, targets, chunk, low, *cut) for cut in zip(cuts, cuts[1:], strict=False)]
+            total += sum(job.result() for job in jobs)
+    return total
+
+
+@njit(types.int64(i64, i32, i32, types.int64, types.int64, types.int64), **JIT)
+def pass_over(index, targets, chunk, low, first, last):
+    """Triangles of the vertices in [first, last) whose opposite edge is in the chunk, which begins at edge `low`."""
+    marked = np.zeros(index.size, np.uint8)
+    high, found = low + chunk.size, 0
+    for u in range(first, last):
+        begin, end = index[u], index[u + 1]
+        if end - begin < 2:
+            continue
+        for i in range(begin, end):
+            marked[targets[i]] = 1
+        for i in range(begin, end):
+            v = targets[i]
+            for j in range(max(index[v], low), min(index[v + 1], high)):
+                found += marked[chunk[j - low]]
+        for i in range(begin, end):
+            marked[targets[i]] = 0
+    return found
