@@ -1,4 +1,4 @@
-"""The command line: `semi-naive run PROGRAM.dl`, `tc EDGES`, `plot run.json`, `simulate EDGES`, `profile FILE`."""
+"""`semi-naive run PROGRAM.dl`, `tc EDGES`, `subgraphs EDGES`, `plot run.json`, `simulate EDGES`, `profile FILE`."""
 
 import sys
 import threading

@@ -10,6 +10,7 @@ from test_datalog_engine import SETTINGS, SLOW, check
 from graphs import generators
 from ra.multiway import leapfrog
 from ra.rules import ir
+from ra.rules import multiway as step
 from ra.rules.ir import Atom, Compare, Const, Kind, Not, Relation, Rule, Var, Wild
 from semi_naive import Config, Program
 from semi_naive.planning import multiway
@@ -31,7 +32,8 @@ def interpreted(monkeypatch):
     """Kernels are interpreted, and nothing is too small for them."""
     leapfrog.nest.cache_clear()
     monkeypatch.setattr(leapfrog, "compiled", multiway_oracle.interpreted)
-    monkeypatch.setattr(multiway, "WORTH", 0)
+    for module, name in ((multiway, "WORTH"), (step, "WORTH"), (step, "A_CALL")):
+        monkeypatch.setattr(module, name, 0)
     monkeypatch.setattr(multiway, "LEAST", 0)
     yield
     leapfrog.nest.cache_clear()
@@ -92,3 +94,32 @@ def test_cyclic_bodies_agree_with_the_oracle(interpreted, mode):
 @given(case=programs())
 def test_any_program_can_be_joined_variable_by_variable(interpreted, case):
     check(case, Config(multiway="always"))
+
+
+NEAR = """
+.decl edge(x: symbol, y: symbol)
+.decl start(x: symbol)
+.decl near(x: symbol)
+.output near
+near(x) :- start(x).
+near(t) :- near(x), edge(x, y), edge(y, z), edge(x, z), !start(z), edge(z, t).
+.decl corner(x: symbol, z: symbol)
+.output corner
+corner(x, z) :- edge(x, y), edge(y, z), edge(x, z), edge(z, "b").
+.decl some(n: number)
+.output some
+some(1) :- edge(x, y), edge(y, z), edge(z, x).
+"""
+
+
+@pytest.mark.parametrize("options", [{"partitions": 3, "buckets": 5}, {"partitions": 2, "rollover_threshold": 2}])
+def test_partitions_share_the_first_variable_and_start_from_their_deltas(spark, options):
+    letters = np.array(list("abcdefghijkl"))
+    edges = [tuple(letters[pair].tolist()) for pair in np.random.default_rng(3).integers(0, 12, (70, 2))]
+    facts = {"edge": edges, "start": [("a",)]}
+    with Program(NEAR).run(facts, multiway="never") as expected:
+        for mode in MODES[:2]:
+            with Program(NEAR).run(facts, spark, local_tuples=0, multiway=mode, **options) as result:
+                assert all(result[name].to_set() == expected[name].to_set() for name in expected)
+                assert ("variable by variable" in result.explain()) == (mode == "always")
+        assert len(expected["near"]) > 3

@@ -22,9 +22,11 @@ from ra.rules.batch import Batch, joined
 from ra.rules.block import Block
 from ra.rules.functors import evaluate
 from ra.rules.ir import Atom, Compare, Const, Kind, Var
-from ra.rules.steps import MOST, Context, Join
+from ra.rules.steps import MOST, Context, Join, flow
 
 BOUND = "@bound"  # the relation of what a batch has bound
+WORTH = 4_000_000  # bindings made by binary joins, 50 ns each, from which loops are worth compiling
+A_CALL = 100_000  # bindings that a batch has to save: a call of compiled loops over tries that are there takes 2 to 5 ms
 LISTED = 2.0  # times the cost of the best order that one may have which binds what is needed first, and lists no more
 
 
@@ -34,7 +36,8 @@ class Multiway:
 
     parts: which part of its relation each atom reads; comparisons: of signed numbers, variables of the atoms; binds: the
     variables that are new and needed; keep: those that are needed afterwards. `share`: each partition does its share of the
-    first variable's values. Sorts each relation once (20 ns a tuple and column order), and holds 4 to 16 bytes a value.
+    first variable's values. `steps`: binary joins that do the same, for few bindings; `each`: how many they are expected to
+    make of one. Sorts each relation once (20 ns a tuple and column order), and holds 4 to 16 bytes a value.
     """
 
     atoms: tuple[Atom, ...]
@@ -43,12 +46,17 @@ class Multiway:
     binds: tuple[str, ...]
     keep: frozenset[str]
     share: bool = False
+    steps: list = field(default_factory=list)
+    each: float = 0.0
 
     @property
     def variables(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(term.name for atom in self.atoms for term in atom.args if isinstance(term, Var)))
 
     def __call__(self, batch: Batch, context: Context):
+        if self.steps and not self._worth(batch, context):
+            yield from flow(self.steps, batch, context)
+            return
         core = self._core(context)
         bound = tuple(name for name in self.variables if name in batch.columns)
         if core is None:
@@ -92,18 +100,32 @@ class Multiway:
 
     # -- what is joined
 
-    def _core(self, context: Context) -> "Core | None":
-        """The relations as tries: made anew once a relation is another. None if one is empty."""
-        key = (self.atoms, self.parts, self.comparisons)
-        blocks = [
+    def _worth(self, batch: Batch, context: Context) -> bool:
+        """Whether binary joins would take longer: until there are tries, with what they have made by now."""
+        expected = batch.size * self.each
+        if self._key in context.kept:
+            return expected >= A_CALL
+        spent = context.kept[self._key, "spent"] = context.kept.get((self._key, "spent"), 0.0) + expected
+        return spent >= max(WORTH, 2 * sum(block.size for blocks in self._blocks(context) for block in blocks))
+
+    @property
+    def _key(self) -> tuple:
+        return self.atoms, self.parts, self.comparisons
+
+    def _blocks(self, context: Context) -> list[list[Block]]:
+        return [
             [block for block in context.blocks(atom.relation, part, tuple(range(len(atom.args)))) if block.size]
             for atom, part in zip(self.atoms, self.parts, strict=True)
         ]
+
+    def _core(self, context: Context) -> "Core | None":
+        """The relations as tries: made anew once a relation is another. None if one is empty."""
+        blocks = self._blocks(context)
         if not all(blocks):
             return None
-        core = context.kept.get(key)
+        core = context.kept.get(self._key)
         if core is None or not core.of(blocks):
-            core = context.kept[key] = Core(blocks, self._query(), self._tries(blocks, context.values))
+            core = context.kept[self._key] = Core(blocks, self._query(), self._tries(blocks, context.values))
         return None if core.empty else core
 
     def _query(self) -> Query:

@@ -145,12 +145,20 @@ class Compiler:
         shown = tuple(Atom(a.relation, tuple(Wild() if names(t) & alone else t for t in a.args)) for a in atoms.values())
         parts = tuple(self.parts.get(number, "all") for number in atoms)
         binds = tuple(sorted((new - before) & live))
-        self.steps.append(Multiway(shown, parts, compared, binds, frozenset(live), self.deal))
+        steps_for_few = self._for_few(atoms, compared, live) if self.core.each and new & before else []
+        step = Multiway(shown, parts, compared, binds, frozenset(live), self.deal, steps_for_few, self.core.each)
+        self.steps.append(step)
         self.deal = False
         self.bound |= new
         if self.bound - live and binds and any(not self._covered(other) for _, other in self.atoms):
             self.steps.append(steps.Narrow(tuple(sorted((self.bound & live) - {steps.GROUP}))))
         self.bound &= live
+
+    def _for_few(self, atoms: dict[int, Atom], compared: tuple, live) -> list:
+        """The same atoms joined one after the other."""
+        parts = {place: self.parts[n] for place, n in enumerate(atoms) if n in self.parts}
+        inner = Compiler(self.rule, self.choose.inner(), self.order_for, parts)
+        return inner.compile([*atoms.values(), *compared], start=self.bound, outside=live)
 
     def _composed(self, keys, binds, live, atom) -> tuple | None:
         """(key, carried, new) where two variables are bound, one is joined on and dies, and one new one is bound."""

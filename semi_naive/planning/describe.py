@@ -111,6 +111,8 @@ class _Words:
         yield f"{self.number}. {', '.join(map(str, step.atoms))}{TAB}{how} → {expected}; {chosen.reason}"
         for literal in step.comparisons:
             yield f"   within: {self._shown(literal)}"
+        if step.steps:
+            yield f"   by binary joins as long as they are expected to make few bindings, {step.each:,.0f} of each"
 
     def _aggregate(self, step: steps.Aggregated) -> str:
         literal = step.literal

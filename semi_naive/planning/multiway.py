@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from ra.multiway import query as joins
 from ra.multiway.agm import agm_bound
 from ra.rules.ir import Atom, Compare, Const, Kind, Rule, Var, Wild
+from ra.rules.multiway import WORTH
 
-WORTH = 4_000_000  # bindings that binary joins are expected to make from which the loops are worth compiling and sorting for
 LEAST = 10_000  # tuples that a body without a cycle reads, for anything else to be thought about
 LEAST_MET = 0.01  # tuples that meet a value: few, but one never knows
 BEYOND = 8  # times more than the AGM bound, of a body without a cycle
@@ -23,10 +23,12 @@ BEYOND = 8  # times more than the AGM bound, of a body without a cycle
 
 @dataclass(frozen=True)
 class Core:
-    """The places of some atoms in a body, and why they are joined together."""
+    """The places of some atoms in a body, and why they are joined together. `each`: the bindings that binary joins are
+    expected to make of one, if they are to be taken while those are few."""
 
     places: frozenset[int]
     reason: str
+    each: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,9 @@ def choose(rule: Rule, sizes, parts: dict[int, str], delta: int | None, version:
             return Choice(note=f"the body is cyclic; binary joins all the same, as {growing[0]} grows in each iteration")
     if mode == "always":
         return Choice(Core(places, f"{kind}, as Config.multiway asks"))
-    made = bindings_made(atoms, places, sizes, parts, delta)
+    made, each = bindings_made(atoms, places, sizes, parts, delta)
+    if delta is not None:
+        return Choice(Core(places, "the cyclic core", each))
     if made < max(WORTH, _read(atoms, places, sizes, delta)):
         return Choice(note=f"the body is cyclic; binary joins all the same: they are expected to make {made:,.0f} bindings")
     return Choice(Core(places, f"the cyclic core: binary joins are expected to make {made:,.0f} bindings"))
@@ -64,7 +68,7 @@ def _beyond(atoms, sizes) -> Choice:
     """A body without a cycle."""
     if not all(map(eligible, atoms.values())) or _read(atoms, atoms, sizes, None) < LEAST:
         return Choice()
-    made = bindings_made(atoms, frozenset(atoms), sizes, {}, None)
+    made, _ = bindings_made(atoms, frozenset(atoms), sizes, {}, None)
     query = joins.Query(tuple(joins.Atom(str(n), tuple(sorted(variables(atom)))) for n, atom in atoms.items()))
     bound = agm_bound(query, {str(n): math.ceil(sizes.size(atom.relation)) for n, atom in atoms.items()})
     if not query.connected() or made < max(WORTH, BEYOND * bound):
@@ -130,29 +134,32 @@ def residue(edges: dict[int, frozenset[str]]) -> dict[int, frozenset[str]]:
 # -- what binary joins would make
 
 
-def bindings_made(atoms: dict[int, Atom], core: frozenset[int], sizes, parts, delta) -> float:
-    """How many bindings the joins of the core would make, one after the other, from the delta or the best of all starts."""
+def bindings_made(atoms: dict[int, Atom], core: frozenset[int], sizes, parts, delta) -> tuple[float, float]:
+    """How many bindings the joins of the core would make, one after the other, from the delta or the best of all starts;
+    and how many of each binding that they begin with."""
     starts = [delta] if delta is not None else list(atoms)
     return min(_made_from(start, atoms, core, sizes, parts, delta) for start in starts)
 
 
-def _made_from(start: int, atoms, core, sizes, parts, delta) -> float:
+def _made_from(start: int, atoms, core, sizes, parts, delta) -> tuple[float, float]:
     rows = max(sizes.size(atoms[start].relation, parts.get(start, "all")), 1.0)
-    total = rows if start in core else 0.0
+    total, began = (rows, 1.0) if start in core and start != delta else (0.0, rows)
     joined, left = [start], set(atoms) - {start}
     while left:
-        fans = {n: _partners(atoms[n], [atoms[m] for m in joined if m != delta], atoms, joined, sizes, parts.get(n, "all")) for n in left}
-        place = min(fans, key=lambda n: (fans[n][0], fans[n][1], n))
-        rows *= fans[place][1]
+        offered = [atoms[m] for m in joined if m != delta]
+        bound = frozenset().union(*(variables(atoms[m]) for m in joined))
+        met = {n: _partners(atoms[n], offered, bound, sizes, parts.get(n, "all")) for n in left}
+        place = min(met, key=lambda n: (*met[n], n))
+        began = rows if place in core and not total else began
+        rows *= met[place][1]
         total += rows if place in core else 0.0
         joined.append(place)
         left.remove(place)
-    return total
+    return total, total / began
 
 
-def _partners(atom: Atom, known: list[Atom], atoms, joined, sizes, part: str) -> tuple[bool, float]:
+def _partners(atom: Atom, known: list[Atom], bound, sizes, part: str) -> tuple[bool, float]:
     """(whether nothing joins it yet, the tuples that a binding is expected to meet): skew included where both are at hand."""
-    bound = frozenset().union(*(variables(atoms[m]) for m in joined))
     places = [place for place, term in enumerate(atom.args) if isinstance(term, Const) or _bound(term, bound)]
     size = max(sizes.size(atom.relation, part), 1.0)
     if len(places) == len(atom.args):
