@@ -142,7 +142,7 @@ def bindings_made(atoms: dict[int, Atom], core: frozenset[int], sizes, parts, de
 
 
 def _made_from(start: int, atoms, core, sizes, parts, delta) -> tuple[float, float]:
-    rows = max(sizes.size(atoms[start].relation, parts.get(start, "all")), 1.0)
+    _, rows = _partners(atoms[start], [], frozenset(), sizes, parts.get(start, "all"))
     total, began = (rows, 1.0) if start in core and start != delta else (0.0, rows)
     joined, left = [start], set(atoms) - {start}
     while left:
