@@ -108,8 +108,8 @@ class Vertices:
         """All vertices beside the spine are independent once that is bound: the product of their counts. OverflowError if
         the sum of these may not fit in 64 bits."""
         left, right = (np.diff(self.adjacency[0])[column].astype(float) for column in (self.source, self.target))
-        others = [len(shape.neighbours[vertex]) - 1 for vertex in spine]
-        if np.sum(np.maximum(left, right) ** max(others) * np.minimum(left, right) ** (shape.size - 2 - max(others))) > 2**62:
+        both = len(shape.neighbours[spine[0]] & shape.neighbours[spine[1]])
+        if np.sum(np.minimum(left, right) ** both * np.maximum(left, right) ** (shape.size - 2 - both)) > 2**62:
             raise OverflowError("the homomorphisms may be more than 2^63")
         query, times = book(shape, spine)
         return times * leapfrog.run(query, self.want({atom.relation for atom in query.atoms}), count=True)

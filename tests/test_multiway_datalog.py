@@ -1,11 +1,14 @@
 """Rules with cyclic bodies: the same answers whichever way they are joined, and a plan that says why."""
 
+import re
+
 import numpy as np
 import pytest
 from datalog_programs import VALUES, programs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_datalog_engine import SETTINGS, SLOW, check
+from test_datalog_engine import SETTINGS, check
+from test_golden import expected, written
 
 from graphs import generators
 from ra.multiway import leapfrog
@@ -122,3 +125,78 @@ def test_partitions_share_the_first_variable_and_start_from_their_deltas(spark):
             assert [stratum["plan"] for stratum in result.trace["strata"]] == ["balanced"] * 2
             assert result.explain().count("variable by variable") == 2
             assert "variable by variable, a share on each partition" in result.explain()
+
+
+def test_the_golden_programs_are_the_same_variable_by_variable(interpreted, tmp_path, capsys):
+    for name in ("triangles", "generations", "floats", "shortest", "mutual"):
+        (tmp_path / name).mkdir()
+        assert written(name, tmp_path / name, capsys, config=Config(multiway="always")) == expected(name)
+
+
+GRAPH = np.unique(generators.rmat(10, 8 << 10, seed=1), axis=0)
+TRIANGLES = """
+.decl edge(x: number, y: number)
+.decl corner(x: number, t: number)
+.output corner
+"""
+
+
+def explained(rule: str, facts=GRAPH, **options) -> str:
+    return Program(TRIANGLES + rule).explain({"edge": facts}, config=Config(**options))
+
+
+def test_explain_says_what_is_joined_variable_by_variable_and_why(monkeypatch):
+    monkeypatch.setattr(multiway, "WORTH", 100_000)
+    rule = "corner(x, t) :- edge(x, y), edge(y, z), edge(x, z), x < y, edge(z, t)."
+    text = explained(rule)
+    found = re.search(r"1\. edge\(x, y\), edge\(y, z\), edge\(x, z\)\s+variable by variable → [\d,]+ bindings; (.*)\n", text)
+    assert re.fullmatch(r"the cyclic core: binary joins are expected to make [\d,]+ bindings", found[1])
+    assert "     within: x < y\n" in text
+    assert "2. edge(z, t)" in text and "the last atom" in text
+    assert "the body is cyclic; binary joins as Config.multiway asks" in explained(rule, multiway="never")
+    monkeypatch.undo()
+    few = re.search("the body is cyclic; (binary joins all the same: .* make [0-9,]+ bindings)\n", explained(rule, GRAPH[:50]))
+    assert few
+
+
+def test_explain_of_recursion():
+    static = "corner(x, t) :- edge(x, t), x < 5.\ncorner(x, z) :- corner(x, y), edge(y, z), edge(x, z)."
+    text = explained(static)
+    assert re.search(r"2\. edge\(y, z\), edge\(x, z\)\s+variable by variable → [\d,]+ bindings; the cyclic core\n", text)
+    assert re.search(r"by binary joins as long as they are expected to make few bindings, [\d,]+ of each\n", text)
+    growing = "corner(x, t) :- edge(x, t).\ncorner(x, z) :- corner(x, y), corner(y, z), edge(x, z), x < 9."
+    assert "the body is cyclic; binary joins all the same, as corner grows in each iteration" in explained(growing)
+
+
+def test_acyclic_bodies_are_joined_atom_by_atom():
+    chain = "corner(x, t) :- edge(x, y), edge(y, z), edge(z, t)."
+    assert "variable by variable" not in explained(chain)
+    assert "1. edge(x, y), edge(y, z), edge(z, t)" in explained(chain, multiway="always")
+
+
+def test_a_plan_is_an_order_of_binary_joins():
+    text = explained("corner(x, z) :- edge(x, y), edge(y, z), edge(x, z).\n.plan 0: (3, 1, 2)", multiway="always")
+    assert "the body is cyclic; binary joins as .plan asks" in text and "given by .plan" in text
+
+
+def test_config_knows_the_ways():
+    with pytest.raises(ValueError, match="Config.multiway is 'sometimes': expected one of auto, always, never"):
+        Config(multiway="sometimes")
+
+
+@pytest.mark.parametrize(
+    ("atoms", "core"),
+    [
+        (["xy", "yz", "xz"], [0, 1, 2]),
+        (["xy", "yz", "xz", "zt", "x"], [0, 1, 2, 4]),
+        (["xyz", "xy", "yz", "xz"], []),  # one edge has them all
+        (["xy", "yz", "zt", "tx", "tu"], [0, 1, 2, 3]),
+        (["xy", "xz", "xt", "zu"], []),
+        (["xy", "yz", "zx", "xt", "uv", "vw", "wz", "zu"], [0, 1, 2, 4, 5, 6, 7]),  # a triangle and a square at one corner
+        (["ab", "bc", "ca", "xy", "yz", "zt", "tx"], [3, 4, 5, 6]),  # the larger of two that nothing connects
+        ([], []),
+    ],
+)
+def test_what_is_left_without_ears(atoms, core):
+    body = [Atom("e", tuple(Var(name, NUMBER) for name in names)) for names in atoms]
+    assert sorted(multiway.core_of(dict(enumerate(body)))) == core

@@ -105,8 +105,8 @@ class _Words:
 
     def _multiway(self, step: Multiway, chosen: Chosen) -> Iterator[str]:
         self.number += 1
-        older = {part for part in step.parts if part != "all"}
-        how = "variable by variable" + f", {PARTS['full']} of what grows" * ("full" in older) + ", a share on each partition" * step.share
+        older = ", what is older of what grows" * ("full" in step.parts)
+        how = f"variable by variable{older}{', a share on each partition' * step.share}"
         expected = counted(chosen.expected, "binding")
         yield f"{self.number}. {', '.join(map(str, step.atoms))}{TAB}{how} → {expected}; {chosen.reason}"
         for literal in step.comparisons:

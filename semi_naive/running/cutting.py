@@ -3,8 +3,8 @@
 from balance.bucket_map import BucketMap
 from ra.rules.evaluating import Version
 from ra.rules.ir import Atom, Rule, Var
-from ra.rules.spread import SpreadRelation
 from ra.rules.multiway import Multiway
+from ra.rules.spread import SpreadRelation
 from ra.rules.steps import Bind, Exchange, Join
 
 

@@ -217,7 +217,14 @@ class Distributed:
         if key not in self.bodies or (not self._exchanges(self.bodies[key]) and outgrown(self.bodies[key], self)):
             spread = frozenset(self.stratum.relations) if self.recursive else frozenset()
             self.bodies[key] = plan_body(
-                rule, self, self.local.indexes, parts, place, number, spread=spread, deal=place is None,
+                rule,
+                self,
+                self.local.indexes,
+                parts,
+                place,
+                number,
+                spread=spread,
+                deal=place is None,
                 multiway=self.config.multiway,
             )
         return self.bodies[key]

@@ -121,9 +121,7 @@ class Local:
         """The compiled version, planned again when sizes have changed a lot."""
         key = (id(rule), number)
         if key not in self.bodies or outgrown(self.bodies[key], self.database):
-            self.bodies[key] = plan_body(
-                rule, self.database, self.indexes, parts, place, number, multiway=self.multiway
-            )
+            self.bodies[key] = plan_body(rule, self.database, self.indexes, parts, place, number, multiway=self.multiway)
         return self.bodies[key]
 
 
