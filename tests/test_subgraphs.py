@@ -1,12 +1,13 @@
 """Subgraph queries: what networkx's matcher finds, by every plan; and patterns that cannot be searched for."""
 
+import math
 from collections import Counter
 from itertools import combinations
 
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from networkx.algorithms.isomorphism import DiGraphMatcher, GraphMatcher
 
@@ -18,6 +19,7 @@ from semi_naive.vertices import Vertices
 from tests import multiway_oracle as oracle
 from tests.fabric import FabricHere
 
+ONCE = [HealthCheck.function_scoped_fixture]  # for all examples of a test: just what is meant
 SHAPES = {
     "diamond": "diamond",
     "house": "house",
@@ -31,7 +33,7 @@ SHAPES = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def uncompiled():
     """Queries' kernels are interpreted: an example costs milliseconds whatever its pattern."""
     leapfrog.nest.cache_clear()
@@ -81,7 +83,7 @@ def patterns(draw, most=5):
 
 
 @given(edges=edge_lists, pattern=patterns(), directed=st.booleans(), triangles=st.booleans())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120, deadline=None, suppress_health_check=ONCE)
 def test_any_pattern_is_found_where_networkx_finds_it(uncompiled, edges, pattern, directed, triangles):
     expected = matches(edges, pattern, directed)
     symmetries = len(Pattern.of(pattern, directed).automorphisms)
@@ -98,7 +100,7 @@ def test_any_pattern_is_found_where_networkx_finds_it(uncompiled, edges, pattern
 
 
 @given(edges=edge_lists, pattern=patterns(4), directed=st.booleans(), budget=st.integers(300, 2000))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15, deadline=None, suppress_health_check=ONCE)
 def test_every_plan_finds_the_same(uncompiled, edges, pattern, directed, budget):
     graph = Vertices.of(edges, directed)
     expected = subgraphs(graph, pattern, directed=directed, plan="leapfrog", factorised=False)
@@ -140,13 +142,13 @@ def test_on_spark(spark, bundled):
 
 
 @given(edges=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=120), name=st.sampled_from(sorted(SHAPES)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=ONCE)
 def test_factorised_counts_are_those_of_the_listing(uncompiled, edges, name):
     graph = Vertices.of(edges)
     assert subgraphs(graph, SHAPES[name]) == subgraphs(graph, SHAPES[name], factorised=False)
 
 
-def test_what_a_graph_may_be(tmp_path):
+def test_what_a_graph_may_be(uncompiled, tmp_path):
     named = [("Ulm", "Bonn"), ("Bonn", "Jena"), ("Jena", "Ulm"), ("Ulm", "Ulm"), ("Ulm", "Jena")]
     path = tmp_path / "edges.tsv"
     path.write_text("".join(f"{x}\t{y}\n" for x, y in named))
@@ -162,7 +164,7 @@ def test_what_a_graph_may_be(tmp_path):
     assert subgraphs(nx.complete_graph(6), nx.complete_graph(6)) == 1
 
 
-def test_a_given_order_is_kept():
+def test_a_given_order_is_kept(uncompiled):
     square = [("p", "q"), ("q", "r"), ("r", "s"), ("s", "p")]
     query = embeddings.embedding_query(Pattern.of(square), True, order=["q", "p", "r", "s"])
     assert query.order == ("b", "a", "c", "d")
@@ -222,3 +224,13 @@ def test_the_command(run, tmp_path):
     assert status == 2 and "no pattern is called 'triangel'" in errors
     status, _, errors = run("subgraphs", "edges.tsv", "--pattern", "triangle", "-o", "found.xls")
     assert status == 2 and "cannot tell the format" in errors
+
+
+def test_counts_beyond_64_bits():
+    """A star of 60,000 leaves, and two of them that share their leaves."""
+    leaves = np.arange(2, 60_002)
+    star = Vertices.of(np.stack([np.zeros_like(leaves), leaves], axis=1))
+    assert subgraphs(star, ["ab", "ac", "ad", "ae", "af"]) == math.comb(60_000, 5) > 1 << 64
+    hubs = [np.stack([np.full_like(leaves, hub), leaves], axis=1) for hub in (0, 1)]
+    pair = Vertices.of(np.concatenate([*hubs, [[0, 1]]]))
+    assert subgraphs(pair, ["ab", "ac", "bc", "ad", "bd", "ae", "be"]) == math.comb(60_000, 3)

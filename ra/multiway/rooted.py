@@ -1,6 +1,6 @@
 """Counting the homomorphisms of a pattern that falls apart into trees without one of its vertices, the *root*.
 
-    house: ab, bc, cd, ad, ae, be           without a: the path c - d, d is next to a, …
+    house: ab, bc, cd, ad, ae, be           without a: the path d - c - b - e, of which d, b and e are next to a
 
 With the root bound to some a, a tree is counted from its leaves up: ways(v, x) is in how many ways what hangs on v can be
 put under v = x, that is the product over v's children c of Σ ways(c, y) over the neighbours y of x. A vertex that the
@@ -49,23 +49,40 @@ class Rooted(NamedTuple):
     def count(self, index: np.ndarray, neighbours: np.ndarray, threads: int | None = None) -> int:
         """In how many ways the pattern maps to a graph: neighbours[index[x]:index[x + 1]] are those of x, both ways.
 
-        ids are int32; takes 16 bytes a vertex of the graph for each vertex of the pattern and thread. OverflowError if the
-        count of one root may not fit in 64 bits.
+        Ids are int32; takes 12 bytes a vertex of the graph for each vertex of the pattern and thread. OverflowError if the
+        count of one root may not fit in 64 bits; of a pattern that is a tree any count does.
         """
-        vertices = len(index) - 1
+        if not self.rooted:
+            return self._tree(index, neighbours)
         widest = int(np.diff(index).max(initial=0))
-        if (1 if self.rooted else vertices) * max(widest, 1) ** len(self.parent) >= MOST:
+        if widest ** len(self.parent) >= MOST:
             raise OverflowError("the homomorphisms that one vertex of the graph takes part in may be more than 2^63")
         threads = cpus() if threads is None else threads
-        cuts = _cuts(index, neighbours, threads * PIECES) if self.rooted else np.arange(2)
+        cuts = _cuts(index, neighbours, threads * PIECES).tolist()
 
         def run(low, high):
             found = np.zeros(high - low, np.int64)
-            count_roots(index, neighbours, self.parent, self.near, self.rooted, low, high, found)
-            return sum(found.tolist()) if widest ** (len(self.parent) + 1) >= MOST else int(found.sum())
+            count_roots(index, neighbours, self.parent, self.near, low, high, found)
+            return sum(found.tolist())  # in Python's integers
 
         with ThreadPoolExecutor(threads) as pool:
-            return sum(pool.map(run, cuts[:-1].tolist(), cuts[1:].tolist()))
+            return sum(pool.map(run, cuts[:-1], cuts[1:]))
+
+    def _tree(self, index: np.ndarray, neighbours: np.ndarray) -> int:
+        """Of a pattern that is a tree: every vertex once, in Python's integers where 64 bits may be too few."""
+        widest, vertices = int(np.diff(index).max(initial=0)), len(index) - 1
+        kind = np.int64 if vertices * widest ** (len(self.parent) - 1) < MOST else object
+        ways = [np.ones(vertices, kind) for _ in self.parent]
+        for v, p in enumerate(self.parent.tolist()):
+            if p >= 0:
+                ways[p] *= _sums(index, ways[v][neighbours])
+        return int(ways[-1].sum())
+
+
+def _sums(index: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Of values[index[x]:index[x + 1]], for each x."""
+    total = np.concatenate([np.zeros(1, values.dtype), np.cumsum(values, dtype=values.dtype)])
+    return total[index[1:]] - total[index[:-1]]
 
 
 def _cuts(index: np.ndarray, neighbours: np.ndarray, pieces: int) -> np.ndarray:
@@ -184,8 +201,8 @@ def multiply(sums, touched, count, ways, reach, length, first):
     return kept
 
 
-@njit(types.void(i64, i32, i64, i64, types.boolean, size, size, i64), **JIT)
-def count_roots(index, neighbours, parent, near, rooted, low, high, found):
+@njit(types.void(i64, i32, i64, i64, size, size, i64), **JIT)
+def count_roots(index, neighbours, parent, near, low, high, found):
     """found[r - low]: the homomorphisms with root r, for r in [low, high).
 
     `reach[v]` lists the vertices x with ways(v, x) > 0, as far as the children of v tell; `ways[v]` is 0 elsewhere. A child
@@ -205,7 +222,7 @@ def count_roots(index, neighbours, parent, near, rooted, low, high, found):
             ways[v] = 1
             length[v] = graph
     for root in range(low, high):
-        begin, end = (index[root], index[root + 1]) if rooted else (0, 0)
+        begin, end = index[root], index[root + 1]
         around, answer = 0, 1
         for i in range(begin, end):
             around += index[neighbours[i] + 1] - index[neighbours[i]]
