@@ -200,3 +200,18 @@ def test_config_knows_the_ways():
 def test_what_is_left_without_ears(atoms, core):
     body = [Atom("e", tuple(Var(name, NUMBER) for name in names)) for names in atoms]
     assert sorted(multiway.core_of(dict(enumerate(body)))) == core
+
+
+def test_an_aggregate_counts_what_loops_find(interpreted):
+    rule = "corner(n, 0) :- n = count : { edge(x, y), edge(y, z), edge(x, z), x != 5 }."
+    program = Program(TRIANGLES + rule)
+    facts = {"edge": np.random.default_rng(1).integers(0, 9, (40, 2))}
+    edges = set(map(tuple, facts["edge"].tolist()))
+    found = sum((x, z) in edges and x != 5 for x, y in edges for other, z in edges if other == y)
+    for mode in MODES:
+        with program.run(facts, multiway=mode) as result:
+            assert result["corner"].to_list() == [(found, 0)]
+    text = program.explain(facts, multiway="always")
+    assert re.search(r"each edge\(.*\), edge\(.*\), edge\(.*\), variable by variable", text)
+    bound = TRIANGLES + "corner(x, n) :- edge(x, _), n = count : { edge(x, y), edge(y, z), edge(x, z) }."
+    assert "variable by variable" not in Program(bound).explain(facts, multiway="always")

@@ -58,6 +58,7 @@ class Compiler:
         self.spread, self.deal = spread, deal
         self.steps, self.bound, self.fresh = [], set(), 0
         self.core: Core | None = None  # atoms that are joined together, but for a delta among them
+        self.core_of = lambda body, outer: None  # the same for the body of an aggregate
 
     def compile(self, body, start=(), outside=frozenset()) -> list:
         """Steps for `body` from bindings of `start`; `outside`: variables that are needed when it is done."""
@@ -139,6 +140,7 @@ class Compiler:
         compared = tuple(literal for literal in self.left if pushed(literal, new))
         self.left = [literal for literal in self.left if literal not in compared]
         live, before = self._live(), set(self.bound)
+        live |= new if self.every else set()
         asked = live | before | names(compared)
         used = Counter(term.name for atom in atoms.values() for term in atom.args if isinstance(term, Var))
         alone = {name for name, times in used.items() if times == 1 and name not in asked}
@@ -150,6 +152,8 @@ class Compiler:
         self.steps.append(step)
         self.deal = False
         self.bound |= new
+        if self.every:
+            return
         if self.bound - live and binds and any(not self._covered(other) for _, other in self.atoms):
             self.steps.append(steps.Narrow(tuple(sorted((self.bound & live) - {steps.GROUP}))))
         self.bound &= live
@@ -267,6 +271,7 @@ class Compiler:
         outer = tuple(sorted(shared))
         target = names(literal.target) if literal.target is not None else set()
         compiler = Compiler(self.rule, self.choose.inner(), self.order_for, {}, every=True)
+        compiler.core = self.core_of(literal.body, shared)
         compiled = compiler.compile(literal.body, start={*outer, steps.GROUP}, outside=target | {steps.GROUP})
         bound = literal.result.name in self.bound
         self.steps.append(steps.Aggregated(literal, outer, compiled, bound))

@@ -104,6 +104,9 @@ class _Words:
             yield f"   fused: {key} is not needed any more, so {carried} and {new} come out once each"
 
     def _multiway(self, step: Multiway, chosen: Chosen) -> Iterator[str]:
+        if chosen is None:
+            yield f"   each {', '.join(map(str, step.atoms))}, variable by variable"
+            return
         self.number += 1
         older = ", what is older of what grows" * ("full" in step.parts)
         how = f"variable by variable{older}{', a share on each partition' * step.share}"

@@ -9,7 +9,7 @@ from the delta.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ra.multiway import query as joins
 from ra.multiway.agm import agm_bound
@@ -62,6 +62,15 @@ def choose(rule: Rule, sizes, parts: dict[int, str], delta: int | None, version:
     if made < max(WORTH, _read(atoms, places, sizes, delta)):
         return Choice(note=f"the body is cyclic; binary joins all the same: they are expected to make {made:,.0f} bindings")
     return Choice(Core(places, f"the cyclic core: binary joins are expected to make {made:,.0f} bindings"))
+
+
+def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str) -> Core | None:
+    """The core of an aggregate's body, if nothing outside binds a variable of it and every tuple of it is another binding."""
+    choice = choose(replace(rule, body=body, plan=None), sizes, {}, None, 0, mode, frozenset())
+    atoms = [body[place] for place in choice.core.places] if choice.core else []
+    if any(variables(atom) & outer or Wild() in atom.args for atom in atoms):
+        return None
+    return choice.core
 
 
 def _beyond(atoms, sizes) -> Choice:

@@ -14,6 +14,7 @@ from ra.rules.steps import AntiJoin, Join
 from semi_naive.planning.body import Body, Chosen, Compiler, names
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.multiway import choose as choose_core
+from semi_naive.planning.multiway import choose_counted
 
 FILTERED = 0.5  # of the bindings pass an atom whose columns are all bound: a guess, as good as any
 TURNED = 8  # times larger or smaller than planned for: plan again
@@ -129,6 +130,7 @@ def plan_body(
     compiler = Compiler(rule, greedy, indexes.order_for, parts, spread=spread, deal=deal)
     choice = choose_core(rule, sizes, parts, delta, version, multiway, spread)
     compiler.core = choice.core
+    compiler.core_of = lambda body, outer: choose_counted(rule, body, outer, sizes, multiway)
     steps = compiler.compile(rule.body, outside=names(rule.head))
     relations = {literal.relation for literal in rule.body if isinstance(literal, Atom)}
     derivation = Derivation(steps, rule.head.relation, rule.head.args)
