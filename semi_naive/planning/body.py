@@ -147,7 +147,7 @@ class Compiler:
         shown = tuple(Atom(a.relation, tuple(Wild() if names(t) & alone else t for t in a.args)) for a in atoms.values())
         parts = tuple(self.parts.get(number, "all") for number in atoms)
         binds = tuple(sorted((new - before) & live))
-        steps_for_few = self._for_few(atoms, compared, live) if self.core.each and new & before else []
+        steps_for_few = self._for_few(atoms, compared, live) if self.core.each else []
         step = Multiway(shown, parts, compared, binds, frozenset(live), self.deal, steps_for_few, self.core.each)
         self.steps.append(step)
         self.deal = False
