@@ -198,7 +198,7 @@ class Simulation:
 
     def _rebalance(self, number: int) -> None:
         """As `semi_naive.rebalance`."""
-        least, copies = self.config.least(local=False), self.config.copy_inner
+        least, copies = self.config.least(self.machine.worth()), self.config.copy_inner
         work = np.add.reduceat(self._expected(number), self.path.map.tables()[0][:-1])
         delta = np.bincount(self.bucket[self._born(number) >> np.uint64(self.shift)], minlength=self.buckets)
         change = spread_inner(self.inner.map, self.inner.sizes, work, delta, self.config, least, kept=self.copies)

@@ -10,6 +10,7 @@ RULES = {
 REPLICATED = 200_000_000  # edges that every host is expected to hold whole, at 8 bytes each
 PLANS = ("auto", "balanced", "decomposed")
 POLICIES = ("work", "paper")
+JOB = 1_000_000  # tuples that are joined and inserted on a partition while Spark runs a job of nothing
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Config:
     policy: "work", by the work that the next iteration is expected to be, or "paper", by what is stored (`balance.placement`).
     refine: whether to act on imbalance at all, of either policy.
     refinement_minimum: tuples that rebalancing must promise to save the heaviest partition in two iterations; of policy
-        "paper", that a subbucket must have. None: 1,024, and a million in local mode, where a job costs as much as they do.
+        "paper", that a subbucket must have. None: a million, what a Spark job is worth; simulated, what a job of the
+        machine is, and at least 1,024.
     tolerance: of policy "work", heaviest ÷ average partition up to which nothing is done.
     grain: of policy "work", the share of the average partition's work that a subbucket may be before it is split.
     refinement_ratio, refinement_factor: of policy "paper", split a bucket whose heaviest subbucket exceeds `refinement_ratio`
@@ -111,11 +113,9 @@ class Config:
         """The number of buckets where there are so many partitions."""
         return self.buckets or max(64, 8 * partitions)
 
-    def least(self, local: bool) -> int:
-        """Tuples that a rebalancing must be worth, in local mode or elsewhere."""
-        if self.refinement_minimum is not None:
-            return self.refinement_minimum
-        return 1_000_000 if local else 1024
+    def least(self, job: float = JOB) -> int:
+        """Tuples that a rebalancing must be worth, where a job is worth so many."""
+        return max(1024, int(job)) if self.refinement_minimum is None else self.refinement_minimum
 
     @property
     def threshold(self) -> int | None:
