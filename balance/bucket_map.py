@@ -5,6 +5,8 @@
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -35,7 +37,7 @@ class BucketMap:
     def buckets(self) -> int:
         return len(self.homes)
 
-    @property
+    @cached_property
     def subbuckets(self) -> np.ndarray:
         """How many subbuckets each bucket has, shape (buckets,)."""
         return np.array([len(homes) for homes in self.homes], dtype=np.int64)
@@ -57,9 +59,16 @@ class BucketMap:
     def tables(self) -> tuple[np.ndarray, np.ndarray]:
         """The map as kernels read it: `first` (buckets + 1,), the slot of each bucket's first subbucket, and
         `home` (slots,), the partition of each slot. A slot numbers the subbuckets of all buckets in order."""
+        return self._tables
+
+    @cached_property
+    def _tables(self) -> tuple[np.ndarray, np.ndarray]:
         first = np.concatenate(([0], np.cumsum(self.subbuckets))).astype(np.int64)
-        home = np.fromiter((p for homes in self.homes for p in homes), dtype=np.int64)
-        return first, home
+        return first, np.fromiter(chain.from_iterable(self.homes), dtype=np.int64)
+
+    def __getstate__(self) -> dict:
+        """What a task is sent: not what it can find out by itself."""
+        return {"partitions": self.partitions, "homes": self.homes, "dealt": self.dealt}
 
     def slots_of(self, keys: np.ndarray, rests: np.ndarray) -> np.ndarray:
         """The slot of each tuple, from its join column and its other column (uint64 arrays of one length)."""
@@ -74,8 +83,8 @@ class BucketMap:
 
     def split(self, sizes: np.ndarray) -> list[list[int]]:
         """Slot sizes as one list a bucket."""
-        first, _ = self.tables()
-        return [sizes[first[b] : first[b + 1]].tolist() for b in range(self.buckets)]
+        first, flat = self.tables()[0].tolist(), sizes.tolist()
+        return [flat[begin:end] for begin, end in zip(first, first[1:], strict=False)]
 
     def to_json(self) -> dict:
         return {"partitions": self.partitions, "homes": [list(homes) for homes in self.homes], "dealt": self.dealt}

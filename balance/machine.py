@@ -30,6 +30,19 @@ class Machine:
     task: float = 2e-3
     job: float = 20e-3
 
+    @classmethod
+    def mpi(cls, **prices) -> "Machine":
+        """The same cores and links where no driver stands between two iterations: as the paper's machine, ranks of MPI."""
+        return cls(**{"job": 0.0, "task": 0.0} | prices)
+
+    def worth(self) -> float:
+        """Tuples that a rank makes and inserts while the driver runs a job of nothing.
+
+        >>> round(Machine(job=0.03, make=1e-8, insert=2e-8).worth()), Machine.mpi().worth()
+        (1000000, 0.0)
+        """
+        return self.job / max(self.make + self.insert, 1e-12)
+
     def join(self, received, joined, made):
         """Seconds of a local join, by rank."""
         return self.task + self.receive * received + self.pair * joined + self.make * made

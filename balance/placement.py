@@ -15,7 +15,6 @@ import numpy as np
 from balance.bucket_map import BucketMap
 from balance.policy import MOST, to_consolidate, to_refine
 
-HORIZON = 2  # iterations that a rebalancing is expected to serve: it must have paid by then
 SETTLED = 0.75  # of a bucket still in one subbucket after a split: its tuples share the column that was split by
 
 
@@ -57,7 +56,7 @@ def planned(placement: BucketMap, sizes, work, config, least: int, splits=True, 
     if not config.refine:
         return None
     carried = np.zeros(placement.buckets) if carried is None else carried
-    return _Plan(placement, sizes, work, config.grain, config.tolerance, carried).change(least, splits)
+    return _Plan(placement, sizes, work, config, carried).change(least, splits)
 
 
 def by_sizes(placement: BucketMap, sizes: list[list[int]], config, least: int, splits=True, kept=()) -> Change | None:
@@ -91,7 +90,7 @@ def spread_inner(placement: BucketMap, sizes, work, delta, config, least: int, k
         parts = count = len(placement.homes[bucket])
         while work[bucket] / parts > config.grain * average and parts * 2 <= min(MOST, 4 * placement.partitions, held[bucket]):
             parts *= 2
-        saved = HORIZON * (work[bucket] / count - max(work[bucket] / parts, average))
+        saved = config.horizon * (work[bucket] / count - max(work[bucket] / parts, average))
         if parts > count and bucket not in kept and saved >= max(least, held[bucket]):
             found[int(bucket)] = parts
     return Change(placement.resize(found), {"refine": sorted(found)}) if found else None
@@ -101,13 +100,13 @@ class _Plan:
     """One look at the work. Parts of buckets, (work, tuples, bucket, subbucket, where it is now), are taken off their
     partitions, and put on the lightest in turn."""
 
-    def __init__(self, placement: BucketMap, sizes, work, grain: float, tolerance: float, carried):
+    def __init__(self, placement: BucketMap, sizes, work, config, carried):
         self.placement, self.sizes, self.work, self.carried = placement, sizes, work, carried
         self.first, self.home = placement.tables()
         self.homes = [list(homes) for homes in placement.homes]
         self.load = np.bincount(self.home, weights=work, minlength=placement.partitions)
-        self.average, self.tolerance = self.load.mean(), tolerance
-        self.grain = grain * self.average
+        self.average, self.tolerance, self.horizon = self.load.mean(), config.tolerance, config.horizon
+        self.grain = config.grain * self.average
         self.loose: list[tuple] = []
 
     def change(self, least: int, splits: bool) -> Change | None:
@@ -121,7 +120,7 @@ class _Plan:
         for partition in np.flatnonzero(self.load > self.tolerance * self.average):
             self._relieve(int(partition))
         moved = self._place()
-        if HORIZON * (before - self.load.max()) < max(least, moved):
+        if self.horizon * (before - self.load.max()) < max(least, moved):
             return None
         kinds = {"refine": [], "move": []}
         for bucket, (old, new) in enumerate(zip(self.placement.homes, self.homes, strict=True)):

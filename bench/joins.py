@@ -100,20 +100,18 @@ def _shelf(graph: Searched) -> boxing.Shelf:
     return boxing.Shelf.of(graph.query, tries, graph.store)
 
 
-def bigjoin(skew: bool = False):
-    """In as many partitions as Spark has cores; indexes are spread before the clock runs."""
+def bigjoin(graph: Searched, spark, timeout: float) -> Sample:
+    """The shuffled form, in as many partitions as Spark has cores; indexes are spread before the clock runs."""
+    from ra.exchange import Fabric
 
-    def engine(graph: Searched, spark, timeout: float) -> Sample:
-        from ra.exchange import Fabric
-
-        fabric = Fabric(spark.sparkContext, spark.sparkContext.defaultParallelism)
-        with BigJoin(graph.query, graph.relations, fabric, skew=skew) as join:
+    fabric = Fabric(spark.sparkContext, spark.sparkContext.defaultParallelism)
+    try:
+        with BigJoin(graph.query, graph.relations, fabric) as join:
             sample = timed(join.count)
             sample.facts = {name: join.trace[name] for name in ("peak", "bound", "rounds", "jobs")}
+            return sample
+    finally:
         fabric.close()
-        return sample
-
-    return engine
 
 
 def massive(graph: Searched, spark, timeout: float) -> Sample:

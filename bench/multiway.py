@@ -28,7 +28,7 @@ PACKAGES = {"duckdb": "duckdb", "graphblas": "graphblas", "networkit": "networki
 ENGINES = {
     "ours": joins.searched, "mgt": joins.massive, "graphblas": joins.graphblas, "networkit": joins.networkit,
     "duckdb": joins.duckdb, "leapfrog": joins.plain_leapfrog, "boxed 100%": joins.boxed(100), "boxed 25%": joins.boxed(25),
-    "boxed 10%": joins.boxed(10), "bigjoin": joins.bigjoin(), "bigjoin-s": joins.bigjoin(skew=True),
+    "boxed 10%": joins.boxed(10), "bigjoin": joins.bigjoin,
 }  # fmt: skip
 ANY = ("mgt", "graphblas", "networkit")  # the fastest of those that are installed
 
@@ -131,8 +131,8 @@ CONTESTS = {
     ),
     "bigjoin": Contest(
         _search("triangle", 16),
-        ("bigjoin", "bigjoin-s", "duckdb"),
-        {("duckdb", "bigjoin"): (2, True), ("duckdb", "bigjoin-s"): None},
+        ("bigjoin", "duckdb"),
+        {("duckdb", "bigjoin"): (2, True)},
     ),
     "star": Contest(star, _plans(STAR, "sold"), PLANNER),
     "chain": Contest(chain, _plans(CHAIN, "ends"), PLANNER),

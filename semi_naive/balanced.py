@@ -59,8 +59,7 @@ class Balanced:
         self.doubling = self.config.rule == "path-path"
         self.root = self.store.path("runs")
         self.budget = FIRST_BUDGET
-        least = self.config.least(self.fabric.sc.master.startswith("local["))
-        self.rebalance = Rebalance(self.fabric, self.root, self.config, self.trace, not self.doubling, least)
+        self.rebalance = Rebalance(self.fabric, self.root, self.config, self.trace, not self.doubling)
 
     def run(self, state: State | None = None) -> State:
         """Iterate to the fixpoint, from the edges or from a restored state."""

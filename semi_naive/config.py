@@ -11,6 +11,7 @@ REPLICATED = 200_000_000  # edges that every host is expected to hold whole, at 
 PLANS = ("auto", "balanced", "decomposed")
 POLICIES = ("work", "paper")
 MULTIWAY = ("auto", "always", "never")
+JOB = 1_000_000  # tuples that are joined and inserted on a partition while Spark runs a job of nothing
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,11 @@ class Config:
     check_interval: look at the balance every so many iterations.
     policy: "work", by the work that the next iteration is expected to be, or "paper", by what is stored (`balance.placement`).
     refine: whether to act on imbalance at all, of either policy.
-    refinement_minimum: tuples that rebalancing must promise to save the heaviest partition in two iterations; of policy
-        "paper", that a subbucket must have. None: 1,024, and a million in local mode, where a job costs as much as they do.
+    refinement_minimum: tuples that rebalancing must promise to save the heaviest partition within `horizon`; of policy
+        "paper", that a subbucket must have. None: a million, what a Spark job is worth; simulated, what a job of the
+        machine is, and at least 1,024.
     tolerance: of policy "work", heaviest ÷ average partition up to which nothing is done.
+    horizon: of policy "work", the iterations in which what a rebalancing moves must have been saved.
     grain: of policy "work", the share of the average partition's work that a subbucket may be before it is split.
     refinement_ratio, refinement_factor: of policy "paper", split a bucket whose heaviest subbucket exceeds `refinement_ratio`
         times the average subbucket into `refinement_factor` times as many.
@@ -55,6 +58,7 @@ class Config:
     refinement_minimum: int | None = None
     tolerance: float = 1.1
     grain: float = 0.5
+    horizon: float = 2.0
     refinement_ratio: float = 3.0
     refinement_factor: int = 4
     consolidate: bool = True
@@ -81,6 +85,7 @@ class Config:
         self._check("refinement_ratio", lambda value: value >= 1, "a number from 1")
         self._check("tolerance", lambda value: value >= 1, "a number from 1")
         self._check("grain", lambda value: value > 0, "a number above 0")
+        self._check("horizon", lambda value: value > 0, "a number above 0")
         self._check("policy", lambda value: value in POLICIES, f"one of {', '.join(POLICIES)}")
         self._check("multiway", lambda value: value in MULTIWAY, f"one of {', '.join(MULTIWAY)}")
         self._check("refinement_factor", lambda value: isinstance(value, int) and value >= 2, "a whole number from 2")
@@ -116,11 +121,9 @@ class Config:
         """The number of buckets where there are so many partitions."""
         return self.buckets or max(64, 8 * partitions)
 
-    def least(self, local: bool) -> int:
-        """Tuples that a rebalancing must be worth, in local mode or elsewhere."""
-        if self.refinement_minimum is not None:
-            return self.refinement_minimum
-        return 1_000_000 if local else 1024
+    def least(self, job: float = JOB) -> int:
+        """Tuples that a rebalancing must be worth, where a job is worth so many."""
+        return max(1024, int(job)) if self.refinement_minimum is None else self.refinement_minimum
 
     @property
     def threshold(self) -> int | None:

@@ -28,8 +28,11 @@ class Rebalance:
     config: Config
     trace: Trace
     static_inner: bool
-    least: int  # tuples that are worth a job
     jobs: int = 0
+
+    @property
+    def least(self) -> int:
+        return self.config.least()
 
     def __call__(self, state) -> None:
         """At most one job for each relation; the copies go along with path's."""

@@ -31,6 +31,7 @@ layouts = st.fixed_dictionaries(
         "policy": st.sampled_from(["work", "paper"]),
         "tolerance": st.sampled_from([1.0, 1.1]),
         "grain": st.sampled_from([0.05, 0.5]),
+        "horizon": st.sampled_from([2.0, 1e9]),
         "refinement_minimum": st.sampled_from([0, 5]),
         "refinement_ratio": st.sampled_from([1.0, 3.0]),
         "refinement_factor": st.sampled_from([2, 4]),
@@ -65,8 +66,8 @@ def test_any_layout_gives_the_oracles_answer(spark, edges, plan, layout, length)
         {"rollover_threshold": 1, "buckets": 5, "partitions": 3, "rule": "path-path"},
         {"policy": "paper", "refinement_ratio": 1.0, "refinement_minimum": 0, "partitions": 5, "copy_inner": False},
         {"policy": "paper", "refinement_ratio": 1.0, "refinement_minimum": 0, "partitions": 5, "rule": "path-path"},
-        {"tolerance": 1.0, "grain": 0.01, "refinement_minimum": 0, "partitions": 5, "copy_inner": False},
-        {"tolerance": 1.0, "grain": 0.01, "refinement_minimum": 0, "partitions": 5, "rule": "path-path"},
+        {"tolerance": 1.0, "grain": 0.01, "horizon": 1e9, "refinement_minimum": 0, "partitions": 5, "copy_inner": False},
+        {"tolerance": 1.0, "grain": 0.01, "horizon": 1e9, "refinement_minimum": 0, "partitions": 5, "rule": "path-path"},
     ],
 )
 def test_extreme_layouts(spark, layout):

@@ -20,7 +20,7 @@ SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 SLOW = SETTINGS | {"phases": [Phase.explicit, Phase.generate]}
 LAYOUTS = [
     Config(local_tuples=0, partitions=3, buckets=5),
-    Config(local_tuples=0, partitions=2, buckets=2, refinement_minimum=1, tolerance=1.0, grain=0.1),
+    Config(local_tuples=0, partitions=2, buckets=2, refinement_minimum=1, tolerance=1.0, grain=0.1, horizon=1e9),
     Config(local_tuples=0, partitions=2, buckets=2, policy="paper", refinement_minimum=1, refinement_ratio=1.0),
     Config(local_tuples=0, partitions=4, buckets=8, rollover_threshold=2, refine=False, consolidate=False),
     Config(local_tuples=3, partitions=2, buckets=4),  # begun in the driver, handed over, taken back
@@ -78,6 +78,7 @@ def skewed(size: int = 60) -> np.ndarray:
 def test_buckets_are_refined_in_the_middle_of_joins_with_themselves(spark, balance, policy):
     """A refined bucket's deltas go to every subbucket; nothing is lost, nothing is found that is not there."""
     options = {"local_tuples": 0, "partitions": 3, "buckets": 4, "refinement_minimum": 1, "policy": policy, "grain": 0.1}
+    options["horizon"] = 1e9  # whatever it costs
     options |= {"refinement_ratio": 1.1, "tolerance": 1.0, "refine": balance, "consolidate": balance}
     edges = skewed()
     with Program(NONLINEAR).run({"edge": edges}, spark, **options) as result:

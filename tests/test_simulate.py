@@ -65,12 +65,19 @@ def test_balancing_by_work_beats_the_papers_rules_on_many_ranks(edges):
     assert work(nothing).sum() == pytest.approx(work(ours).sum(), rel=0.2), "balancing adds little work"
 
 
+def test_the_default_balances_where_a_job_costs_less_than_it_saves():
+    closure = Replayable.of(graphs.tree(15), Config())
+    free, spark = (closure.simulate(64, machine=machine) for machine in (Machine.mpi(), Machine(job=0.1)))
+    assert imbalance_ratio(work(free)) < 1.25 < imbalance_ratio(work(spark))
+    assert free["events"] and not spark["events"]
+
+
 def test_ten_thousand_ranks_hold_what_one_holds():
     edges = graphs.gnp(300, 0.01, seed=2)
     many = simulate(edges, 10_000)
     one = simulate(edges, 1)["result"]
     assert many["result"] | {"peak_tuples": []} == one | {"peak_tuples": []}
-    assert len(many["result"]["peak_tuples"]) == 10_000 and max(many["result"]["peak_tuples"]) < one["peak_tuples"][0] / 100
+    assert len(many["result"]["peak_tuples"]) == 10_000 and max(many["result"]["peak_tuples"]) < one["peak_tuples"][0] / 50
     assert all(len(entry["loads"]) == 10_000 and sum(entry["loads"]) == entry["full"] for entry in many["iterations"])
 
 

@@ -15,7 +15,7 @@ SIZES = {  # heights, runs of each
     "full": ([16, 17, 18, 19, 20], 3),
 }
 LAYOUT = {"partitions": 8, "buckets": 512}
-LEAST = 1024  # tuples that a rebalancing of ours must save: the default on a cluster
+LEAST = 1024  # tuples that a rebalancing of ours must save: the default where a job costs nothing
 PANELS = {"seconds": "seconds", "imbalance": "heaviest ÷ average partition"}
 STYLES = {"off": ("white", "////"), "paper's": (SAND, "...."), "ours": (DARK, "")}
 
@@ -69,9 +69,9 @@ def table(data: dict) -> Table:
     return Table(TITLE, columns, rows, [
         "Imbalance: heaviest ÷ average partition of T, at the end (off: what it would be; the others: after what was moved)."
         " Refined, consolidated, moved, copied: how often, T and S together.",
-        f"{layout}. The paper's: `Config.paper()`; ours: the default of a cluster, which moves what promises to save {LEAST:,}"
-        " tuples (in local mode, where a job costs more than that saves, a million). The paper's numbers for this figure"
-        " are not known to us.",
+        f"{layout}. The paper's: `Config.paper()`; ours: the default where a job costs nothing, which moves what promises to"
+        f" save {LEAST:,} tuples (on Spark, where a job costs more than that saves, a million). The paper's numbers"
+        " for this figure are not known to us.",
     ])  # fmt: skip
 
 

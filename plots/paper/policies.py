@@ -38,7 +38,7 @@ def measure(evaluation) -> dict:
     from balance.machine import Machine
     from plots.paper.simulated import replayable
 
-    rows, machine = [], Machine(job=0, task=0)  # a job's and a task's own costs are the same for every policy
+    rows, machine = [], Machine.mpi()
     for name, (generator, *sizes) in GRAPHS.items():
         replay = replayable(getattr(graphs, generator)(*sizes[SIZES[evaluation.size]]))
         for policy, settings in POLICIES.items():

@@ -69,10 +69,11 @@ def seconds_of(record: dict, without: Machine) -> dict[str, float]:
 
 
 def jobs_between(events: list[dict]) -> int:
-    """How many jobs moved tuples between iterations: one for each relation, whatever was done to it.
+    """How many jobs moved tuples between iterations: one for each relation, whatever was done to it; copies go with path's.
 
     >>> move = {"iteration": 2, "relation": "path", "moved": 9}
     >>> jobs_between([{"event": "refine", **move}, {"event": "consolidate", **move}, {"event": "roll-over", "iteration": 3}])
     1
     """
-    return len({(e["iteration"], e["relation"], e["event"] == "copy") for e in events if "moved" in e or e["event"] == "copy"})
+    moving = [event for event in events if {"moved", "copied"} & event.keys()]
+    return len({(e["iteration"], "path" if e["event"] == "copy" else e["relation"]) for e in moving})

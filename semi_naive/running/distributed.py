@@ -54,7 +54,7 @@ class Distributed:
         self.partitions = self.cluster.fabric.partitions
         self.iteration = self.local.iteration
         self.trace = Trace(plan="balanced", relations=list(self.stratum.relations), config=self.config.to_json())
-        self.moving = Moving(self.cluster, self.config, self.trace, self.config.least(self.cluster.local))
+        self.moving = Moving(self.cluster, self.config, self.trace)
         if self.local.watch:
             self.local.watch(self.trace.so_far)
 

@@ -20,7 +20,6 @@ class Moving:
     cluster: object
     config: object
     trace: Trace
-    least: int  # tuples that are worth a job
 
     def __call__(self, relations, iteration: int) -> None:
         for relation in relations:
@@ -31,7 +30,7 @@ class Moving:
     def _rehome(self, relation: SpreadRelation, number: int, index: SpreadIndex, iteration: int) -> None:
         work = index.sizes if index.work is None else index.work
         splits = index.keys < len(index.order)
-        change = planned(index.map, index.sizes, work, self.config, self.least, splits)
+        change = planned(index.map, index.sizes, work, self.config, self.config.least(), splits)
         if change is None:
             return
         begun, before, loads = time.perf_counter(), index.map.split(index.sizes), index.map.loads(index.sizes)
