@@ -215,3 +215,21 @@ def test_an_aggregate_counts_what_loops_find(interpreted):
     assert re.search(r"each edge\(.*\), edge\(.*\), edge\(.*\), variable by variable", text)
     bound = TRIANGLES + "corner(x, n) :- edge(x, _), n = count : { edge(x, y), edge(y, z), edge(x, z) }."
     assert "variable by variable" not in Program(bound).explain(facts, multiway="always")
+
+
+def test_a_chain_that_goes_beyond_its_bound_in_any_order(interpreted):
+    """Hubs on both sides: 20 × 300 bindings after two atoms, whichever come first, and at most 20 × 20 answers."""
+    text = """
+    .decl a(x: number, y: number)
+    .decl b(x: number, y: number)
+    .decl c(x: number, y: number)
+    .decl out(x: number, w: number)
+    .output out
+    out(x, w) :- a(x, y), b(y, z), c(z, w).
+    """
+    hub = [(0, z) for z in range(300)] + [(y, 0) for y in range(300)]
+    facts = {"a": [(x, 0) for x in range(20)], "b": hub, "c": [(0, w) for w in range(20)]}
+    reason = r"variable by variable.*binary joins are expected to make [\d,]+ bindings, and there are at most 400 answers"
+    assert re.search(reason, Program(text).explain(facts))
+    with Program(text).run(facts) as result:
+        assert result["out"].to_set() == {(x, w) for x in range(20) for w in range(20)}

@@ -18,6 +18,7 @@ from ra.rules.multiway import WORTH
 
 LEAST = 10_000  # tuples that a body without a cycle reads, for anything else to be thought about
 LEAST_MET = 0.01  # tuples that meet a value: few, but one never knows
+CYCLIC = "the body is cyclic; binary joins"
 BEYOND = 8  # times more than the AGM bound, of a body without a cycle
 
 
@@ -42,25 +43,37 @@ class Choice:
 def choose(rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, spread) -> Choice:
     """What of a rule's body, or of a delta version, goes variable by variable. `mode`: Config.multiway."""
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
+    if len(atoms) < (2 if mode == "always" else 3):  # a cycle has three
+        return Choice()
     places = core_of(atoms)
-    if mode == "never" or len(atoms) < 2:
-        return Choice(note="the body is cyclic; binary joins as Config.multiway asks" if places else "")
-    if version in (rule.plan or {}):
-        return Choice(note="the body is cyclic; binary joins as .plan asks" if places else "")
-    if not places and mode == "auto":
-        return _beyond(atoms, sizes) if delta is None and len(atoms) > 2 else Choice()
-    kind = "the cyclic core" if places else "all atoms"
-    places = places or group_of({n: variables(atom) for n, atom in atoms.items() if eligible(atom)})
-    if growing := sorted({atoms[n].relation for n in places & parts.keys() if n != delta}):
-        if mode != "always" or set(growing) & spread:
-            return Choice(note=f"the body is cyclic; binary joins all the same, as {growing[0]} grows in each iteration")
+    if mode == "never" or version in (rule.plan or {}):
+        return Choice(note=f"{CYCLIC} as {'Config.multiway' if mode == 'never' else '.plan'} asks" * bool(places))
     if mode == "always":
-        return Choice(Core(places, f"{kind}, as Config.multiway asks"))
+        return _always(atoms, places, parts, delta, spread)
+    if not places:
+        return Choice() if delta is not None else _beyond(atoms, sizes)
+    return _cyclic(atoms, places, sizes, parts, delta)
+
+
+def _always(atoms, core, parts, delta, spread) -> Choice:
+    """The core, or whatever hangs together, unless that is on the partitions."""
+    kind = "the cyclic core" if core else "all atoms"
+    places = core or group_of({n: variables(atom) for n, atom in atoms.items() if eligible(atom)})
+    growing = [atoms[n].relation for n in sorted(places & parts.keys()) if n != delta and atoms[n].relation in spread]
+    if growing:
+        return Choice(note=f"{CYCLIC} all the same, as {growing[0]} is on the partitions" * bool(core))
+    return Choice(Core(places, f"{kind}, as Config.multiway asks"))
+
+
+def _cyclic(atoms, places, sizes, parts, delta) -> Choice:
+    growing = [atoms[n].relation for n in sorted(places & parts.keys()) if n != delta]
+    if growing:
+        return Choice(note=f"{CYCLIC} all the same, as {growing[0]} grows in each iteration")
     made, each = bindings_made(atoms, places, sizes, parts, delta)
     if delta is not None:
         return Choice(Core(places, "the cyclic core", each))
     if made < max(WORTH, _read(atoms, places, sizes, delta)):
-        return Choice(note=f"the body is cyclic; binary joins all the same: they are expected to make {made:,.0f} bindings")
+        return Choice(note=f"{CYCLIC} all the same: they are expected to make {made:,.0f} bindings")
     return Choice(Core(places, f"the cyclic core: binary joins are expected to make {made:,.0f} bindings"))
 
 
