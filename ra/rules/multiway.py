@@ -70,7 +70,7 @@ class Multiway:
 
     def _unbound(self, batch: Batch, core: "Core", position):
         """From nothing, or for every binding of other variables alike."""
-        for found in core.listed(self.binds, position if self.share else None, _threads(position)):
+        for found in gathered(core.listed(self.binds, position if self.share else None, _threads(position))):
             for row in range(batch.size):
                 same = {name: np.repeat(column[row : row + 1], found.size) for name, column in batch.columns.items()}
                 yield Batch(found.size, {**{n: c for n, c in same.items() if n in self.keep}, **found.columns})
@@ -86,7 +86,7 @@ class Multiway:
         others = (self.keep & set(batch.columns)) - set(bound)
         if not others:  # what is found is all that is needed
             needed = tuple(name for name in bound if name in self.keep) + self.binds
-            yield from core.seeded(batch.distinct(bound), bound).listed(needed, None, None)
+            yield from gathered(core.seeded(batch.distinct(bound), bound).listed(needed, None, None))
             return
         keys, binds = tuple(Var(name, Kind.NUMBER) for name in bound), tuple(enumerate(self.binds, len(bound)))
         back = Join(BOUND, "all", tuple(range(len(bound) + len(binds))), keys, binds, self.keep)
