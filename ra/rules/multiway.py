@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ra.multiway import orders
 from ra.multiway import query as joins
 from ra.multiway.domain import Domain
-from ra.multiway.leapfrog import Leapfrog
 from ra.multiway.query import Comparison, Constant, Query, QueryError
 from ra.multiway.shape import Shape
 from ra.multiway.tries import Tries
@@ -207,6 +205,8 @@ class Core:
     def listed(self, names: tuple[str, ...], position, threads: int | None) -> Iterator[Batch]:
         """Bindings of some variables that can be extended to all, perhaps more than once; `position`: (partition, partitions)
         whose share it is."""
+        from ra.multiway.leapfrog import Leapfrog  # its kernels take 0.1 s to load, and most programs have no use for them
+
         if self.empty:
             return
         join = Leapfrog(self.query, Shape(self.query, self._order(names)), self.tries)
@@ -236,6 +236,8 @@ class Core:
 
 def ordered(query: Query, tries: Tries, names: tuple[str, ...]) -> tuple[str, ...]:
     """The best order, or one that begins with `names` if it is not much worse: then nothing else is listed."""
+    from ra.multiway import orders
+
     best = orders.choose(query, tries)
     if not names or set(best[: len(names)]) == set(names):
         return best
