@@ -11,7 +11,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Machine:
-    """Seconds of one rank's core. The defaults were fitted to runs on two cores by `fitted` (bench/machine.py prints them).
+    """Seconds of one rank's core. The defaults were fitted by `python -m bench.machine --repeat 3` to closures on two cores;
+    messages and collectives, which one host cannot tell, are those of a usual network.
 
     receive, pair, make: a tuple that comes into a local join; a pair that meets; a head that is left of them, coded.
     insert, birth: a head that arrives at its home; one that is new there.
@@ -19,16 +20,16 @@ class Machine:
     task: what a phase costs a rank that has nothing to do. job: what an inner iteration costs the driver.
     """
 
-    receive: float = 5e-9
-    pair: float = 3e-9
-    make: float = 15e-9
-    insert: float = 15e-9
-    birth: float = 10e-9
-    byte: float = 6e-9
+    receive: float = 4.5e-9
+    pair: float = 0.8e-9
+    make: float = 17e-9
+    insert: float = 26e-9
+    birth: float = 0.0
+    byte: float = 6.5e-9
     message: float = 2e-6
     collective: float = 5e-6
-    task: float = 2e-3
-    job: float = 20e-3
+    task: float = 15e-3
+    job: float = 45e-3
 
     @classmethod
     def mpi(cls, **prices) -> "Machine":
