@@ -120,7 +120,7 @@ def tables(results: dict):
         fits.add_column(column, justify="right")
     for name in FIELDS:
         here, default = results["prices"][name], results["defaults"][name]
-        prices.add_row(name, f"{here:.3g}", f"{default:.3g}", f"{here / default:.2f}")
+        prices.add_row(name, f"{here:.3g}", f"{default:.3g}", f"{here / default:.2f}" if default else "–")
     for name, row in results["rows"].items():
         ratios = (f"{row[kind]:.2f}" for kind in ("all", "unseen", "defaults"))
         fits.add_row(name, f"{row['pairs']:,}", f"{row['iterations']:,}", f"{row['seconds']:.2f} s", *ratios)
