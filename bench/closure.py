@@ -7,7 +7,6 @@ and the targets; writes every sample, and what it ran on, as JSON.
 """
 
 import argparse
-import json
 import os
 import platform
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import graphs
 from bench import extras
+from bench.command import command
 from bench.inputs import NAMES, Row, rows, write
 from bench.peers import ENGINES, Sample
 from bench.report import measures, tables
@@ -30,17 +30,7 @@ class WrongCount(RuntimeError):
 
 
 def main(arguments=None) -> int:
-    options = parsed(arguments)
-    results = None
-    try:
-        results = run(options)
-    except (WrongCount, ValueError) as wrong:
-        print(f"bench.closure: {wrong}", file=sys.stderr)
-        return 1
-    show(results)
-    if options.out:
-        Path(options.out).write_text(json.dumps(results, indent=1) + "\n")
-    return 0
+    return command("bench.closure", parsed(arguments), run, show, (WrongCount, ValueError))
 
 
 def parsed(arguments):

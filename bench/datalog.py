@@ -7,13 +7,13 @@ medians and how many times as long the others take; writes every sample, and wha
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from functools import partial
 from pathlib import Path
 
 from bench.closure import WrongCount, compare, say, surroundings
+from bench.command import command
 from bench.peers import Sample
 from bench.report import seconds_of
 from bench.workloads import NAMES, Workload, ours, workloads
@@ -22,16 +22,7 @@ PEERS = {"duckdb": "DuckDB", "loop": "DataFrame loop", "transitive_closure": "tr
 
 
 def main(arguments=None) -> int:
-    options = parsed(arguments)
-    try:
-        results = run(options)
-    except (WrongCount, ValueError) as wrong:
-        print(f"bench.datalog: {wrong}", file=sys.stderr)
-        return 1
-    show(results)
-    if options.out:
-        Path(options.out).write_text(json.dumps(results, indent=1) + "\n")
-    return 0
+    return command("bench.datalog", parsed(arguments), run, show, (WrongCount, ValueError))
 
 
 def parsed(arguments):

@@ -8,9 +8,7 @@ seconds of all iterations, of each graph by all runs, by the runs of the other g
 """
 
 import argparse
-import json
 import sys
-from pathlib import Path
 
 import numpy as np
 
@@ -18,18 +16,14 @@ import graphs
 from balance.machine import FIELDS, Machine, fitted
 from balance.recorded import priced
 from bench.closure import say, surroundings
+from bench.command import command
 
 PARTITIONS = 2
 SETTINGS = {"run_ahead": 0, "partitions": PARTITIONS}
 
 
 def main(arguments=None) -> int:
-    options = parsed(arguments)
-    results = run(options)
-    show(results)
-    if options.out:
-        Path(options.out).write_text(json.dumps(results, indent=1) + "\n")
-    return 0
+    return command("bench.machine", parsed(arguments), run, show)
 
 
 def parsed(arguments):

@@ -7,19 +7,18 @@ the chain, which are Datalog programs, nothing is). Prints medians, ratios and t
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 
 import graphs
 from bench import joins
 from bench.closure import WrongCount, compare, say, surroundings
+from bench.command import command
 from bench.inputs import Row
 from bench.peers import Sample
 from bench.report import Measure, seconds_of
@@ -140,16 +139,7 @@ CONTESTS = {
 
 
 def main(arguments=None) -> int:
-    options = parsed(arguments)
-    try:
-        results = run(options)
-    except (WrongCount, ValueError) as wrong:
-        print(f"bench.multiway: {wrong}", file=sys.stderr)
-        return 1
-    show(results)
-    if options.out:
-        Path(options.out).write_text(json.dumps(results, indent=1) + "\n")
-    return 0
+    return command("bench.multiway", parsed(arguments), run, show, (WrongCount, ValueError))
 
 
 def parsed(arguments):

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import graphs
 from bench.closure import say, surroundings
+from bench.command import command
 
 TARGET = 0.02
 RECORDING = {  # by module and class: what makes the record of a closure, and of a Datalog program
@@ -34,12 +35,7 @@ COUSINS = (Path(__file__).parent / "programs" / "same_generation.dl").read_text(
 
 
 def main(arguments=None) -> int:
-    options = parsed(arguments)
-    results = run(options)
-    show(results)
-    if options.out:
-        Path(options.out).write_text(json.dumps(results, indent=1) + "\n")
-    return 0
+    return command("bench.tracing", parsed(arguments), run, show)
 
 
 def parsed(arguments):
