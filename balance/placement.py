@@ -45,14 +45,14 @@ def expected(fresh, home, received, born) -> np.ndarray:
     return fresh * (1 + ratio[home])
 
 
-def planned(placement: BucketMap, sizes, work, config, least: int, splits=True, kept=(), carried=None) -> Change | None:
+def planned(placement: BucketMap, sizes, work, config, least: int, splits=True, carried=None) -> Change | None:
     """What to change, by the settings of a `semi_naive.Config`; None for nothing.
 
     sizes, work: tuples stored, and expected work, by slot. least: tuples that are worth a job. splits: whether there is
-    anything to split a bucket by. kept: buckets that stay as they are. carried: tuples that go along with each bucket.
+    anything to split a bucket by. carried: tuples that go along with each bucket.
     """
     if config.policy == "paper":
-        return by_sizes(placement, placement.split(sizes), config, least, splits, kept)
+        return by_sizes(placement, placement.split(sizes), config, least, splits)
     if not config.refine:
         return None
     carried = np.zeros(placement.buckets) if carried is None else carried

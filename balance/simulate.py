@@ -61,6 +61,7 @@ class Simulation:
         ids = np.arange(self.domain, dtype=np.uint64)
         self.buckets = self.config.buckets_on(self.ranks)
         self.bucket = bucket_of(ids, np.uint64(self.buckets)).astype(np.int32)
+        self.degrees = np.bincount((self.edges >> np.uint64(self.shift)).astype(np.int64), minlength=self.domain)
         self.scattered = (mix(ids) >> np.uint64(32)).astype(np.uint32)
         self.path, self.inner = (Layout.deal(self.buckets, self.ranks) for _ in range(2))
         self.copies: dict[int, frozenset[int]] = {}
@@ -204,13 +205,16 @@ class Simulation:
     def _rebalance(self, number: int) -> None:
         """As `semi_naive.rebalance`."""
         least, copies = self.config.least(self.machine.worth()), self.config.copy_inner
-        work = np.add.reduceat(self._expected(number), self.path.map.tables()[0][:-1])
+        expected_work = self._expected(number)
+        work = np.add.reduceat(expected_work, self.path.map.tables()[0][:-1])
         delta = np.bincount(self.bucket[self._born(number) >> np.uint64(self.shift)], minlength=self.buckets)
         change = spread_inner(self.inner.map, self.inner.sizes, work, delta, self.config, least, kept=self.copies)
         self._rehome(number, self.inner, "inner", change)
+        if change is not None:  # pairs of a bucket that was split meet elsewhere
+            expected_work = self._expected(number)
         follow = np.add.reduceat(self.inner.sizes, self.inner.map.tables()[0][:-1])
         carried = np.where((self.inner.map.subbuckets == 1) & copies, follow, 0)
-        change = planned(self.path.map, self.path.sizes, self._expected(number), self.config, least, carried=carried)
+        change = planned(self.path.map, self.path.sizes, expected_work, self.config, least, carried=carried)
         self._rehome(number, self.path, "path", change)
         if copies:
             self._copy(number, along=change is not None)
@@ -219,8 +223,7 @@ class Simulation:
         """As `ra.placed.Placed.weigh` and `semi_naive.rebalance`: the work of the next iteration by slot."""
         delta, home, shift = self._born(number), self.path.map.tables()[1], np.uint64(self.shift)
         slot = self._slots(delta, self.path.map)
-        degrees = np.bincount((self.edges >> shift).astype(np.int64), minlength=self.domain)
-        pairs = np.bincount(slot, weights=degrees[(delta >> shift).astype(np.int64)], minlength=home.size)
+        pairs = np.bincount(slot, weights=self.degrees[(delta >> shift).astype(np.int64)], minlength=home.size)
         received, born = np.zeros((2, self.ranks), np.int64)
         for phase in self.trace.record["iterations"][-1]["phases"]:
             if phase["phase"] == "insert":
