@@ -7,29 +7,11 @@ import numpy as np
 from numba import njit, types
 
 from ra.multiway.lists import Lists
+from ra.multiway.seeks import seek
 from ra.words import JIT, i64, u8
 
 WIDE = 1 << 22  # the widest range of values that is marked, a byte each: one that stays in the cache
 FAR = 16  # times as long: from here on one gallops through the longer list
-
-
-@njit(types.int64(i64, types.int64, types.int64, types.int64), **JIT)
-def _seek(values, start, stop, target):
-    """The first position from `start` whose value is not below the target: doubling steps, then bisection."""
-    if start >= stop or values[start] >= target:
-        return start
-    step, low = 1, start
-    while low + step < stop and values[low + step] < target:
-        low += step
-        step *= 2
-    high = min(low + step, stop)
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if values[middle] < target:
-            low = middle
-        else:
-            high = middle
-    return high
 
 
 @njit(i64(i64, types.int64), **JIT)
@@ -54,7 +36,7 @@ def _meet(pool, i, stop, values, j, end, out, size, listing):
     """Step along both lists, without a branch to mispredict; gallop when one is much the longer."""
     if end - j > FAR * (stop - i):
         while i < stop:
-            j = _seek(values, j, end, pool[i])
+            j = seek(values, j, end, pool[i])
             hit = j < end and values[j] == pool[i]
             if listing and hit:
                 out[size] = pool[i]
@@ -90,7 +72,7 @@ def _end(values, start, stop, greatest):
     """Where the values above `greatest` begin."""
     if start >= stop or values[stop - 1] <= greatest:
         return stop
-    return _seek(values, start, stop, greatest + 1)
+    return seek(values, start, stop, greatest + 1)
 
 
 @njit(types.void(u8, i64, types.int64, types.int64, types.uint8), **JIT)
@@ -130,7 +112,7 @@ def _intersect(starts, stops, pool, groups, begins, values, listing):
                 _mark(marks, values, begin, end, 1)
             for place in range(first, last):
                 row = order[place]
-                i = _seek(pool, starts[row], stops[row], low)
+                i = seek(pool, starts[row], stops[row], low)
                 new_starts[row] = size
                 if marked:
                     stop = _end(pool, i, stops[row], high)
@@ -157,7 +139,7 @@ def _subtract(starts, stops, pool, groups, begins, values):
         j, end = (begins[groups[row]], begins[groups[row] + 1]) if groups[row] >= 0 else (0, 0)
         new_starts[row] = size
         for i in range(starts[row], stops[row]):
-            j = _seek(values, j, end, pool[i])
+            j = seek(values, j, end, pool[i])
             out[size] = pool[i]
             size += j == end or values[j] != pool[i]
         new_stops[row] = size
@@ -185,7 +167,7 @@ def subtract(lists: Lists, groups: np.ndarray, begins: np.ndarray, values: np.nd
 def _within(starts, stops, pool, bounds, below, equal, above):
     new_starts, new_stops = starts.copy(), stops.copy()
     for row in range(starts.size):
-        at = _seek(pool, starts[row], stops[row], bounds[row])
+        at = seek(pool, starts[row], stops[row], bounds[row])
         end = at + (at < stops[row] and pool[at] == bounds[row])
         if not below:
             new_starts[row] = at if equal else end

@@ -18,7 +18,7 @@ UNEQUAL = 16  # a set so many times as long as the other is galloped over, not s
 NEAR = 8  # so few values are scanned rather than bisected
 
 
-@njit(size(i32, size, size, size), **JIT)
+@njit([size(i32, size, size, size), size(i64, size, size, size)], **JIT)
 def seek(values, low, high, target):
     """The first position in [low, high) whose value is not below `target`: doubling steps, then bisection (galloping)."""
     if low >= high or values[low] >= target:
