@@ -19,13 +19,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from ra.multiway import wire
-from ra.multiway.asking import answers, ask, keeping, kept
-from ra.multiway.frontier import Frontier, joined, split
-from ra.multiway.lists import Lists
-from ra.multiway.spreading import COUNT, MEMBER, RESOLVER, looked_up
+from ra.multiway.asking import (
+    KEPT,
+    answers,
+    ask,
+    ask_members,
+    ask_ranges,
+    found_members,
+    in_ranges,
+    keeping,
+    kept,
+)
+from ra.multiway.frontier import Frontier, extended, split
+from ra.multiway.frontier import joined as all_of
+from ra.multiway.intersecting import intersect, subtract
+from ra.multiway.lists import Lists, joined
+from ra.multiway.spreading import COUNT, MEMBER, RESOLVER, counts_of, members_of, resolved
 from ra.multiway.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, cheapest, remove
+from ra.multiway.unions import distinct, ranges, values
 from ra.multiway.verbs import NEVER
 
+NOTHING = Lists(*np.empty((4, 0), np.int64))
 PIECES = 16  # of a partition's proposals for each other one, dealt in turn, so that neighbours do not stay together
 
 
@@ -43,7 +57,7 @@ class Balance(Task):
         frontier = waiting.frontier(here.stage.width) if waiting else self._arrived(here, messages)
         proposals = here.taken(frontier, waiting, self.shares[here.partition])
         parts = here.setting.partitions
-        taken = joined([Frontier.empty(here.stage.width), *(own.frontier() for own in proposals)])
+        taken = all_of([Frontier.empty(here.stage.width), *(own.frontier() for own in proposals)])
         for number, part in enumerate(split(taken, parts, PIECES * parts)):
             if part.rows:
                 here.made(part.rows)
@@ -79,91 +93,105 @@ class Balance(Task):
 
 
 class Resolve(Task):
-    """Write out the extensions this partition has been dealt, by their numbers, and ask what they are."""
+    """Ask for the extensions this partition has been dealt, by their numbers: those of all prefixes with a key together."""
 
     def work(self, here: Here, messages):
-        width = here.stage.width
+        width, atoms = here.stage.width, here.stage.atoms
         columns = wire.columns_of(messages, width + 3)
         here.got(columns.shape[1])
-        sizes = columns[-1] - columns[-2]
-        row = np.repeat(np.arange(sizes.size), sizes)
-        number = np.arange(row.size) - np.repeat(np.cumsum(sizes) - sizes, sizes) + columns[-2][row]
-        prefixes, proposer = columns[:width, row], columns[width, row]
-        here.made(row.size)
-        where = np.zeros(row.size, np.int64)
-        for verb in np.flatnonzero(np.bincount(proposer)).tolist():
-            mine = proposer == verb
-            if verb < len(here.stage.atoms):
-                keys = np.concatenate((here.stage.atoms[verb].keys(prefixes[:, mine]), number[None, mine]))
-                asked, where[mine] = ask(self.number + 1, verb, here.partition, keys, here.setting.partitions)
-                here.made(sum(message.rows for _, message in asked))
-                yield from asked
-        if row.size:
-            yield keeping(self.number + 2, here.partition, np.concatenate((prefixes, proposer[None], where[None])))
+        prefixes, proposer, low, high = columns[:width], *columns[width:]
+        here.made(int((high - low).sum()))
+        starts = np.zeros(low.size, np.int64)
+        for verb in here.stage.proposers:
+            mine = np.flatnonzero(proposer == verb)
+            if verb < len(atoms) and mine.size:
+                keys, number = distinct(atoms[verb].keys(prefixes[:, mine]))
+                wanted, starts[mine] = ranges(number, low[mine], high[mine])
+                here.made(int((wanted[2] - wanted[1]).sum()))
+                yield from ask_ranges(self.number + 1, verb, here.partition, keys, wanted, here.setting.partitions)
+        if low.size:
+            rows = np.concatenate((prefixes, proposer[None], starts[None], (starts + high - low)[None]))
+            yield keeping(self.number + 2, here.partition, rows)
 
 
 @dataclass
 class Answer(Task):
-    """Look up what is asked in the tables of one kind, those of the atoms of stage `asking`."""
+    """Look up what is asked of the tables of one kind, those of the atoms of stage `asking`."""
 
     kind: str
     asking: int
 
     def work(self, here: Here, messages):
-        atoms = here.setting.plan.stages[self.asking].atoms
+        answer = {COUNT: self._counts, RESOLVER: self._values, MEMBER: self._members}[self.kind]
         for message in messages:
-            index = atoms[message.name].index
-            (table,) = here.indexes[self.kind, index].parts
-            found = looked_up(table, wire.columns_of([message], len(message.columns)))
-            here.got(found.size)
-            here.made(found.size)
-            yield message.source, wire.columns_message(self.number + 1, message.name, here.partition, found[None])
+            (table,) = here.indexes[self.kind, here.setting.plan.stages[self.asking].atoms[message.name].index].parts
+            yield message.source, answer(here, table, message)
+
+    def _counts(self, here: Here, table, message):
+        found = counts_of(table, wire.columns_of([message], len(message.columns)))
+        here.got(found.size)
+        return self._reply(here, message, found)
+
+    def _values(self, here: Here, table, message):
+        found = resolved(table, wire.columns_of([message], len(message.columns)))
+        here.got(found.size)
+        return self._reply(here, message, found)
+
+    def _reply(self, here: Here, message, found):
+        here.made(found.size)
+        return wire.columns_message(self.number + 1, message.name, here.partition, found[None])
+
+    def _members(self, here: Here, table, message):
+        columns, lists = wire.lists_of([message], len(message.columns) - 2)
+        here.got(lists.total)
+        found = members_of(table, columns[1:], lists)
+        here.made(found.total)
+        return wire.lists_message(self.number + 1, message.name, here.partition, columns[:1], found)
 
 
 class Check(Task):
-    """The extensions are known now: drop those that a comparison drops, ask all other atoms about the rest."""
+    """The extensions are known now, as lists: drop those that a comparison drops, ask all other atoms about the rest, what
+    they are to say of a key together."""
 
     def work(self, here: Here, messages):
-        width, stage = here.stage.width, here.stage
-        columns = kept(messages, width + 2)
-        prefixes, proposer, where = columns[:width], columns[width], columns[-1]
-        here.got(where.size)
-        values = self._resolved(here, prefixes, proposer, where, messages)
-        passed = _passed(stage, prefixes, proposer, values)
-        prefixes, proposer, values = prefixes[:, passed], proposer[passed], values[passed]
-        asked = np.full((len(stage.atoms), values.size), -1)
+        width, stage, partitions = here.stage.width, here.stage, here.setting.partitions
+        columns = kept(messages, width + 3)
+        prefixes, proposer = columns[:width], columns[width]
+        lists = joined([NOTHING, *(self._resolved(here, verb, columns, messages) for verb in _present(proposer))])
+        lists = lists.chosen(lists.stops > lists.starts)
+        asked = np.full((len(stage.atoms), proposer.size), -1)
         for verb, atom in enumerate(stage.atoms):
-            mine = proposer != verb
-            keys = np.concatenate((atom.keys(prefixes[:, mine]), values[None, mine]))
-            questions, asked[verb, mine] = ask(self.number + 1, verb, here.partition, keys, here.setting.partitions)
-            here.made(sum(message.rows for _, message in questions))
-            here.did(lookups=int(mine.sum()))
-            yield from questions
-        if values.size:
-            yield keeping(self.number + 2, here.partition, np.concatenate((prefixes, values[None], asked)))
+            mine = lists.chosen(proposer[lists.rows] != verb)
+            if mine.rows.size:
+                here.did(lookups=mine.total)
+                keys, number = distinct(atom.keys(prefixes[:, mine.rows]))
+                asked[verb, mine.rows] = number
+                begins, found = values(mine, number, keys.shape[1])
+                here.made(found.size)
+                yield from ask_members(self.number + 1, verb, here.partition, keys, begins, found, partitions)
+        if lists.rows.size:
+            rows = np.concatenate((columns[: width + 1], asked))
+            yield here.partition, wire.lists_message(self.number + 2, KEPT, here.partition, rows, lists)
 
-    def _resolved(self, here: Here, prefixes, proposer, where, messages) -> np.ndarray:
-        values = np.empty(where.size, np.int64)
-        for verb in here.stage.proposers:
-            mine = proposer == verb
-            if verb < len(here.stage.atoms):
-                found = answers(messages, verb)
-                here.got(found.size)
-                values[mine] = found[where[mine]]
-            elif mine.any():
-                values[mine] = here.stage.verbs[verb].values(prefixes[:, mine])
-        return values
+    def _resolved(self, here: Here, verb: int, columns, messages) -> Lists:
+        """What one verb proposes, and all that need no index allow."""
+        stage, width, mine = here.stage, here.stage.width, np.flatnonzero(columns[here.stage.width] == verb)
+        prefixes = columns[:width, mine]
+        if verb < len(stage.atoms):
+            found = in_ranges(messages, verb, here.setting.partitions)
+            here.got(found.size)
+            lists = Lists(np.arange(mine.size), *(column[mine] for column in columns[width + 1 :]), found)
+        else:
+            lists = stage.verbs[verb].propose({}, prefixes, np.zeros_like(mine), np.ones_like(mine))
+        here.got(lists.total)
+        for number, other in enumerate(stage.locals, len(stage.atoms)):
+            if number != verb:
+                lists = other.intersect({}, prefixes, lists)
+        return lists._replace(rows=mine[lists.rows])
 
 
-def _passed(stage, prefixes, proposer, values) -> np.ndarray:
-    """Which candidates the atoms that need no index allow."""
-    each = np.arange(values.size)
-    lists = Lists(each, each, each + 1, values)
-    passed = np.ones(values.size, np.bool_)
-    for number, verb in enumerate(stage.locals, len(stage.atoms)):
-        allowed = verb.intersect({}, prefixes, lists)
-        passed &= (proposer == number) | (allowed.stops > allowed.starts)
-    return passed
+def _present(proposer: np.ndarray) -> list[int]:
+    return np.flatnonzero(np.bincount(proposer)).tolist()
 
 
 class Survive(Task):
@@ -171,24 +199,41 @@ class Survive(Task):
 
     def work(self, here: Here, messages):
         stage, width = here.stage, here.stage.width
-        columns = kept(messages, width + 1 + len(stage.atoms))
-        alive = np.ones(columns.shape[1], np.bool_)
-        for verb, atom in enumerate(stage.atoms):
-            found, where = answers(messages, verb), columns[width + 1 + verb]
-            here.got(found.size)
-            asked = where >= 0
-            alive[asked] &= (found[where[asked]] == 0) == atom.negated
-        here.got(alive.size)
-        bindings = np.ascontiguousarray(columns[: width + 1, alive])
-        here.made(bindings.shape[1])
-        here.did(survivors=bindings.shape[1])
-        if here.last:
-            each = np.arange(bindings.shape[1])
-            yield from here.answer(bindings[:-1], Lists(each, each, each + 1, bindings[-1]))
-        elif bindings.size:
-            yield from self._ask_counts(here, bindings)
+        columns, lists = wire.lists_of([m for m in messages if m.name == KEPT], width + 1 + len(stage.atoms))
+        here.got(lists.total)
+        many = columns[width + 1 :].max(axis=1, initial=-1) + 1
+        members = {verb: self._members(here, verb, int(many[verb]), messages) for verb in np.flatnonzero(many)}
+        found = [np.empty((width + 1, 0), np.int64)]
+        for proposer in _present(columns[width]):
+            own = self._narrowed(here, proposer, columns, lists.chosen(columns[width] == proposer), members)
+            here.made(own.total)
+            here.did(survivors=own.total)
+            if here.last:
+                yield from here.answer(columns[:width], own)
+            else:
+                found.append(extended(columns[:width], own))
+        if not here.last:
+            yield from self._ask_counts(here, np.concatenate(found, axis=1))
+
+    def _members(self, here: Here, verb: int, many: int, messages):
+        begins, found = found_members(messages, verb, many)
+        here.got(found.size)
+        return begins, found
+
+    def _narrowed(self, here: Here, proposer: int, columns, lists: Lists, members) -> Lists:
+        others = [verb for verb in range(len(here.stage.atoms)) if verb != proposer]
+        for verb in others:
+            groups = columns[here.stage.width + 1 + verb, lists.rows]
+            if here.stage.atoms[verb].negated:
+                lists = subtract(lists, groups, *members[verb])
+            else:
+                listing = verb != others[-1] or not here.last or here.setting.output != "count"
+                lists = intersect(lists, groups, *members[verb], listing)
+        return lists
 
     def _ask_counts(self, here: Here, prefixes):
+        if not prefixes.size:
+            return
         stage = here.following
         where = np.zeros((len(stage.proposers), prefixes.shape[1]), np.int64)
         for place, verb in enumerate(stage.proposers):

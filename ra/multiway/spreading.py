@@ -1,33 +1,52 @@
-"""The three indexes of BiGJoin-S (section 3.4), each a table spread by the hash of all that is looked up in it.
+"""The three indexes of BiGJoin-S (section 3.4), each a table that is spread evenly, however many values a key has.
 
     count       key → how many values it has
-    resolver    (key, k) → the value number k of the key
+    resolver    (key, k) → the value number k of the key, in ascending order
     member      (key, value) → 1
 
-However many values a key has, they are spread evenly. So is the work of building: the values of a key are numbered by
-all partitions at once, each from where those before it end.
+A number, k or a value, is looked up where its block of 64 is (`ra.multiway.dealing`): the paper spreads single ones by hash;
+so spread, ranges of k and lists of values are asked for in a piece, and a key's values on one partition are a sorted list.
+The work of building is even, too: tuples are sorted over all partitions, between splitters of a sample that each takes of
+its share (Shi, Schaeffer, *Parallel sorting by regular sampling*, 1992), so those of a heavy key are on several of them.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from ra.blocks import changes
-from ra.multiway import wire
-from ra.multiway.asking import distinct, sent_to
+from ra.blocks import changes, combined
+from ra.multiway import dealing, wire
 from ra.multiway.indexes import IndexKey, Part, ordered, selected
+from ra.multiway.intersecting import intersect
+from ra.multiway.lists import Lists
 from ra.multiway.loading import Shared, stored
+from ra.multiway.unions import distinct, order_of
 
 COUNT, RESOLVER, MEMBER = "count", "resolver", "member"
+SAMPLE = 128  # tuples of a share
+KINDS = 3  # of messages for an index, to one step
 
 
-def looked_up(part: Part, probes: np.ndarray) -> np.ndarray:
-    """The value of each key (columns, n) in a table, 0 where there is none."""
-    groups = part.groups(probes)
+def counts_of(part: Part, keys: np.ndarray) -> np.ndarray:
+    """The count of each key (columns, n), 0 where there is none."""
+    groups = part.groups(keys)
     found = np.zeros(groups.size, np.int64)
     some = groups >= 0
     found[some] = part.values[part.begins[groups[some]]]
     return found
+
+
+def resolved(part: Part, asked: np.ndarray) -> np.ndarray:
+    """The values of pieces of blocks (key columns, first number, how many; n), one piece after the other."""
+    *keys, first, sizes = asked
+    begins = part.begins[part.groups(np.stack((*keys, first >> dealing.BLOCK)))] + (first & ((1 << dealing.BLOCK) - 1))
+    return Lists(first, begins, begins + sizes, part.values).pairs()[1]
+
+
+def members_of(part: Part, keys: np.ndarray, lists: Lists) -> Lists:
+    """Those of the values of each list that the key (columns, n) of its row has."""
+    return intersect(lists, part.groups(keys)[lists.rows], part.begins, part.values)
 
 
 @dataclass
@@ -50,69 +69,82 @@ class Loading:
                 yield partition, record
         mine.sort()
         for number, key in enumerate(self.keys):
-            yield from self.work(partition, number, key, [m for m in mine if m.name in (number, ~number)])
+            kinds = [[m for m in mine if m.name == KINDS * number + kind] for kind in range(KINDS)]
+            yield from self.work(partition, KINDS * number, key, kinds)
 
-    def send(self, partition: int, number: int, columns, owner):
+    def send(self, part: int, name: int, partition: int, columns: np.ndarray):
+        return part, wire.columns_message(self.step + 1, name, partition, columns)
+
+    def deal(self, partition: int, name: int, columns: np.ndarray, owner: np.ndarray):
         for part, own in wire.dealt(columns, owner, self.partitions):
-            yield part, wire.columns_message(self.step + 1, number, partition, own)
+            yield self.send(part, name, partition, own)
 
-    def table(self, partition: int, number: int, kind: str, tuples):
-        """Written to a file of this host, and its handle on the way to the driver."""
-        handle = stored(self.root, partition, f"{kind}-{self.first + number}", tuples)
-        yield partition, ((kind, self.keys[number]), handle)
+
+class Sample(Loading):
+    """Show all partitions a sample of this one's share. The share goes to the next step."""
+
+    def work(self, partition, name, key, received):
+        columns = self.relations[key.relation].share(partition, self.partitions)
+        tuples = ordered(selected(columns, key.where, (*key.bound, key.value)))
+        sample = tuples[:, np.arange(min(SAMPLE, tuples.shape[1])) * tuples.shape[1] // SAMPLE]
+        for part in range(self.partitions):
+            yield self.send(part, name, partition, sample)
+        yield self.send(partition, name + 1, partition, tuples)
+
+
+class Sort(Loading):
+    """Tuples to where they belong in the order of all."""
+
+    def work(self, partition, name, key, received):
+        sample, tuples = (wire.columns_of(messages, len(key.bound) + 1) for messages in received[:2])
+        sample = sample[:, order_of(sample)]
+        places = np.arange(1, self.partitions) * sample.shape[1] // self.partitions if sample.shape[1] else []
+        cuts = [0, *(_place(tuples, splitter) for splitter in sample.T[places]), tuples.shape[1]]
+        for part, (begin, end) in enumerate(pairwise(cuts)):
+            if begin < end:
+                yield self.send(part, name, partition, tuples[:, begin:end])
+
+
+class Count(Loading):
+    """Tell those that come after how many values the last key has here. The tuples go to the next step."""
+
+    def work(self, partition, name, key, received):
+        tuples = ordered(wire.columns_of(received[0], len(key.bound) + 1))
+        keys, counts, _ = _runs(tuples)
+        for part in range(partition + 1, self.partitions):
+            yield self.send(part, name + 1, partition, np.concatenate((keys, counts[None]))[:, -1:])
+        yield self.send(partition, name, partition, tuples)
 
 
 class Spread(Loading):
-    """Tuples to where they will be members."""
+    """Number the values of each key, and send them to where they are looked up."""
 
-    def work(self, partition, number, key, messages):
-        columns = self.relations[key.relation].share(partition, self.partitions)
-        tuples = ordered(selected(columns, key.where, (*key.bound, key.value)))
-        yield from self.send(partition, number, tuples, wire.owners(tuples, self.partitions))
-
-
-class Members(Loading):
-    """Store the members; tell for each key how many are here. The tuples stay, for the step after the next."""
-
-    def work(self, partition, number, key, messages):
-        tuples = ordered(wire.columns_of(messages, len(key.bound) + 1))
-        yield from self.table(partition, number, MEMBER, np.concatenate((tuples, np.ones((1, tuples.shape[1]), np.int64))))
-        keys, counts, _ = _runs(tuples)
-        yield from self.send(partition, number, np.concatenate((keys, counts[None])), wire.owners(keys, self.partitions))
-        yield partition, wire.columns_message(self.step + 2, ~number, partition, tuples)
-
-
-class Counts(Loading):
-    """Store how many values each key has altogether; answer each partition how many there are on those before it."""
-
-    def work(self, partition, number, key, messages):
-        columns = wire.columns_of(messages, len(key.bound) + 1)
-        keys, which = distinct(columns[:-1])
-        totals, before = _numbered(which, columns[-1], keys.shape[1])
-        yield from self.table(partition, number, COUNT, np.concatenate((keys, totals[None])))
-        asked = np.repeat([message.source for message in messages], [message.rows for message in messages])
-        yield from self.send(partition, number, before[None], asked.astype(np.int64))
-
-
-class Numbers(Loading):
-    """Give each value of a key its number, and send it to where it will be looked up by that."""
-
-    def work(self, partition, number, key, messages):
-        here = [message for message in messages if message.name == ~number]
-        tuples = wire.columns_of(here, len(key.bound) + 1)
-        replies = wire.columns_of([message for message in messages if message.name == number], 1)[0]
+    def work(self, partition, name, key, received):
+        tuples, before = (wire.columns_of(messages, len(key.bound) + 1) for messages in received[:2])
         keys, counts, which = _runs(tuples)
-        place = sent_to(wire.owners(keys, self.partitions))
-        rank = np.arange(which.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        numbered = np.concatenate((tuples[:-1], (replies[place][which] + rank)[None], tuples[-1:]))
-        yield from self.send(partition, number, numbered, wire.owners(numbered[:-1], self.partitions))
+        begins, words = np.concatenate(([0], np.cumsum(counts))), combined(keys)
+        first = np.zeros(counts.size, np.int64)
+        if counts.size:
+            first[0] = before[-1, (before[:-1] == keys[:, :1]).all(axis=0)].sum()
+        rank = np.arange(which.size) - (begins[:-1] - first)[which]
+        numbered = np.stack((*tuples[:-1], rank >> dealing.BLOCK, tuples[-1]))
+        yield from self.deal(partition, name, numbered, dealing.owners(words, begins, rank, self.partitions))
+        yield from self.deal(partition, name + 1, tuples, dealing.owners(words, begins, tuples[-1], self.partitions))
+        yield from self.deal(partition, name + 2, np.stack((*keys, counts)), wire.owners(keys, self.partitions))
 
 
-class Resolvers(Loading):
-    """Store the values by key and number."""
+class Tables(Loading):
+    """Store the three of each index; yields their handles."""
 
-    def work(self, partition, number, key, messages):
-        yield from self.table(partition, number, RESOLVER, wire.columns_of(messages, len(key.bound) + 2))
+    def work(self, partition, name, key, received):
+        width = len(key.bound) + 1
+        numbered, tuples, counts = map(wire.columns_of, received, (width + 1, width, width))
+        keys, which = distinct(counts[:-1])
+        totals = np.zeros(keys.shape[1], np.int64)
+        np.add.at(totals, which, counts[-1])
+        for kind, table in ((RESOLVER, numbered), (MEMBER, tuples), (COUNT, np.stack((*keys, totals)))):
+            path = f"{kind}-{self.first + name // KINDS}"
+            yield partition, ((kind, key), stored(self.root, partition, path, table))
 
 
 def _runs(tuples: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -122,22 +154,19 @@ def _runs(tuples: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return tuples[:-1, begins], np.diff(np.append(begins, first.size)), np.cumsum(first) - 1
 
 
-def _numbered(which: np.ndarray, counts: np.ndarray, keys: int) -> tuple[np.ndarray, np.ndarray]:
-    """The sum of the counts of each key, and for each count the sum of those before it of the same key.
+def _place(tuples: np.ndarray, wanted: np.ndarray) -> int:
+    """Where the tuples (columns, n), ascending, that are not below one begin.
 
-    >>> [part.tolist() for part in _numbered(np.array([0, 1, 0]), np.array([5, 2, 1]), 2)]
-    [[6, 2], [0, 0, 5]]
+    >>> _place(np.array([[1, 1, 2, 2], [3, 5, 1, 4]]), np.array([2, 2]))
+    3
     """
-    order = np.argsort(which, kind="stable")
-    ends = np.cumsum(counts[order])
-    before = np.empty(order.size, np.int64)
-    before[order] = ends - counts[order]
-    sizes = np.bincount(which, minlength=keys)
-    bounds = np.concatenate(([0], ends))[np.concatenate(([0], np.cumsum(sizes)))]
-    return np.diff(bounds), before - bounds[:-1][which]
+    low, high = 0, tuples.shape[1]
+    for column, value in zip(tuples, wanted, strict=True):
+        low, high = (low + int(np.searchsorted(column[low:high], value, side)) for side in ("left", "right"))
+    return low
 
 
-STEPS = (Spread, Members, Counts, Numbers, Resolvers)
+STEPS = (Sample, Sort, Count, Spread, Tables)
 
 
 def load(fabric, files: dict[str, Shared], keys: tuple[IndexKey, ...], root: str, first: int):
