@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit, types
 
 from balance.hashing import mix
-from ra.words import JIT, i64, u8, u64
+from ra.words import JIT, i64, u64
 
 BLOCK = 3  # bits: 8 numbers
 
