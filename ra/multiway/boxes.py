@@ -4,8 +4,9 @@ After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Grap
 
 1. A variable is a *dimension* if tries begin with it. Its range is the longest whose sub-tries fit the dimension's
    share of the budget, found by probing the tries; atoms over one relation share slices.
-2. Of what the budget has left, a dimension may use four fifths, and leaves one to the dimensions after it: the slices of
-   the last are copied most often, so those of the first should be few.
+2. Each dimension but the last may use four times as much of the budget as the last: its slices are copied most often, so
+   those of the others should be few. Were each to leave a fifth to all after it, the three of 4-cliques made three times as
+   many boxes.
 3. Where the sub-trie of a single value is too large, it *spills*: the range is that one value, and the atom is sliced by its
    next variable, which becomes a dimension.
 4. A box is skipped as soon as a comparison, or the values that the slices have for a later variable, leave it empty.
@@ -20,7 +21,7 @@ from ra.multiway.shape import Member, Shape, TrieKey
 from ra.multiway.slices import Siblings, bytes_of, least_bytes, siblings, span
 from ra.multiway.tries import TrieArray
 
-SHARE = 0.8  # of what is left, for each dimension but the last: 4 to 1
+RATIO = 4  # of what a dimension may use to what the last one may
 
 
 class BudgetTooSmall(ValueError):
@@ -162,11 +163,10 @@ class Boxes:
         """The bytes this dimension may use: what later ones cannot do without is kept for them."""
         here = {atom for group in below for atom in group.atoms}
         done = {atom for group in state.taken for atom in group.atoms}
-        later = [least_bytes(len(key.order)) for atom, key in enumerate(self.keys) if atom not in here | done]
-        if not later:
-            room = state.left
-        else:
-            room = min(int(state.left * SHARE), state.left - sum(later))
+        later = [atom for atom in range(len(self.keys)) if atom not in here | done]
+        dimensions = len({self.shape.members[atom].path[state.levels[atom] - 1] for atom in later})
+        least = sum(least_bytes(len(self.keys[atom].order)) for atom in later)
+        room = min(state.left * RATIO // (RATIO * dimensions + 1), state.left - least) if later else state.left
         if depth == 0 and self.most < 1:
             whole = sum(bytes_of(of, 0, self.size) for of in below.values() if not of.level)
             room = min(room, max(int(whole * self.most), 1))
