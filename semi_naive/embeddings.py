@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ra.multiway import boxing, leapfrog
-from ra.multiway.bigjoin import BATCH, BigJoin
+from ra.multiway.bigjoin import BigJoin
 from ra.multiway.query import Atom, Comparison, Query
 from semi_naive.patterns import BadPattern, Pattern
 from semi_naive.vertices import Vertices
@@ -100,7 +100,7 @@ def searched(query: Query, vertices: Vertices, plan: str, count: bool, memory: i
 def _on_partitions(query: Query, tries, plan: str, count: bool, memory: int | None, spark):
     fabric = fabric_of(spark)
     relations = {atom.relation: tries.relations[atom.relation] for atom in query.atoms}
-    batch = BATCH if memory is None else max(1, memory // 8)
+    batch = None if memory is None else max(1, memory // 8)
     try:
         with BigJoin(query, relations, fabric, skew=plan == "bigjoin-s", batch=batch) as join:
             return join.count() if count else join.collect()

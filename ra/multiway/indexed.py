@@ -18,6 +18,8 @@ FORMS = ("shuffled", "replicated")
 class Indexed:
     """Relations {name: columns} in this process, with their indexes."""
 
+    partitions = 1
+
     def __init__(self, relations):
         self.relations, self.indexes = relations, {}
 
@@ -34,7 +36,8 @@ class OnFabric(Indexed):
 
     def __init__(self, relations, fabric, store: Store | None = None):
         super().__init__(relations)
-        self.fabric, self.own, self.store, self.jobs = fabric, store is None, store or Store.create(), 0
+        self.fabric, self.partitions = fabric, fabric.partitions
+        self.own, self.store, self.jobs = store is None, store or Store.create(), 0
 
     def job(self) -> int:
         """The number of the next job, for the names of its files."""
