@@ -99,6 +99,7 @@ class Boxes:
     def __post_init__(self):
         self.shape = Shape(self.query, self.order)
         self.keys = [self.shape.tries[member.slot] for member in self.shape.members]
+        self.slots: dict[tuple[int, ...], tuple] = {}  # of boxes, by their levels
 
     def __iter__(self) -> Iterator[Box]:
         least = sum(least_bytes(len(key.order)) for key in self.keys)
@@ -269,9 +270,10 @@ class Boxes:
 
     def _box(self, state: State) -> Box:
         """The slices in the order of the slots that a shape of these levels gives them."""
-        shape = Shape(self.query, self.order, state.levels)
+        if state.levels not in self.slots:
+            self.slots[state.levels] = tuple(Shape(self.query, self.order, state.levels).slots)
         by_slot = {(group.trie, group.terms): piece for group, piece in state.taken.items()}
-        pieces = tuple(by_slot[slot] for slot in shape.slots)
+        pieces = tuple(by_slot[slot] for slot in self.slots[state.levels])
         return Box(state.ranges, state.levels, pieces, self.budget - state.left)
 
 
