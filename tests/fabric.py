@@ -14,6 +14,9 @@ class FabricHere:
         self.sc = SimpleNamespace(master="local[2]", applicationId="here")
         self.anchors = [[] for _ in range(partitions)]
 
+    def close(self) -> None:
+        """There is nothing to forget."""
+
     def job(self, *tasks, source=None) -> list:
         self.jobs, self.shuffles = self.jobs + 1, self.shuffles + len(tasks) - 1
         inputs = self.anchors if source is None else source

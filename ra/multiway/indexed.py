@@ -95,11 +95,12 @@ class OnPartitions(OnFabric):
         self.known |= set(missing)
 
     def _shared(self, keys) -> dict[str, Shared]:
-        """The relations that indexes are to be made of, on every host: one file each, 8 bytes a value."""
+        """The relations that indexes are to be made of, on every host: one file each, 8 bytes a value. No two have the same
+        name, as other hosts keep theirs."""
         found = {}
         for number, name in enumerate(dict.fromkeys(key.relation for key in keys)):
             columns = columns_of(self.relations[name])
-            file = Replica.share(self.fabric.sc, self.store, f"relation-{number}", np.concatenate(columns))
+            file = Replica.share(self.fabric.sc, self.store, f"relation-{len(self.known)}-{number}", np.concatenate(columns))
             found[name] = Shared(file, len(columns))
         return found
 
