@@ -110,7 +110,14 @@ class Boxes:
         whole = tuple((0, self.size if depth in self.shape.joined else max(self.size, 1)) for depth in range(len(self.order)))
         start = self._grounded(State(whole, levels_of(self.shape.members), self.budget))
         start = start and self.narrowed(start)
-        return self._from(start, 0) if start else iter(())
+        whole = start and self._whole(start)
+        return iter([self._box(whole)]) if whole else self._from(start, 0) if start else iter(())
+
+    def _whole(self, state: State) -> State | None:
+        """The one box of everything, if the tries fit; None if they do not, or should be dealt to tasks."""
+        for group in self._groups(state, lambda term: True):
+            state = state.slice(group, *cost(state, group, self._siblings(group, state), 0, self.size))
+        return self.narrowed(state) if state.left >= 0 and self.most == 1 else None
 
     def _grounded(self, state: State) -> State | None:
         """Atoms of constants alone have the one slice; None where one is missing from a relation that must have it."""
