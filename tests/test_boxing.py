@@ -37,6 +37,7 @@ def test_any_query_under_any_budget_equals_the_oracle(uncompiled, query, relatio
     assert oracle.rows_of(boxed.rows) == expected and boxed.count == len(expected)
     assert within(boxed, budget)
     assert boxing.run(query, tries, budget, count=True, threads=1).count == len(expected)
+    assert oracle.rows_of(boxing.run(query, tries, 1 << 40, threads=1).rows) == expected  # in one box
 
 
 def test_every_budget_counts_the_same_triangles(uncompiled):  # noqa: F811

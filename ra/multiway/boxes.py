@@ -10,6 +10,7 @@ After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Grap
 3. Where the sub-trie of a single value is too large, it *spills*: the range is that one value, and the atom is sliced by its
    next variable, which becomes a dimension.
 4. A box is skipped as soon as a comparison, or the values that the slices have for a later variable, leave it empty.
+5. Where all tries fit, they are one box.
 """
 
 from collections.abc import Iterator
@@ -39,10 +40,10 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True)
 class Box:
-    """Ranges of ids, one a variable in the order; for each atom at what level it is sliced; the slices by slot."""
+    """Ranges of ids, one a variable in the order; at what level each atom is sliced, None of whole tries; slices by slot."""
 
     ranges: tuple[tuple[int, int], ...]
-    levels: tuple[int, ...]
+    levels: tuple[int, ...] | None
     slices: tuple[Slice, ...]
     bytes: int
 
@@ -110,14 +111,15 @@ class Boxes:
         whole = tuple((0, self.size if depth in self.shape.joined else max(self.size, 1)) for depth in range(len(self.order)))
         start = self._grounded(State(whole, levels_of(self.shape.members), self.budget))
         start = start and self.narrowed(start)
-        whole = start and self._whole(start)
-        return iter([self._box(whole)]) if whole else self._from(start, 0) if start else iter(())
+        if start and self.most == 1 and (box := self._everything(start)).bytes <= self.budget:
+            return iter([box])
+        return self._from(start, 0) if start else iter(())
 
-    def _whole(self, state: State) -> State | None:
-        """The one box of everything, if the tries fit; None if they do not, or should be dealt to tasks."""
-        for group in self._groups(state, lambda term: True):
-            state = state.slice(group, *cost(state, group, self._siblings(group, state), 0, self.size))
-        return self.narrowed(state) if state.left >= 0 and self.most == 1 else None
+    def _everything(self, state: State) -> Box:
+        """The box that is a join of whole tries, as if there were no boxes."""
+        pieces = tuple(Slice(trie, (), 0, self.size) for trie in self.shape.tries)
+        sizes = (bytes_of(siblings(self.tries[trie], ()), 0, self.size) for trie in self.shape.tries)
+        return Box(state.ranges, None, pieces, sum(sizes))
 
     def _grounded(self, state: State) -> State | None:
         """Atoms of constants alone have the one slice; None where one is missing from a relation that must have it."""
