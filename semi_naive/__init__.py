@@ -17,6 +17,7 @@ _LAZY = {
     "transitive_closure": "semi_naive.closure",
     "simulate": "semi_naive.simulation",
     "subgraphs": "semi_naive.matching",
+    "Vertices": "semi_naive.vertices",
     "Closure": "semi_naive.result",
     "Config": "semi_naive.config",
     "Relation": "ra.relation",

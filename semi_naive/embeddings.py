@@ -3,14 +3,14 @@
 import gzip
 import os
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 
-from ra.multiway import boxing, leapfrog
-from ra.multiway.bigjoin import BATCH, BigJoin
+from ra.multiway import boxing, leapfrog, orders
+from ra.multiway.bigjoin import BigJoin
 from ra.multiway.query import Atom, Comparison, Query
 from semi_naive.patterns import BadPattern, Pattern
 from semi_naive.vertices import Vertices
@@ -93,27 +93,15 @@ def searched(query: Query, vertices: Vertices, plan: str, count: bool, memory: i
         boxed = boxing.run(query, tries, memory, count=count, sc=_context(spark) if spark is not None else None)
         found = boxed.count if count else boxed.rows
     else:
-        found = _on_partitions(query, tries, plan, count, memory, spark)
+        found = _on_partitions(query, vertices, plan, count, memory, _context(spark))
     return found if count else found.astype(np.int32)[:, np.argsort(query.variables)]
 
 
-def _on_partitions(query: Query, tries, plan: str, count: bool, memory: int | None, spark):
-    fabric = fabric_of(spark)
-    relations = {atom.relation: tries.relations[atom.relation] for atom in query.atoms}
-    batch = BATCH if memory is None else max(1, memory // 8)
-    try:
-        with BigJoin(query, relations, fabric, skew=plan == "bigjoin-s", batch=batch) as join:
-            return join.count() if count else join.collect()
-    finally:
-        fabric.close()
-
-
-def fabric_of(spark):
-    """As many partitions as there are cores. Spark starts when there is none."""
-    from ra.exchange import Fabric
-
-    sc = _context(spark)
-    return Fabric(sc, sc.defaultParallelism)
+def _on_partitions(query: Query, vertices: Vertices, plan: str, count: bool, memory: int | None, sc):
+    batch = None if memory is None else max(1, memory // 8)
+    query = replace(query, order=query.order or orders.choose(query, vertices.tries))
+    with BigJoin(query, vertices.on_partitions(sc, plan == "bigjoin-s"), batch=batch) as join:
+        return join.count() if count else join.collect()
 
 
 def _context(spark):

@@ -8,6 +8,8 @@ PVLDB 2018, §5) is derived here from the pattern: symmetries are broken by the 
 in a relation made once, and counts are factorised.
 """
 
+from contextlib import nullcontext
+
 from semi_naive.embeddings import Subgraphs, embedding_query, searched
 from semi_naive.patterns import Pattern
 from semi_naive.vertices import Vertices
@@ -37,7 +39,8 @@ def subgraphs(
     duplicates of edges are dropped. The edges of an undirected graph, the default, lead both ways; those of a directed one
     as given.
 
-    graph       whatever `graphs.as_edges` reads (`reading`: its options), or `Vertices`, which keeps its indexes
+    graph       whatever `graphs.as_edges` reads (`reading`: its options), or `Vertices`, which keeps its indexes for other
+                patterns, those on Spark's partitions until its `close`
     pattern     "triangle", "diamond", "4-clique", "house", "5-clique" (edges as in `patterns.NAMED`, directed from the first
                 letter to the second), pairs of names, or a networkx graph
     order       the pattern's vertices in the order in which to bind them; by default one is chosen
@@ -54,16 +57,16 @@ def subgraphs(
     """
     _check_options(plan, memory)
     pattern = Pattern.of(pattern, directed)
-    vertices = graph if isinstance(graph, Vertices) else Vertices.of(graph, directed, **reading)
-    if vertices.directed != directed:
-        raise ValueError(f"the graph was prepared with directed={vertices.directed}, and is searched with directed={directed}")
-    embeddings = len(pattern.automorphisms) if count and not symmetry else 1  # of each subgraph
-    direct = order is not None or memory is not None or triangles or plan not in ("auto", "leapfrog")
-    if count and factorised and not direct and (found := factorised_count(pattern, vertices)) is not None:
-        return found * embeddings
-    query = embedding_query(pattern, symmetry or count, order, triangles)
-    found = searched(query, vertices, _plan(plan, memory), count, memory, spark)
-    return found * embeddings if count else Subgraphs(pattern.names, found, vertices)
+    with nullcontext(graph) if isinstance(graph, Vertices) else Vertices.of(graph, directed, **reading) as vertices:
+        if vertices.directed != directed:
+            raise ValueError(f"the graph was prepared with directed={vertices.directed}, and searched with directed={directed}")
+        embeddings = len(pattern.automorphisms) if count and not symmetry else 1  # of each subgraph
+        direct = order is not None or memory is not None or triangles or plan not in ("auto", "leapfrog")
+        if count and factorised and not direct and (found := factorised_count(pattern, vertices)) is not None:
+            return found * embeddings
+        query = embedding_query(pattern, symmetry or count, order, triangles)
+        found = searched(query, vertices, _plan(plan, memory), count, memory, spark)
+        return found * embeddings if count else Subgraphs(pattern.names, found, vertices)
 
 
 def _check_options(plan: str, memory: int | None) -> None:

@@ -12,8 +12,10 @@ from functools import cached_property, partial
 import numpy as np
 
 from graphs.inputs import as_edges
+from ra.exchange import Fabric
 from ra.multiway import leapfrog
 from ra.multiway.domain import NOTHING, Domain
+from ra.multiway.indexed import OnPartitions
 from ra.multiway.query import Atom, Query
 from ra.multiway.rooted import Rooted
 from ra.multiway.tries import Tries
@@ -35,9 +37,23 @@ class Vertices:
     source: np.ndarray
     target: np.ndarray
     tries: Tries = field(init=False)
+    spread: dict = field(init=False, default_factory=dict, repr=False)  # by application and form: the indexes on its partitions
 
     def __post_init__(self):
         self.tries = Tries(Domain(0, len(self.values), NOTHING), {})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self) -> None:
+        """Remove the indexes that queries have left on the partitions of Spark; at the latest, the end of the program does."""
+        while self.spread:
+            _, own = self.spread.popitem()
+            own.close()
+            own.fabric.close()
 
     @classmethod
     def of(cls, graph, directed: bool = False, **reading) -> "Vertices":
@@ -64,6 +80,14 @@ class Vertices:
             if name not in self.tries.relations:
                 self.tries.relations[name] = getattr(self, f"_{name}")()
         return self.tries
+
+    def on_partitions(self, sc, skew: bool) -> OnPartitions:
+        """The indexes on the partitions of a SparkContext, as many as it has cores. A query adds what it misses there."""
+        key = sc.applicationId, skew
+        if key not in self.spread:
+            fabric = Fabric(sc, sc.defaultParallelism)
+            self.spread[key] = OnPartitions(self.tries.relations, fabric, skew=skew)
+        return self.spread[key]
 
     def _up(self):
         return self._those(self.source < self.target) if self.directed else (self.source, self.target)

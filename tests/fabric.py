@@ -3,16 +3,35 @@ records in any order, and hundreds of jobs a second. So a property can be tried 
 
 import pickle
 import random
-from types import SimpleNamespace
+import sys
 
+from ra.exchange import Fabric
 from ra.layout import Layout
 
 
+class ContextHere:
+    """As much of a SparkContext of two cores as an evaluation asks for."""
+
+    master, applicationId, pythonExec, defaultParallelism = "local[2]", "here", sys.executable, 2
+
+    def parallelize(self, records, slices: int) -> list:
+        records = list(records)
+        return [records[len(records) * p // slices : len(records) * (p + 1) // slices] for p in range(slices)]
+
+
 class FabricHere:
-    def __init__(self, partitions: int):
+    def __init__(self, partitions: int, sc: ContextHere | None = None):
         self.partitions, self.jobs, self.shuffles = partitions, 0, 0
-        self.sc = SimpleNamespace(master="local[2]", applicationId="here")
+        self.sc = sc or ContextHere()
         self.anchors = [[] for _ in range(partitions)]
+
+    @classmethod
+    def of(cls, sc, partitions: int) -> "FabricHere":
+        """As a `Fabric` is made; of a context of Spark's, that is what it is."""
+        return cls(partitions, sc) if isinstance(sc, ContextHere) else Fabric(sc, partitions)
+
+    def close(self) -> None:
+        """There is nothing to forget."""
 
     def job(self, *tasks, source=None) -> list:
         self.jobs, self.shuffles = self.jobs + 1, self.shuffles + len(tasks) - 1
@@ -30,3 +49,10 @@ class FabricHere:
 
 def layout_here(partitions: int, buckets: int, refinement_minimum: int = 1 << 16) -> Layout:
     return Layout(FabricHere(partitions), buckets, refinement_minimum)
+
+
+def pairs_here(closure) -> set:
+    """The pairs of a closure that was evaluated here; it would have Spark read them, piece by piece."""
+    reader = closure._reader
+    batches = [batch for piece in range(reader.source.pieces) for batch in reader.batches(piece)] if reader else []
+    return {pair for batch in batches for pair in zip(*(column.to_pylist() for column in batch.columns), strict=True)}

@@ -1,5 +1,7 @@
 """Boxed leapfrog triejoin: any budget from the least up gives the same answer, and none is exceeded."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -11,6 +13,7 @@ from ra.multiway.boxes import BudgetTooSmall
 from ra.multiway.query import Atom, Comparison, Constant, Query
 from ra.multiway.slices import bytes_of, cut, least_bytes, siblings
 from ra.multiway.tries import TrieArray, Tries
+from ra.runs import Store
 from tests import multiway_oracle as oracle
 from tests.test_multiway_leapfrog import CLIQUE, TRIANGLE, edges, oriented, uncompiled  # noqa: F401
 
@@ -34,6 +37,7 @@ def test_any_query_under_any_budget_equals_the_oracle(uncompiled, query, relatio
     assert oracle.rows_of(boxed.rows) == expected and boxed.count == len(expected)
     assert within(boxed, budget)
     assert boxing.run(query, tries, budget, count=True, threads=1).count == len(expected)
+    assert oracle.rows_of(boxing.run(query, tries, 1 << 40, threads=1).rows) == expected  # in one box
 
 
 def test_every_budget_counts_the_same_triangles(uncompiled):  # noqa: F811
@@ -58,6 +62,28 @@ def test_less_memory_makes_more_boxes(oriented, query):  # noqa: F811
         assert boxed.count == expected and within(boxed, budget)
         assert len(boxed.trace["boxes"]) > before
         before = len(boxed.trace["boxes"])
+
+
+def test_all_dimensions_but_the_last_have_the_same_share(tmp_path):
+    """Of a budget for three, 4 : 4 : 1, where no two of them have the same slice."""
+    store, budget = Store.create(str(tmp_path)), 3_000
+    shelf = boxing.Shelf.of(CLIQUE, {"e": np.sort(generators.gnp(150, 0.1, seed=1), axis=1)}, store)
+    tries = shelf.open()
+    slices = [set(box.slices) for box in shelf.boxes(budget) if len(set(box.slices)) == 3]
+    sizes = [sorted(bytes_of(siblings(tries[s.trie], s.path), s.low, s.high) for s in own) for own in slices]
+    last, *others = np.median(sizes, axis=0) / budget * 9
+    assert len(sizes) > 100 and 0.8 < last < 1.3 and all(3.7 < share <= 4.2 for share in others)
+    store.remove()
+
+
+def test_what_the_trace_says_adds_up(oriented):  # noqa: F811
+    boxed = boxing.run(TRIANGLE, {"e": oriented}, 6_000, count=True)
+    trace, boxes = boxed.trace, boxed.trace["boxes"]
+    assert sum(box["count"] for box in boxes) == trace["result"]["tuples"] == boxed.count
+    assert boxes[0]["copied"] == boxes[0]["bytes"] and all(0 < box["copied"] <= box["bytes"] for box in boxes)
+    assert any(box["copied"] < box["bytes"] for box in boxes)  # what the box before had stays
+    assert trace["seconds"] > sum(box["seconds"] for box in boxes)
+    assert json.loads(json.dumps(trace)) == trace
 
 
 def test_the_list_of_a_value_that_is_too_long_spills(oriented):  # noqa: F811

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from fabric import pairs_here
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import closure, differences, pairs, steps
@@ -14,7 +15,7 @@ from oracle import closure, differences, pairs, steps
 import graphs
 from semi_naive import Config, transitive_closure
 
-SLOW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+ANY = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 edges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=40)
 plans = st.sampled_from(
@@ -45,12 +46,11 @@ layouts = st.fixed_dictionaries(
 )
 
 
-@SLOW
-@given(edges=edges, plan=plans, layout=layouts, length=st.sampled_from([None, None, 1, 3]))
-def test_any_layout_gives_the_oracles_answer(spark, edges, plan, layout, length):
+def agrees(spark, read, edges, plan, layout, length):
+    """Of at most `length` iterations, `read` finds the oracle's pairs in what is evaluated on `spark`."""
     plan, rule = plan
     with transitive_closure(edges, spark, plan, rule=rule, max_iterations=length, **layout) as result:
-        found = pairs(result)
+        found = read(result)
         reach = length and (2 ** (length - 1) if rule == "path-path" else length)
         expected = closure(edges, reach)
         assert found == expected, differences(found, expected)
@@ -59,21 +59,44 @@ def test_any_layout_gives_the_oracles_answer(spark, edges, plan, layout, length)
             assert result.iterations == steps(edges)
 
 
-@pytest.mark.parametrize(
-    "layout",
-    [
-        {"rollover_threshold": 1, "buckets": 1, "partitions": 1},
-        {"rollover_threshold": 1, "buckets": 5, "partitions": 3, "rule": "path-path"},
-        {"policy": "paper", "refinement_ratio": 1.0, "refinement_minimum": 0, "partitions": 5, "copy_inner": False},
-        {"policy": "paper", "refinement_ratio": 1.0, "refinement_minimum": 0, "partitions": 5, "rule": "path-path"},
-        {"tolerance": 1.0, "grain": 0.01, "horizon": 1e9, "refinement_minimum": 0, "partitions": 5, "copy_inner": False},
-        {"tolerance": 1.0, "grain": 0.01, "horizon": 1e9, "refinement_minimum": 0, "partitions": 5, "rule": "path-path"},
-    ],
-)
-def test_extreme_layouts(spark, layout):
+lengths = st.sampled_from([None, None, 1, 3])
+
+
+@settings(ANY, max_examples=60)
+@given(edges=edges, plan=plans, layout=layouts, length=lengths)
+def test_any_layout_gives_the_oracles_answer(here, edges, plan, layout, length):
+    agrees(here, pairs_here, edges, plan, layout, length)
+
+
+@settings(ANY, max_examples=5)
+@given(edges=edges, plan=plans, layout=layouts, length=lengths)
+def test_so_it_does_on_spark(spark, edges, plan, layout, length):
+    agrees(spark, pairs, edges, plan, layout, length)
+
+
+EXTREME = [
+    {"rollover_threshold": 1, "buckets": 1, "partitions": 1},
+    {"rollover_threshold": 1, "buckets": 5, "partitions": 3, "rule": "path-path"},
+    {"policy": "paper", "refinement_ratio": 1.0, "refinement_minimum": 0, "partitions": 5, "copy_inner": False},
+    {"policy": "paper", "refinement_ratio": 1.0, "refinement_minimum": 0, "partitions": 5, "rule": "path-path"},
+    {"tolerance": 1.0, "grain": 0.01, "horizon": 1e9, "refinement_minimum": 0, "partitions": 5, "copy_inner": False},
+    {"tolerance": 1.0, "grain": 0.01, "horizon": 1e9, "refinement_minimum": 0, "partitions": 5, "rule": "path-path"},
+]
+
+
+@pytest.mark.parametrize("layout", EXTREME)
+def test_extreme_layouts(here, layout):
     pairs_of_edges = graphs.gnp(12, 0.12, seed=5)
-    with transitive_closure(pairs_of_edges, spark, "balanced", run_ahead=0, **layout) as result:
-        assert pairs(result) == closure(set(map(tuple, pairs_of_edges.tolist())))
+    with transitive_closure(pairs_of_edges, here, "balanced", run_ahead=0, **layout) as result:
+        assert pairs_here(result) == closure(set(map(tuple, pairs_of_edges.tolist())))
+
+
+@pytest.mark.parametrize("layout", EXTREME)
+def test_extreme_layouts_on_spark(spark, layout):
+    """On few edges: with a threshold of one tuple, each tuple that is found is a job."""
+    few = [(1, 2), (2, 3), (3, 1), (3, 4), (1, 4)]
+    with transitive_closure(few, spark, "balanced", run_ahead=0, **layout) as result:
+        assert pairs(result) == closure(few)
 
 
 @pytest.mark.parametrize("height", [1, 5, 11])
@@ -111,9 +134,12 @@ def test_roll_over_without_limit_and_with_agree_on_a_graph_that_fills_chunks(spa
 EXAMPLE = [(1, 2), (2, 3), (3, 1), (7, 1)]
 
 
-@pytest.mark.parametrize("plan", ["balanced", "decomposed"])
-@pytest.mark.parametrize("kind", ["list", "array", "pandas", "arrow", "networkx", "spark", "generator", "tsv", "parquet"])
+KINDS = ["list", "array", "pandas", "arrow", "networkx", "generator", "tsv", "parquet"]
+
+
+@pytest.mark.parametrize("kind, plan", [("spark", "balanced"), *((kind, "decomposed") for kind in ["spark", *KINDS])])
 def test_every_kind_of_input(spark, tmp_path, kind, plan):
+    """All that this process reads is one thing to a plan."""
     frame = pd.DataFrame(EXAMPLE, columns=["src", "dst"])
     frame.to_csv(tmp_path / "e.tsv", sep="\t", header=False, index=False)
     frame.to_parquet(tmp_path / "e.parquet")

@@ -1,8 +1,10 @@
 """Subgraph queries: what networkx's matcher finds, by every plan; and patterns that cannot be searched for."""
 
 import math
+import os
 from collections import Counter
 from itertools import combinations
+from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
@@ -13,7 +15,7 @@ from networkx.algorithms.isomorphism import DiGraphMatcher, GraphMatcher
 
 import graphs
 from ra.multiway import leapfrog
-from semi_naive import BadInput, embeddings, subgraphs
+from semi_naive import BadInput, embeddings, subgraphs, vertices
 from semi_naive.patterns import NAMED, BadPattern, Pattern
 from semi_naive.vertices import Vertices
 from tests import multiway_oracle as oracle
@@ -57,10 +59,13 @@ def images(found, pattern, directed) -> Counter:
     return Counter(frozenset(turned((match[u], match[v])) for u, v in pattern) for match in found)
 
 
-def closing_fabric(partitions: int) -> FabricHere:
-    fabric = FabricHere(partitions)
-    fabric.close = lambda: None
-    return fabric
+@pytest.fixture
+def three_here():
+    """A context whose jobs run in this process, on three partitions."""
+    sc, made = SimpleNamespace(applicationId="here", defaultParallelism=3), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vertices, "Fabric", lambda sc, partitions: made.append(FabricHere(partitions)) or made[-1])
+        yield SimpleNamespace(sparkContext=sc, fabrics=made)
 
 
 def rows_of(found) -> list[dict]:
@@ -101,18 +106,36 @@ def test_any_pattern_is_found_where_networkx_finds_it(uncompiled, edges, pattern
 
 @given(edges=edge_lists, pattern=patterns(4), directed=st.booleans(), budget=st.integers(300, 2000))
 @settings(max_examples=15, deadline=None, suppress_health_check=ONCE)
-def test_every_plan_finds_the_same(uncompiled, edges, pattern, directed, budget):
+def test_every_plan_finds_the_same(uncompiled, three_here, edges, pattern, directed, budget):
     graph = Vertices.of(edges, directed)
     expected = subgraphs(graph, pattern, directed=directed, plan="leapfrog", factorised=False)
     assert subgraphs(graph, pattern, directed=directed, memory=budget) == expected
     table = subgraphs(graph, pattern, directed=directed, memory=budget, count=False)
     assert len(table) == expected
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embeddings, "fabric_of", lambda spark: closing_fabric(3))
-        for plan in ("bigjoin", "bigjoin-s"):
-            assert subgraphs(graph, pattern, directed=directed, plan=plan, memory=budget) == expected
-            rows = subgraphs(graph, pattern, directed=directed, plan=plan, count=False)
-            assert Counter(map(tuple, rows.matches.tolist())) == Counter(map(tuple, table.matches.tolist()))
+    for plan in ("bigjoin", "bigjoin-s"):
+        options = {"directed": directed, "plan": plan, "spark": three_here}
+        assert subgraphs(graph, pattern, memory=budget, **options) == expected
+        rows = subgraphs(graph, pattern, count=False, **options)
+        assert Counter(map(tuple, rows.matches.tolist())) == Counter(map(tuple, table.matches.tolist()))
+    graph.close()
+
+
+def test_patterns_share_the_indexes_on_partitions(three_here):
+    edges = list(combinations(range(5), 2))
+    with Vertices.of(edges) as graph:
+        counts = [subgraphs(graph, name, plan="bigjoin", spark=three_here) for name in ("triangle", "4-clique", "triangle")]
+        (fabric,), (own,) = three_here.fabrics, graph.spread.values()
+        assert counts == [10, 5, 10] and os.path.exists(own.store.root)
+        known, jobs = set(own.known), fabric.jobs
+        subgraphs(graph, "5-clique", plan="bigjoin", spark=three_here)
+        assert own.known == known and fabric.jobs > jobs
+    assert not os.path.exists(own.store.root) and not graph.spread
+
+
+def test_a_graph_that_is_not_kept_leaves_nothing_behind(three_here, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert subgraphs([(1, 2), (2, 3), (1, 3)], "triangle", plan="bigjoin", spark=three_here) == 1
+    assert three_here.fabrics and not list(tmp_path.iterdir())
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from ra.multiway.stages import holds, planned
 from ra.multiway.tries import Tries
 from ra.multiway.worker import OneWorker
 
-BATCH = 1 << 24  # B': proposals in flight, as slices of indexes; 128 MB once written out
+BATCH = 1 << 24  # proposals in flight on each partition, as slices of indexes; 128 MB once written out
 
 
 class BigJoin:
@@ -30,15 +30,15 @@ class BigJoin:
     form        "shuffled": indexes are spread over the partitions, and what is joined travels; "replicated": all indexes are
                 on every host, in memory-mapped files, and nothing travels
     skew        of the shuffled form: BiGJoin-S. Seven shuffles a variable, and each partition has the same work
-    batch       B'
+    batch       B', of all partitions together; by default 2^24 for each
     store       where files are; by default a new one, removed by `close`
 
     The order of variables is the query's, or else is chosen, which reads the relations once more. QueryError when the query
     cannot be evaluated.
     """
 
-    def __init__(self, query: Query, relations, fabric=None, *, form="shuffled", skew=False, batch=BATCH, store=None):
-        if batch < 1:
+    def __init__(self, query: Query, relations, fabric=None, *, form="shuffled", skew=False, batch=None, store=None):
+        if batch is not None and batch < 1:
             raise QueryError(f"a batch of {batch} proposals: expected one at least")
         self.lent = isinstance(relations, Indexed)
         known = relations.relations if self.lent else relations
@@ -47,7 +47,7 @@ class BigJoin:
         self.empty = not all(holds(guard, known) for guard in self.plan.guards)
         self.indexed = relations if self.lent else indexed(relations, fabric, form, skew, store)
         self.indexed.want(self.plan.indexes)
-        self.place = _place(self.indexed)(self.plan, self.indexed, batch)
+        self.place = _place(self.indexed)(self.plan, self.indexed, batch or BATCH * self.indexed.partitions)
 
     def count(self) -> int:
         """How many bindings there are; none is written out."""

@@ -4,11 +4,13 @@ After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Grap
 
 1. A variable is a *dimension* if tries begin with it. Its range is the longest whose sub-tries fit the dimension's
    share of the budget, found by probing the tries; atoms over one relation share slices.
-2. Of what the budget has left, a dimension may use four fifths, and leaves one to the dimensions after it: the slices of
-   the last are copied most often, so those of the first should be few.
+2. Each dimension but the last may use four times as much of the budget as the last: its slices are copied most often, so
+   those of the others should be few. Were each to leave a fifth to all after it, the three of 4-cliques made three times as
+   many boxes.
 3. Where the sub-trie of a single value is too large, it *spills*: the range is that one value, and the atom is sliced by its
    next variable, which becomes a dimension.
 4. A box is skipped as soon as a comparison, or the values that the slices have for a later variable, leave it empty.
+5. Where all tries fit, they are one box.
 """
 
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ from ra.multiway.shape import Member, Shape, TrieKey
 from ra.multiway.slices import Siblings, bytes_of, least_bytes, siblings, span
 from ra.multiway.tries import TrieArray
 
-SHARE = 0.8  # of what is left, for each dimension but the last: 4 to 1
+RATIO = 4  # of what a dimension may use to what the last one may
 
 
 class BudgetTooSmall(ValueError):
@@ -38,10 +40,10 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True)
 class Box:
-    """Ranges of ids, one a variable in the order; for each atom at what level it is sliced; the slices by slot."""
+    """Ranges of ids, one a variable in the order; at what level each atom is sliced, None of whole tries; slices by slot."""
 
     ranges: tuple[tuple[int, int], ...]
-    levels: tuple[int, ...]
+    levels: tuple[int, ...] | None
     slices: tuple[Slice, ...]
     bytes: int
 
@@ -98,6 +100,7 @@ class Boxes:
     def __post_init__(self):
         self.shape = Shape(self.query, self.order)
         self.keys = [self.shape.tries[member.slot] for member in self.shape.members]
+        self.slots: dict[tuple[int, ...], tuple] = {}  # of boxes, by their levels
 
     def __iter__(self) -> Iterator[Box]:
         least = sum(least_bytes(len(key.order)) for key in self.keys)
@@ -108,7 +111,15 @@ class Boxes:
         whole = tuple((0, self.size if depth in self.shape.joined else max(self.size, 1)) for depth in range(len(self.order)))
         start = self._grounded(State(whole, levels_of(self.shape.members), self.budget))
         start = start and self.narrowed(start)
+        if start and self.most == 1 and (box := self._everything(start)).bytes <= self.budget:
+            return iter([box])
         return self._from(start, 0) if start else iter(())
+
+    def _everything(self, state: State) -> Box:
+        """The box that is a join of whole tries, as if there were no boxes."""
+        pieces = tuple(Slice(trie, (), 0, self.size) for trie in self.shape.tries)
+        sizes = (bytes_of(siblings(self.tries[trie], ()), 0, self.size) for trie in self.shape.tries)
+        return Box(state.ranges, None, pieces, sum(sizes))
 
     def _grounded(self, state: State) -> State | None:
         """Atoms of constants alone have the one slice; None where one is missing from a relation that must have it."""
@@ -162,11 +173,10 @@ class Boxes:
         """The bytes this dimension may use: what later ones cannot do without is kept for them."""
         here = {atom for group in below for atom in group.atoms}
         done = {atom for group in state.taken for atom in group.atoms}
-        later = [least_bytes(len(key.order)) for atom, key in enumerate(self.keys) if atom not in here | done]
-        if not later:
-            room = state.left
-        else:
-            room = min(int(state.left * SHARE), state.left - sum(later))
+        later = [atom for atom in range(len(self.keys)) if atom not in here | done]
+        dimensions = len({self.shape.members[atom].path[state.levels[atom] - 1] for atom in later})
+        least = sum(least_bytes(len(self.keys[atom].order)) for atom in later)
+        room = min(state.left * RATIO // (RATIO * dimensions + 1), state.left - least) if later else state.left
         if depth == 0 and self.most < 1:
             whole = sum(bytes_of(of, 0, self.size) for of in below.values() if not of.level)
             room = min(room, max(int(whole * self.most), 1))
@@ -269,9 +279,10 @@ class Boxes:
 
     def _box(self, state: State) -> Box:
         """The slices in the order of the slots that a shape of these levels gives them."""
-        shape = Shape(self.query, self.order, state.levels)
+        if state.levels not in self.slots:
+            self.slots[state.levels] = tuple(Shape(self.query, self.order, state.levels).slots)
         by_slot = {(group.trie, group.terms): piece for group, piece in state.taken.items()}
-        pieces = tuple(by_slot[slot] for slot in shape.slots)
+        pieces = tuple(by_slot[slot] for slot in self.slots[state.levels])
         return Box(state.ranges, state.levels, pieces, self.budget - state.left)
 
 

@@ -5,6 +5,15 @@ The life of a box (see `boxes` for how they are chosen):
 1. The driver describes it: ranges of ids, and the slices that hold all that they need.
 2. Whoever runs it drops the slices that only the box before needed, and copies the new ones from the mapped files.
 3. The query's kernel joins the slices, its variables restricted to the box's ranges. Every answer is in one box.
+
+The trace is JSON as it stands:
+
+plan, form, order               "multiway"; "boxed"; the variables
+budget, input_bytes             the most bytes of slices that may be in memory; those of the tries in their files
+seconds                         of choosing the boxes and running them; the tries were in files before
+boxes: ranges, bytes, copied, seconds, count    first and last value of each variable; bytes of its slices; those of them that
+                                the box before did not have; answers
+result: tuples
 """
 
 import time
@@ -13,6 +22,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from balance.trace import VERSION
 from ra.multiway.boxes import Box, Boxes, Slice
 from ra.multiway.domain import NOTHING, Domain
 from ra.multiway.leapfrog import Leapfrog, Nest, nest
@@ -27,11 +37,11 @@ TASKS_PER_CORE = 4  # so that a heavy box does not leave the other cores idle fo
 
 @dataclass(frozen=True)
 class Boxed:
-    """What a boxed join returns: how many answers, the answers unless they were only counted, and a record of the boxes."""
+    """What a boxed join returns: how many answers, the answers unless they were only counted, and the trace."""
 
     count: int
     rows: np.ndarray | None
-    trace: dict  # "budget", "input_bytes", "order", "boxes": of each box its "ranges" of values, "bytes", "seconds", "count"
+    trace: dict
 
 
 def run(
@@ -54,9 +64,9 @@ def run(
     try:
         shelf = Shelf.of(query, relations, store, sc)
         boxes = shelf.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * sc.defaultParallelism))
-        keep = 0 if count else len(shelf.order)
+        keep, begun = 0 if count else len(shelf.order), time.perf_counter()
         parts = list(shelf.on_spark(sc, list(boxes), keep) if sc else shelf.here(boxes, keep, threads))
-        return shelf.result(budget, keep, parts)
+        return shelf.result(budget, keep, parts, time.perf_counter() - begun)
     finally:
         store.remove()
 
@@ -69,6 +79,7 @@ class Done:
     count: int
     rows: np.ndarray
     bytes: int  # of the slices that were in memory
+    copied: int  # of those that were copied for it
     seconds: float
 
 
@@ -105,14 +116,16 @@ class Shelf:
         """Run the boxes in this process, in order; one after the other is in memory."""
         tries, held = self.open(), {}
         for box in boxes:
-            start = time.perf_counter()
+            start, kept = time.perf_counter(), set(held)
             held = provisioned(box, held, tries)
             compiled = nest(self.query, self.order, keep, box.levels, tuple(range(len(box.slices))))
             loops = compiled.over(self.domain, [held[piece] for piece in box.slices], self._rooms(compiled, box, tries))
             parts = list(loops.pieces(threads, np.array(box.ranges, np.int64).reshape(-1, 2)))
             rows = np.concatenate([np.empty((0, keep), np.int64), *(rows for _, rows in parts if keep)])
-            bytes = sum(trie.bytes for trie in held.values())
-            yield Done(box, sum(count for count, _ in parts), rows, bytes, time.perf_counter() - start)
+            bytes = {piece: trie.bytes for piece, trie in held.items()}
+            copied = sum(size for piece, size in bytes.items() if piece not in kept)
+            count = sum(count for count, _ in parts)
+            yield Done(box, count, rows, sum(bytes.values()), copied, time.perf_counter() - start)
 
     def _rooms(self, compiled: Nest, box: Box, tries: dict[TrieKey, TrieArray]) -> np.ndarray:
         """The same for all boxes that are sliced alike: what the whole tries need."""
@@ -140,7 +153,7 @@ class Shelf:
             return self
         return replace(self, domain=Domain(0, self.domain.size, NOTHING), rooms={})
 
-    def result(self, budget: int, keep: int, parts: list[Done]) -> Boxed:
+    def result(self, budget: int, keep: int, parts: list[Done], seconds: float) -> Boxed:
         total = sum(done.count for done in parts)
         rows = None
         if keep:
@@ -150,15 +163,17 @@ class Shelf:
             )
         elif not self.order:
             rows = np.empty((min(total, 1), 0), np.int64)
-        return Boxed(total, rows, self._trace(budget, parts))
+        return Boxed(total, rows, self._trace(budget, parts, seconds) | {"result": {"tuples": total}})
 
-    def _trace(self, budget: int, parts: list[Done]) -> dict:
+    def _trace(self, budget: int, parts: list[Done], seconds: float) -> dict:
         bytes = sum(np.dtype(dtype).itemsize * length for file in self.files.values() for dtype, length in file.sections)
         boxes = [
-            {"ranges": self._values(done.box), "bytes": done.bytes, "seconds": done.seconds, "count": done.count}
+            {"ranges": self._values(done.box), "bytes": done.bytes, "copied": done.copied, "seconds": done.seconds,
+             "count": done.count}
             for done in parts
-        ]
-        return {"budget": budget, "input_bytes": bytes, "order": list(self.order), "boxes": boxes}
+        ]  # fmt: skip
+        facts = {"version": VERSION, "plan": "multiway", "form": "boxed", "order": list(self.order)}
+        return facts | {"budget": budget, "input_bytes": bytes, "seconds": seconds, "boxes": boxes}
 
     def _values(self, box: Box) -> list[list[int]]:
         """The ranges as values, first and last."""

@@ -16,7 +16,7 @@ _mix = njit(inline="always")(mix)
 
 
 @njit(types.uint64(i64_rows, types.int64), inline="always", **JIT)
-def _word(columns, row):
+def hash_of(columns, row):
     """The hash of a tuple, as `balance.hashing.mix` of `ra.blocks.combined` has it."""
     word = np.uint64(columns[0, row])
     for place in range(1, columns.shape[0]):
@@ -40,7 +40,7 @@ def _slots(keys):
         bits += 1
     slots = np.full(1 << bits, -1, np.int64)
     for row in range(keys.shape[1]):
-        at = np.int64(_word(keys, row) >> np.uint64(64 - bits))
+        at = np.int64(hash_of(keys, row) >> np.uint64(64 - bits))
         while slots[at] >= 0:
             at = (at + 1) & (slots.size - 1)
         slots[at] = row
@@ -57,7 +57,7 @@ def _find(keys, slots, probes):
         if i and _same(probes, i, probes, i - 1):  # neighbours are often equal
             found[i] = found[i - 1]
             continue
-        at = np.int64(_word(probes, i) >> np.uint64(64 - bits))
+        at = np.int64(hash_of(probes, i) >> np.uint64(64 - bits))
         while slots[at] >= 0 and not _same(keys, slots[at], probes, i):
             at = (at + 1) & (slots.size - 1)
         found[i] = slots[at]

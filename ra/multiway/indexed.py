@@ -18,6 +18,8 @@ FORMS = ("shuffled", "replicated")
 class Indexed:
     """Relations {name: columns} in this process, with their indexes."""
 
+    partitions = 1
+
     def __init__(self, relations):
         self.relations, self.indexes = relations, {}
 
@@ -34,7 +36,8 @@ class OnFabric(Indexed):
 
     def __init__(self, relations, fabric, store: Store | None = None):
         super().__init__(relations)
-        self.fabric, self.own, self.store, self.jobs = fabric, store is None, store or Store.create(), 0
+        self.fabric, self.partitions = fabric, fabric.partitions
+        self.own, self.store, self.jobs = store is None, store or Store.create(), 0
 
     def job(self) -> int:
         """The number of the next job, for the names of its files."""
@@ -92,11 +95,12 @@ class OnPartitions(OnFabric):
         self.known |= set(missing)
 
     def _shared(self, keys) -> dict[str, Shared]:
-        """The relations that indexes are to be made of, on every host: one file each, 8 bytes a value."""
+        """The relations that indexes are to be made of, on every host: one file each, 8 bytes a value. No two have the same
+        name, as other hosts keep theirs."""
         found = {}
         for number, name in enumerate(dict.fromkeys(key.relation for key in keys)):
             columns = columns_of(self.relations[name])
-            file = Replica.share(self.fabric.sc, self.store, f"relation-{number}", np.concatenate(columns))
+            file = Replica.share(self.fabric.sc, self.store, f"relation-{len(self.known)}-{number}", np.concatenate(columns))
             found[name] = Shared(file, len(columns))
         return found
 

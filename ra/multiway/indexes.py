@@ -8,11 +8,13 @@ An index is known by what it is an index of, so atoms and queries share it. It h
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
 from ra.blocks import changes, sort_unique
 from ra.multiway.directory import find, slots_of
 from ra.multiway.query import Atom, Constant, columns_of
 from ra.packing import Packing, bounds_of
+from ra.words import JIT, i64
 
 
 class IndexKey(NamedTuple):
@@ -53,6 +55,15 @@ def conditions(atom: Atom) -> tuple[tuple[int, int | None, int | None], ...]:
     return tuple(found)
 
 
+@njit(i64(i64, i64), **JIT)
+def _sizes(begins, groups):
+    found = np.zeros(groups.size, np.int64)
+    for i in range(groups.size):
+        if groups[i] >= 0:
+            found[i] = begins[groups[i] + 1] - begins[groups[i]]
+    return found
+
+
 class Part(NamedTuple):
     """A sorted part of an index: distinct keys (columns, m), where their values begin (m + 1), the values, and the
     hash table over the keys. The values of one key ascend."""
@@ -77,9 +88,7 @@ class Part(NamedTuple):
 
     def sizes(self, groups: np.ndarray) -> np.ndarray:
         """How many values each key has; none for -1."""
-        if self.begins.size == 1:
-            return np.zeros(groups.size, np.int64)
-        return np.where(groups < 0, 0, np.diff(self.begins)[groups])
+        return _sizes(self.begins, groups)
 
     def flat(self) -> np.ndarray:
         """All of it as one array, for a file; `shape` is what it takes to read it."""

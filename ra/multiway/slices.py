@@ -27,8 +27,8 @@ class Siblings(NamedTuple):
         return self.trie.values[self.level]
 
     def at(self, target: int) -> int:
-        """The position of the first value not below an id."""
-        return self.begin + int(np.searchsorted(self.values[self.begin : self.end], target))
+        """The position of the first value not below an id, which has the type of the values: of another, all are converted."""
+        return self.begin + int(self.values[self.begin : self.end].searchsorted(np.int32(target)))
 
 
 def siblings(trie: TrieArray, path: Sequence[int]) -> Siblings:

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, types
 
-from balance.hashing import bucket_of
-from ra.blocks import combined
+from ra.multiway.directory import hash_of, i64_rows
 from ra.multiway.lists import Lists, in_order
 from ra.words import JIT, i64, u8
 
@@ -51,11 +50,10 @@ def _encode(values):
     return buffer[:at].copy()
 
 
-@njit(i64(types.Array(types.uint8, 1, "C", readonly=True), types.int64), **JIT)
-def _decode(buffer, count):
-    out = np.empty(count, np.int64)
+@njit(types.void(types.Array(types.uint8, 1, "C", readonly=True), i64), **JIT)
+def _decode(buffer, out):
     at, last = 0, np.int64(0)
-    for i in range(count):
+    for i in range(out.size):
         word, shift = np.uint64(0), np.uint64(0)
         while buffer[at] >= np.uint8(128):
             word |= np.uint64(buffer[at] & np.uint8(127)) << shift
@@ -65,7 +63,6 @@ def _decode(buffer, count):
         at += 1
         last += np.int64(word >> np.uint64(1)) ^ -np.int64(word & np.uint64(1))
         out[i] = last
-    return out
 
 
 def encode(values: np.ndarray) -> bytes:
@@ -78,15 +75,27 @@ def encode(values: np.ndarray) -> bytes:
 
 
 def decode(data: bytes, count: int) -> np.ndarray:
-    return _decode(np.frombuffer(data, np.uint8), count)
+    out = np.empty(count, np.int64)
+    _decode(np.frombuffer(data, np.uint8), out)
+    return out
+
+
+@njit(i64(i64_rows, types.uint64), **JIT)
+def _owners(columns, partitions):
+    found = np.empty(columns.shape[1], np.int64)
+    for row in range(found.size):
+        found[row] = np.int64(hash_of(columns, row) % partitions)
+    return found
 
 
 def owners(columns: np.ndarray, partitions: int) -> np.ndarray:
-    """The partition of each key (columns, n): by hash."""
-    return bucket_of(combined(columns), np.uint64(partitions)).astype(np.int64)
+    """The partition of each key (columns, n): by hash; without columns, the first."""
+    if not len(columns):
+        return np.zeros(columns.shape[1], np.int64)
+    return _owners(np.ascontiguousarray(columns), partitions)
 
 
-@njit(types.Tuple((types.Array(types.int64, 2, "C"), i64))(types.Array(types.int64, 2, "C"), i64, types.int64), **JIT)
+@njit(types.Tuple((i64_rows, i64))(i64_rows, i64, types.int64), **JIT)
 def _dealt(columns, owner, partitions):
     ends = np.zeros(partitions, np.int64)
     for part in owner:
@@ -105,6 +114,9 @@ def _dealt(columns, owner, partitions):
 
 def dealt(columns: np.ndarray, owner: np.ndarray, partitions: int):
     """Yield (partition, its tuples), in the order they are in: a counting sort."""
+    if partitions == 1 and owner.size:
+        yield 0, columns
+        return
     out, ends = _dealt(np.ascontiguousarray(columns), owner, partitions)
     for part, end in enumerate(ends.tolist()):
         begin = int(ends[part - 1]) if part else 0
@@ -174,11 +186,13 @@ def by_row(lists: Lists, owner: np.ndarray, partitions: int):
 
 def columns_of(messages: list[Message], width: int) -> np.ndarray:
     """The columns of some messages, one after the other."""
-    found = [np.empty((width, 0), np.int64)]
+    found, begin = np.empty((width, sum(message.rows for message in messages)), np.int64), 0
     for message in messages:
-        columns = [decode(column, message.rows) for column in message.columns]
-        found.append(np.array(columns, np.int64).reshape(width, message.rows))
-    return np.concatenate(found, axis=1)
+        end = begin + message.rows
+        for place, column in enumerate(message.columns):
+            _decode(np.frombuffer(column, np.uint8), found[place, begin:end])
+        begin = end
+    return found
 
 
 def lists_of(messages: list[Message], width: int) -> tuple[np.ndarray, Lists]:
@@ -186,6 +200,7 @@ def lists_of(messages: list[Message], width: int) -> tuple[np.ndarray, Lists]:
     columns = columns_of(messages, width + 2)
     offsets = np.cumsum([0] + [message.values for message in messages])
     starts = columns[width] + np.repeat(offsets[:-1], [message.rows for message in messages])
-    pools = [decode(message.pool, message.values) for message in messages]
-    pool = np.concatenate(pools) if pools else np.empty(0, np.int64)
+    pool = np.empty(offsets[-1], np.int64)
+    for message, begin in zip(messages, offsets, strict=False):
+        _decode(np.frombuffer(message.pool, np.uint8), pool[begin : begin + message.values])
     return columns[:width], Lists(np.arange(starts.size), starts, starts + columns[width + 1], pool)
