@@ -1,16 +1,17 @@
 """The steps of BiGJoin-S: however skewed the data, each partition has the same work.
 
     balance     each deals the proposals it is to make, in equal parts, to all                          (section 3.4)
-    resolve     the extension number k of a prefix is asked for by (key, k)
+    resolve     the extensions number low to high of a prefix are asked for by (key, k)
     answer
-    check       the other atoms are asked for (key, extension)
+    check       the other atoms are asked which of them they have, by (key, extension)
     answer
     survive     what all of them have is extended; the next stage's atoms are asked for the counts of their keys
     answer
 
-Keys, candidates and counts are asked for once by each partition however often they are needed (`ra.multiway.asking`), of
-tables that are spread by the hash of all that is asked (`ra.multiway.spreading`); prefixes stay where they are but for the
-balance step. *Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, PVLDB 2018, whose
+What is asked for is asked once by each partition, however often it is needed (`ra.multiway.asking`): the union of the ranges,
+or of the candidates, of all prefixes that have a key in common. The tables are spread by all that is looked up in them
+(`ra.multiway.spreading`). Prefixes stay where they are but for the balance step, each with its candidates as a range of one
+pool that is shared, so a candidate costs 10 ns though no atom sees it where it is. *Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, PVLDB 2018, whose
 authors left it unimplemented.
 """
 

@@ -1,11 +1,11 @@
 """The three indexes of BiGJoin-S (section 3.4), each a table that is spread evenly, however many values a key has.
 
     count       key → how many values it has
-    resolver    (key, k) → the value number k of the key, in ascending order
+    resolver    (key, k) → the value number k of the key; they ascend
     member      (key, value) → 1
 
-A number, k or a value, is looked up where its block of 64 is (`ra.multiway.dealing`): the paper spreads single ones by hash;
-so spread, ranges of k and lists of values are asked for in a piece, and a key's values on one partition are a sorted list.
+A number, k or a value, is looked up where its block of 8 is (`ra.multiway.dealing`), where the paper spreads each by its own
+hash: so ranges of k and lists of values are asked for in a piece, and the values that a key has on a partition are a list.
 The work of building is even, too: tuples are sorted over all partitions, between splitters of a sample that each takes of
 its share (Shi, Schaeffer, *Parallel sorting by regular sampling*, 1992), so those of a heavy key are on several of them.
 """

@@ -5,11 +5,11 @@ from numba import njit, types
 
 from ra.bits import lowest_bit
 from ra.blocks import changes
+from ra.multiway.directory import i64_rows
 from ra.multiway.lists import Lists, in_order
 from ra.packing import Packing, bounds_of
 from ra.words import JIT, i64, u64
 
-i64_rows = types.Array(types.int64, 2, "C")
 SPARSE = 16  # words of a bitmap for each candidate: from here on they are sorted instead
 LARGE = 1 << 20  # words of the largest bitmap: 8 MB
 
