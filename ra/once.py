@@ -5,6 +5,7 @@ nothing right: whoever makes something writes it under another name and renames 
 """
 
 import contextlib
+import hashlib
 import logging
 import os
 import pickle
@@ -46,6 +47,11 @@ def _publish(path: str, data: bytes) -> None:
     with open(partial, "wb") as file:
         file.write(data)
     os.replace(partial, path)
+
+
+def digest(*things) -> str:
+    """A file's name, the same in every process for what is written alike."""
+    return hashlib.sha256(repr(things).encode()).hexdigest()[:24]
 
 
 @contextlib.contextmanager
