@@ -15,7 +15,7 @@ from ra.multiway import leapfrog
 from ra.rules import ir
 from ra.rules import multiway as step
 from ra.rules.ir import Atom, Compare, Const, Kind, Not, Relation, Rule, Var, Wild
-from semi_naive import Config, Program
+from semi_naive import Config, Program, ProgramError
 from semi_naive.planning import multiway
 from tests import multiway_oracle
 
@@ -177,6 +177,31 @@ def test_acyclic_bodies_are_joined_atom_by_atom():
 def test_a_plan_is_an_order_of_binary_joins():
     text = explained("corner(x, z) :- edge(x, y), edge(y, z), edge(x, z).\n.plan 0: (3, 1, 2)", multiway="always")
     assert "the body is cyclic; binary joins as .plan asks" in text and "given by .plan" in text
+
+
+def test_a_rule_may_say_how_it_is_joined(interpreted):
+    chain, triangle = "edge(x, y), edge(y, z), edge(z, t).", "edge(x, y), edge(y, z), edge(x, z)."
+    text = explained(f"corner(x, t) :- {chain} .join multiway", multiway="never")
+    assert "1. edge(x, y), edge(y, z), edge(z, t)" in text and "all atoms, as .join asks" in text
+    text = explained(f"corner(x, z) :- {triangle} .join binary", multiway="always")
+    assert "the body is cyclic; binary joins as .join asks" in text and "variable by variable" not in text
+    facts = {"edge": np.random.default_rng(2).integers(0, 9, (40, 2))}
+    for body in (chain.replace("t", "z2"), triangle):
+        answers = []
+        for hint in (".join multiway", ".join binary", ""):
+            with Program(TRIANGLES + f"corner(x, z) :- {body} {hint}").run(facts) as result:
+                answers.append(result["corner"].to_set())
+        assert answers[0] == answers[1] == answers[2] != set()
+    with pytest.raises(ProgramError, match="no way to join is called leapfrog"):
+        Program(TRIANGLES + f"corner(x, z) :- {triangle} .join leapfrog")
+
+
+def test_nothing_is_shared_out_of_a_cycle():
+    """Two edges of each triangle are alike; all of them would be many more than there are triangles."""
+    declared, wedge = ".decl near(x: number, z: number) .input edge, near", "corner(x, z) :- edge(x, y), edge(y, z)"
+    for rest in ("near(x, z)", "near(z, x)"), ("x < 5", "z < 5"):
+        text = Program(TRIANGLES + declared + "".join(f"\n{wedge}, {last}." for last in rest)).explain()
+        assert ("shared.1(x, z) :- edge(x, y), edge(y, z)" in text) == ("near(x, z)" not in rest)
 
 
 def test_config_knows_the_ways():

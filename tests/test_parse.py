@@ -137,6 +137,12 @@ def test_clauses():
     assert [head.relation for head in rule.heads] == ["A", "B"]
     assert rule.plan == {0: (1, 2), 1: (2, 1)}
     assert one("A(x) :- B(x). .plan 0: ()").plan == {0: ()}
+    assert [one(f"A(x) :- B(x). {hint}").join for hint in (".join multiway", ".plan 0: (1) .join binary", "")] == [
+        "multiway",
+        "binary",
+        "",
+    ]
+    assert [len(parse(text).statements) for text in ("A(x) :- B(x). .join binary C(1).", ".decl join(x: T) join(1).")] == [2, 2]
 
 
 # -- bodies

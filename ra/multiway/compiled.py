@@ -14,6 +14,7 @@ import numba
 import numpy as np
 
 from ra.multiway import local, seeks
+from ra.once import alone
 
 log = logging.getLogger("semi_naive")
 
@@ -23,7 +24,8 @@ def compiled(source: str):
     """The function `kernel` of a source. 1 to 3 s the first time on a machine, a few milliseconds in later processes.
 
     The file's name is a hash of all that the machine code is made from, so it is never written twice with another content;
-    it is written under a temporary name and renamed, always with the same time, which is what numba compares.
+    it is written under a temporary name and renamed, always with the same time, which is what numba compares. Processes
+    that ask while the first of them compiles wait for it.
     """
     name = f"kernel_{hashlib.sha256('|'.join([source, *_versions()]).encode()).hexdigest()[:24]}"
     path = _folder() / f"{name}.py"
@@ -32,7 +34,15 @@ def compiled(source: str):
         partial.write_text(source)
         os.utime(partial, (0, 0))
         os.replace(partial, path)
-    spec = importlib.util.spec_from_file_location(f"ra.multiway.{name}", path)
+    if any(path.parent.glob(f"__pycache__/{name}.*.nbi")):
+        return _loaded(path)
+    with alone(path.with_suffix(".lock")):
+        return _loaded(path)
+
+
+def _loaded(path: Path):
+    """Importing the file compiles it, unless there is machine code for it."""
+    spec = importlib.util.spec_from_file_location(f"ra.multiway.{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # machine code that is read back asks for its module by name
     spec.loader.exec_module(module)

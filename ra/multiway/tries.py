@@ -7,16 +7,15 @@ first level also has a *directory*: where the children of an id begin (those of 
 one up is one access; of a trie of one level, how many of its values are below an id.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from ra.multiway.arrays import ArrayFile, Sections
 from ra.multiway.domain import Domain, TooManyValues
 from ra.multiway.query import columns_of
-from ra.replica import Replica
 from ra.rules.kernels import sort_rows, unique_rows
-from ra.runs import Run, write_run
 from ra.words import sort_unique
 
 NO_ID = np.empty(0, np.int32)
@@ -118,43 +117,26 @@ def _sorted_columns(columns: list[np.ndarray], bits: int) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class TrieFile:
-    """A trie array in one file: what `open` maps is read from disk only where it is touched. Picklable."""
+    """A trie array in one file. Picklable."""
 
-    file: Run | Replica
+    arrays: ArrayFile
     base: int
-    sections: tuple[tuple[str, int], ...]  # dtype and length of each array; every one begins at a multiple of 8 bytes
 
     @classmethod
     def write(cls, trie: TrieArray, path: str) -> "TrieFile":
-        return cls(write_run(path, (_padded(array) for array in trie.arrays())), trie.base, _sections(trie))
+        return cls(ArrayFile.write(trie.arrays(), path), trie.base)
 
     @classmethod
     def share(cls, trie: TrieArray, sc, store, name: str) -> "TrieFile":
         """The same on every host of a cluster."""
-        words = np.concatenate([_padded(array) for array in trie.arrays()])
-        return cls(Replica.share(sc, store, name, words), trie.base, _sections(trie))
+        return cls(ArrayFile.share(trie.arrays(), sc, store, name), trie.base)
+
+    @property
+    def sections(self) -> Sections:
+        return self.arrays.sections
 
     def open(self) -> TrieArray:
-        return TrieArray.from_arrays(self.base, self._arrays(self.file.open()))
-
-    def _arrays(self, words: np.ndarray) -> Iterator[np.ndarray]:
-        begin = 0
-        for dtype, length in self.sections:
-            room = -(-length * np.dtype(dtype).itemsize // 8)
-            yield words[begin : begin + room].view(dtype)[:length]
-            begin += room
-
-
-def _padded(array: np.ndarray) -> np.ndarray:
-    """An array as 64-bit words, with zeros at the end where it does not fill the last."""
-    array = np.ascontiguousarray(array)
-    if array.nbytes % 8:
-        array = np.append(array, np.zeros(1, array.dtype))
-    return array.view(np.uint64)
-
-
-def _sections(trie: TrieArray) -> tuple[tuple[str, int], ...]:
-    return tuple((array.dtype.str, len(array)) for array in trie.arrays())
+        return TrieArray.from_arrays(self.base, self.arrays.open())
 
 
 @dataclass

@@ -1,9 +1,12 @@
 """The tuples as the rules of one task see them: what its partition holds, and what every host does."""
 
-from dataclasses import dataclass, field
+import functools
+import os
+from dataclasses import dataclass
 
 import numpy as np
 
+from ra.once import digest
 from ra.rules.block import Block
 from ra.rules.lattice import LatticeTable
 from ra.rules.spread import SpreadRelation
@@ -17,6 +20,7 @@ class World:
     relations: dict[str, SpreadRelation]  # on the partitions
     statics: dict[tuple[str, tuple], list[StoredBlock]]  # whole, on every host, by relation and order
     values: object
+    folder: str  # on every host, for what tasks make of relations that are whole there
 
 
 @dataclass
@@ -27,7 +31,11 @@ class TaskContext:
     partition: int
     partitions: int
     window: tuple[int, int] | None = None
-    kept: dict = field(default_factory=dict)  # what steps have made of the tuples
+
+    @property
+    def kept(self) -> dict:
+        """What steps have made of the tuples, for the next task of this process, too."""
+        return _kept(self.world.folder)
 
     @property
     def values(self):
@@ -36,6 +44,13 @@ class TaskContext:
     @property
     def position(self) -> tuple[int, int]:
         return self.partition, self.partitions
+
+    def shelf(self, read) -> str | None:
+        """Of relations that are whole on every host, the same for the same files."""
+        if any(one not in self.world.statics for one in read):
+            return None
+        paths = sorted(stored.run.path for one in read for stored in self.world.statics[one])
+        return os.path.join(self.world.folder, digest(*paths))
 
     def blocks(self, relation: str, part: str, order) -> list[Block]:
         spread = self.world.relations.get(relation)
@@ -74,6 +89,12 @@ class TaskContext:
 
     def _best(self, spread: SpreadRelation, order) -> list[Block]:
         return lattice_table(spread, self.partition).blocks("all", order)
+
+
+@functools.lru_cache(maxsize=2)
+def _kept(folder: str) -> dict:
+    """A process's own, of one stratum of one run: what was kept before the last two is given up."""
+    return {}
 
 
 def _slice(block: Block, begin: int, end: int) -> Block:

@@ -204,13 +204,14 @@ Literal = Atom | Not | Compare | Test | Truth | Range | Aggregate
 @dataclass(frozen=True)
 class Rule:
     """head :- body. A fact has an empty body. `plan`: {version: order of the positive atoms, from 0}, from .plan; `span`:
-    where it was written (a `semi_naive.language.errors.Span`), `text` how."""
+    where it was written (a `semi_naive.language.errors.Span`), `text` how; `join`: "multiway" or "binary", from .join."""
 
     head: Atom
     body: tuple = ()
     plan: dict | None = field(default=None, compare=False)
     span: object = field(default=None, compare=False, repr=False)
     text: str = field(default="", compare=False, repr=False)
+    join: str = field(default="", compare=False)
 
     def __str__(self):
         return f"{self.head}{' :- ' * bool(self.body)}{', '.join(map(str, self.body))}."

@@ -3,11 +3,13 @@
     far(x, t) :- delta near(x), edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
 becomes: scan delta near → Multiway(edge(x, y), edge(y, z), edge(x, z)) → join edge on z. What is bound already joins as one
-more relation, so a delta is all that the step looks at. Tries are kept by the context for as long as the relations stay.
+more relation, so a delta is all that the step looks at. Tries are kept by the context for as long as the relations stay; on
+the partitions they are files, which one process of each host writes.
 """
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,7 +17,9 @@ from ra.multiway import query as joins
 from ra.multiway.domain import Domain
 from ra.multiway.query import Comparison, Constant, Query, QueryError
 from ra.multiway.shape import Shape
+from ra.multiway.shared import SharedTries
 from ra.multiway.tries import Tries
+from ra.once import digest
 from ra.rules.batch import Batch, joined
 from ra.rules.block import Block
 from ra.rules.functors import evaluate
@@ -68,7 +72,7 @@ class Multiway:
 
     def _unbound(self, batch: Batch, core: "Core", position):
         """From nothing, or for every binding of other variables alike."""
-        for found in gathered(core.listed(self.binds, position if self.share else None, _threads(position))):
+        for found in gathered(core.listed(self.binds, position if self.share else None)):
             for row in range(batch.size):
                 same = {name: np.repeat(column[row : row + 1], found.size) for name, column in batch.columns.items()}
                 yield Batch(found.size, {**{n: c for n, c in same.items() if n in self.keep}, **found.columns})
@@ -84,7 +88,7 @@ class Multiway:
         others = (self.keep & set(batch.columns)) - set(bound)
         if not others:  # what is found is all that is needed
             needed = tuple(name for name in bound if name in self.keep) + self.binds
-            yield from gathered(core.seeded(batch.distinct(bound), bound).listed(needed, None, None))
+            yield from gathered(core.seeded(batch.distinct(bound), bound).listed(needed))
             return
         keys, binds = tuple(Var(name, Kind.NUMBER) for name in bound), tuple(enumerate(self.binds, len(bound)))
         back = Join(BOUND, "all", tuple(range(len(bound) + len(binds))), keys, binds, self.keep)
@@ -93,7 +97,7 @@ class Multiway:
 
     def _found(self, batch: Batch, core: "Core", bound, names) -> Iterator[Block]:
         """What is found from a batch, in blocks of many tuples, each by what was bound."""
-        for found in gathered(core.seeded(batch.distinct(bound), bound).listed(names, None, None)):
+        for found in gathered(core.seeded(batch.distinct(bound), bound).listed(names)):
             yield Block.of([found.columns[name] for name in names], found.size)
 
     # -- what is joined
@@ -101,7 +105,7 @@ class Multiway:
     def _worth(self, batch: Batch, context: Context) -> bool:
         """Whether binary joins would take longer: until there are tries, with what they have made by now."""
         expected = batch.size * self.each
-        if self._key in context.kept:
+        if self._key in context.kept or self._shared(context):
             return expected >= A_CALL
         spent = context.kept[self._key, "spent"] = context.kept.get((self._key, "spent"), 0.0) + expected
         return spent >= max(WORTH, 2 * sum(block.size for blocks in self._blocks(context) for block in blocks))
@@ -123,7 +127,8 @@ class Multiway:
             return None
         core = context.kept.get(self._key)
         if core is None or not core.of(blocks):
-            core = context.kept[self._key] = Core(blocks, self._query(), self._tries(blocks, context.values))
+            threads = None if context.position[1] == 1 else 1  # where there are other partitions, they have the other cores
+            core = context.kept[self._key] = Core(blocks, self._query(), self._tries(blocks, context), threads)
         return None if core.empty else core
 
     def _query(self) -> Query:
@@ -137,13 +142,26 @@ class Multiway:
         selected = ("?" if isinstance(term, Var) else str(term) for term in atom.args)
         return f"{self.parts[number]} {atom.relation}({', '.join(selected)})"
 
-    def _tries(self, blocks, values) -> Tries:
-        relations = {}
-        for number, atom in enumerate(self.atoms):
-            name = self._name(number)
-            if name not in relations:
-                relations[name] = selected(atom, blocks[number], values)
-        return Tries.of(relations)
+    def _tries(self, blocks, context: Context) -> Tries:
+        """Those of this host where its processes have the relations in common."""
+        places = {self._name(number): number for number in range(len(self.atoms))}
+
+        def relations():
+            return {name: selected(self.atoms[n], blocks[n], context.values) for name, n in places.items()}
+
+        shelf = self._shelf(context)
+        return Tries.of(relations()) if shelf is None else SharedTries.at(shelf, relations)
+
+    def _shelf(self, context: Context) -> str | None:
+        if not hasattr(context, "shelf"):  # the driver's relations are in its own memory
+            return None
+        shelf = context.shelf({(atom.relation, tuple(range(len(atom.args)))) for atom in self.atoms})
+        return shelf and os.path.join(shelf, digest(*sorted(map(self._name, range(len(self.atoms))))))
+
+    def _shared(self, context: Context) -> bool:
+        """Whether another process has begun."""
+        shelf = self._shelf(context)
+        return shelf is not None and SharedTries.there(shelf)
 
 
 def _names(atom: Atom) -> tuple[str, ...]:
@@ -152,11 +170,6 @@ def _names(atom: Atom) -> tuple[str, ...]:
 
 def _side(term):
     return term.name if isinstance(term, Var) else Constant(term.value)
-
-
-def _threads(position: tuple[int, int]) -> int | None:
-    """All cores in the driver; where there are other partitions, they have the others."""
-    return None if position[1] == 1 else 1
 
 
 def selected(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
@@ -175,11 +188,13 @@ def selected(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
 
 @dataclass
 class Core:
-    """A query over tries, and what they were made from. `orders`: those chosen by now, with the size they were chosen for."""
+    """A query over tries, and what they were made from. `threads`: how many may join, None: as many as there are cores;
+    `orders`: those chosen by now, with the size they were chosen for."""
 
     blocks: list[list[Block]]
     query: Query
     tries: Tries
+    threads: int | None = None
     orders: dict = field(default_factory=dict)
 
     def of(self, blocks: list[list[Block]]) -> bool:
@@ -199,10 +214,10 @@ class Core:
         known = np.logical_and.reduce([inside(self.tries.domain, column) for column in columns])
         encoded = tuple(self.tries.domain.encode(column[known]) for column in columns)
         query = Query((joins.Atom(BOUND, bound), *self.query.atoms), self.query.comparisons)
-        tries = Tries(self.tries.domain, {**self.tries.relations, BOUND: encoded}, self.tries.kept, self.tries.degrees)
-        return Core(self.blocks, query, tries, self.orders)
+        tries = replace(self.tries, relations={**self.tries.relations, BOUND: encoded})
+        return replace(self, query=query, tries=tries)
 
-    def listed(self, names: tuple[str, ...], position, threads: int | None) -> Iterator[Batch]:
+    def listed(self, names: tuple[str, ...], position=None) -> Iterator[Batch]:
         """Bindings of some variables that can be extended to all, perhaps more than once; `position`: (partition, partitions)
         whose share it is."""
         from ra.multiway.leapfrog import Leapfrog  # its kernels take 0.1 s to load, and most programs have no use for them
@@ -214,7 +229,7 @@ class Core:
         keep = 1 + max([order.index(name) for name in names], default=0)
         loops = join.loops(keep)
         self._forget_bound()
-        for _, rows in loops.pieces(threads, share=position):
+        for _, rows in loops.pieces(self.threads, share=position):
             for begin in range(0, len(rows), MOST):
                 some = rows[begin : begin + MOST]
                 columns = {name: self.tries.domain.decode(np.ascontiguousarray(some[:, order.index(name)])) for name in names}

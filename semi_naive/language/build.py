@@ -158,13 +158,13 @@ class Build(Terms):
         return syntax.Clause((atom,), span=span)
 
     @worded
-    def rule(self, span, heads, _if, body, dot, plan=None):
+    def rule(self, _span, heads, _if, body, dot, *hints):
         self._check_lonely(heads)
-        if plan is None:
-            return syntax.Clause(tuple(heads), body, span=span)
-        orders = {version: atoms for version, atoms, _ in plan}
-        spans = {version: place for version, _, place in plan}
-        return syntax.Clause(tuple(heads), body, orders, spans, span=self.between([heads, dot]))
+        orders = next((hint for hint in hints if isinstance(hint, list)), [])
+        plan = {version: atoms for version, atoms, _ in orders} or None
+        spans = {version: place for version, _, place in orders}
+        join = next((hint for hint in hints if isinstance(hint, str)), "")
+        return syntax.Clause(tuple(heads), body, plan, spans, join, span=self.between([heads, dot]))
 
     @node
     def subsumption(self, span, *_):
@@ -182,6 +182,12 @@ class Build(Terms):
 
     def plan(self, children):
         return list(saying(children))
+
+    @node
+    def join(self, span, how):
+        if how not in ("multiway", "binary"):
+            self.problem(f"no way to join is called {how}", span, "it is .join multiway, variable by variable, or .join binary")
+        return str(how)
 
     @node
     def order(self, span, version, *atoms):

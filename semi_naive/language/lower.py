@@ -58,7 +58,7 @@ def rule(typing: Typing, lattice: str | None, lines: dict[str, list[str]], proje
     atoms = sum(isinstance(literal, syntax.Atom) for literal in single.body)
     plan = {version: order for version, order in plan.items() if sorted(order) == list(range(atoms))}
     span = single.clause.span
-    return ir.Rule(low_head, (*body, *before), plan or None, span, _written(span, lines))
+    return ir.Rule(low_head, (*body, *before), plan or None, span, _written(span, lines), single.clause.join)
 
 
 def _is_lattice(arg) -> bool:

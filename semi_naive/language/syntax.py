@@ -117,12 +117,14 @@ class Or(Node):
 
 @dataclass(frozen=True)
 class Clause(Node):
-    """head, head :- body. A fact has no body. `plan`: {version number: order of the atoms, from 1}; `plan_spans`: of each."""
+    """head, head :- body. A fact has no body. `plan`: {version number: order of the atoms, from 1}; `plan_spans`: of each;
+    `join`: "multiway" or "binary", "" where nothing is said."""
 
     heads: tuple
     body: Node | None = None
     plan: dict | None = field(default=None, compare=False)
     plan_spans: dict = field(default_factory=dict, compare=False, repr=False)
+    join: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

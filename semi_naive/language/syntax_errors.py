@@ -31,7 +31,7 @@ STATEMENTS = frozenset(
     "TYPE NUMBER_TYPE SYMBOL_TYPE LATTICE DECL FUNCTOR INPUT_DECL OUTPUT_DECL PRINTSIZE_DECL LIMITSIZE_DECL DEBUG_DELTA_DECL "
     "PRAGMA COMP INIT OVERRIDE".split()
 )
-DIRECTIVES = "type decl functor input output printsize limitsize pragma comp init override plan lattice include once".split()
+DIRECTIVES = "type decl functor input output printsize limitsize pragma comp init override plan join lattice include once".split()
 BRACKETS = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 SLIPS = {  # two tokens side by side, or a character, that mean something elsewhere
     "&": "`and` is written with a comma",
@@ -83,7 +83,7 @@ def _wishes(expected: set[str], name: Callable[[str], str]) -> list[str]:
     rest, wishes = set(expected), []
     if rest >= STATEMENTS - {"FUNCTOR", "PRAGMA"}:
         wishes.append("a clause or a declaration")
-        rest -= STATEMENTS | {"IDENT", "$END", "PLAN"}
+        rest -= STATEMENTS | {"IDENT", "$END", "PLAN", "JOIN"}
     if rest >= EXPRESSION:
         wishes.append("a literal" if rest >= LITERALS else "an expression")
         rest -= EXPRESSION | LITERALS | {"IDENT", "LPAR"}

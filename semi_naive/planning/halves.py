@@ -54,7 +54,7 @@ def halve(program: Program) -> Program:
 def _half(rule: Rule, cycle: set[str], program: Program):
     """(the literals of the half, its variables): one recursive atom, the atoms of earlier strata that share a variable with
     it, and the filters on their variables; None where nothing is to be gained."""
-    plain = all(isinstance(literal, Atom | Compare | ir.Test) for literal in rule.body) and not rule.plan
+    plain = all(isinstance(literal, Atom | Compare | ir.Test) for literal in rule.body) and not (rule.plan or rule.join)
     atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
     recursive = [atom for atom in atoms if atom.relation in cycle]
     if not plain or len(recursive) < 2 or len(atoms) == len(recursive) or not all(_simple(atom) for atom in atoms):

@@ -18,6 +18,7 @@ from ra.rules.multiway import WORTH
 
 LEAST = 10_000  # tuples that a body without a cycle reads, for anything else to be thought about
 LEAST_MET = 0.01  # tuples that meet a value: few, but one never knows
+HINTS = {"multiway": ("always", ".join"), "binary": ("never", ".join")}  # of a rule: the mode, and what asks for it
 CYCLIC = "the body is cyclic; binary joins"
 BEYOND = 8  # times more than the AGM bound, of a body without a cycle
 
@@ -41,28 +42,30 @@ class Choice:
 
 
 def choose(rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, spread) -> Choice:
-    """What of a rule's body, or of a delta version, goes variable by variable. `mode`: Config.multiway."""
+    """What of a rule's body, or of a delta version, goes variable by variable. `mode`: Config.multiway, for rules without
+    .join."""
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
+    mode, asks = HINTS.get(rule.join, (mode, "Config.multiway"))
     if len(atoms) < (2 if mode == "always" else 3):  # a cycle has three
         return Choice()
     places = core_of(atoms)
     if mode == "never" or version in (rule.plan or {}):
-        return Choice(note=f"{CYCLIC} as {'Config.multiway' if mode == 'never' else '.plan'} asks" * bool(places))
+        return Choice(note=f"{CYCLIC} as {asks if mode == 'never' else '.plan'} asks" * bool(places))
     if mode == "always":
-        return _always(atoms, places, parts, delta, spread)
+        return _always(atoms, places, parts, delta, spread, asks)
     if not places:
         return Choice() if delta is not None else _beyond(atoms, sizes)
     return _cyclic(atoms, places, sizes, parts, delta)
 
 
-def _always(atoms, core, parts, delta, spread) -> Choice:
+def _always(atoms, core, parts, delta, spread, asks) -> Choice:
     """The core, or whatever hangs together, unless that is on the partitions."""
     kind = "the cyclic core" if core else "all atoms"
     places = core or group_of({n: variables(atom) for n, atom in atoms.items() if eligible(atom)})
     growing = [atoms[n].relation for n in sorted(places & parts.keys()) if n != delta and atoms[n].relation in spread]
     if growing:
         return Choice(note=f"{CYCLIC} all the same, as {growing[0]} is on the partitions" * bool(core))
-    return Choice(Core(places, f"{kind}, as Config.multiway asks"))
+    return Choice(Core(places, f"{kind}, as {asks} asks"))
 
 
 def _cyclic(atoms, places, sizes, parts, delta) -> Choice:

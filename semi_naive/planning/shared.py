@@ -5,7 +5,8 @@
                                                               b(z) :- shared.1(z, u), blue(u).
 
 Only where it can pay: the part joins at least two atoms, has variables that nothing outside of it needs, and none of its
-relations depends on any of the rules' heads, so that it is complete before any of them begins.
+relations depends on any of the rules' heads, so that it is complete before any of them begins. Nothing is taken out of a
+cycle, which may be joined variable by variable: two atoms of a triangle have many more tuples than the triangle.
 """
 
 from collections import Counter, defaultdict
@@ -15,6 +16,7 @@ from itertools import combinations, islice, permutations, product
 
 from ra.rules import ir
 from semi_naive.planning import rewrite
+from semi_naive.planning.multiway import core_of
 
 MOST_ATOMS = 4  # of a part
 LONGEST_BODY = 8  # atoms; of longer bodies there are too many parts
@@ -74,8 +76,9 @@ class _Parts:
     def choices(self, rule: ir.Rule) -> Iterator[tuple[tuple, tuple[int, ...]]]:
         """Some atoms that hang together: (what they look like without variables' names, their places)."""
         head, shapes = rule.head.relation, {}
-        if rule.plan or rewrite.has_autoinc(rule):
+        if rule.plan or rule.join or rewrite.has_autoinc(rule):
             return
+        core = core_of({place: literal for place, literal in enumerate(rule.body) if isinstance(literal, ir.Atom)})
         for place, literal in enumerate(rule.body):
             if isinstance(literal, ir.Atom) and _plain(literal) and head not in self.needs.get(literal.relation, {head}):
                 shapes[place] = _shape(literal)
@@ -84,7 +87,8 @@ class _Parts:
         for size in range(2, MOST_ATOMS + 1):
             for places in combinations(shapes, size):
                 atoms = [rule.body[place] for place in places]
-                if not {atom.relation for atom in atoms} <= self.small and _joined(atoms):
+                whole = not core & set(places) or core <= set(places)
+                if whole and not {atom.relation for atom in atoms} <= self.small and _joined(atoms):
                     yield tuple(sorted(shapes[place] for place in places)), places
 
     def canonical(self, index: int, rule: ir.Rule) -> Iterator[tuple[str, Part]]:

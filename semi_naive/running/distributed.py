@@ -53,6 +53,7 @@ class Distributed:
         self.stratum, self.profile, self.recursive = self.local.stratum, self.local.profile, self.local.recursive
         self.partitions = self.cluster.fabric.partitions
         self.iteration = self.local.iteration
+        self.tries = self.cluster.store.path("tries", self.cluster.label("stratum"))
         self.trace = Trace(plan="balanced", relations=list(self.stratum.relations), config=self.config.to_json())
         self.moving = Moving(self.cluster, self.config, self.trace)
         if self.local.watch:
@@ -251,7 +252,7 @@ class Distributed:
         stages = max([len(version.segments) for version in compiled], default=1)
         for version in compiled:
             version.first = stages - len(version.segments)
-        world = World(self.relations, self.statics, self.cluster.share_values(self.database.values))
+        world = World(self.relations, self.statics, self.cluster.share_values(self.database.values), self.tries)
         cursors, rounds = [dict.fromkeys(range(stages), (0, 0))] * self.partitions, []
         while any(cursors):
             label = self.cluster.label(f"{self.iteration + 1}.{len(rounds)}")

@@ -1,0 +1,101 @@
+"""Tries that the processes of a host have in common are built once, and the answers are the same."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ra.multiway import leapfrog
+from ra.multiway import query as joins
+from ra.multiway.query import Comparison, Constant, Query
+from ra.multiway.shared import SharedTries
+from ra.multiway.tries import TrieArray
+from ra.rules import context
+from ra.rules.batch import Batch
+from ra.rules.block import Block
+from ra.rules.ir import Atom, Kind, Var
+from ra.rules.multiway import A_CALL, Multiway
+from semi_naive import Program
+from semi_naive.running.cluster import Cluster
+from tests import multiway_oracle as oracle
+from tests.fabric import FabricHere
+
+QUERY = Query(
+    (
+        joins.Atom("b", ("x", "y")),
+        joins.Atom("c", ("y", "z")),
+        joins.Atom("b", ("x", "z")),
+        joins.Atom("d", ("x", "z", "z"), True),
+    ),
+    (Comparison("<", "x", Constant(1 << 39)),),
+)
+
+
+@pytest.fixture
+def builds(monkeypatch):
+    """How many tuples each trie has that is built; kernels are interpreted."""
+    leapfrog.nest.cache_clear()
+    monkeypatch.setattr(leapfrog, "compiled", oracle.interpreted)
+    found, build = [], TrieArray.build
+    monkeypatch.setattr(TrieArray, "build", lambda columns, size: (found.append(len(columns[0])), build(columns, size))[1])
+    yield found
+    leapfrog.nest.cache_clear()
+
+
+@pytest.mark.parametrize("factor", [1, 1 << 37])  # values that are their own ids, and values that are not
+def test_what_one_process_has_built_another_maps(tmp_path, monkeypatch, builds, factor):
+    rng = np.random.default_rng(1)
+    relations = {name: rng.integers(0, 9, (60, arity)) * factor for name, arity in {"b": 2, "c": 2, "d": 3}.items()}
+    expected = oracle.answer(QUERY, {name: set(map(tuple, rows.tolist())) for name, rows in relations.items()})
+    assert not SharedTries.there(tmp_path)
+    first = leapfrog.run(QUERY, SharedTries.at(tmp_path, lambda: relations))
+    assert oracle.rows_of(first) == sorted(expected) and len(expected) > 5
+    built = len(builds)
+    assert SharedTries.there(tmp_path) and built >= 3
+    again = leapfrog.run(QUERY, SharedTries.at(tmp_path, lambda: pytest.fail("the relations are there")))
+    assert np.array_equal(first, again) and len(builds) == built
+
+
+def test_relations_without_tuples_are_shared(tmp_path):
+    for _ in range(2):
+        tries = SharedTries.at(tmp_path, lambda: {"b": np.empty((0, 2), np.int64)})
+        assert tries.trie("b", (1, 0)).arity == 2 and not len(tries.relations["b"][0])
+
+
+REACH = """
+.decl edge(x: number, y: number)
+.decl reach(s: number, x: number)
+.output reach
+reach(x, x) :- edge(x, _), x < 8.
+reach(s, z) :- reach(s, x), edge(x, y), edge(y, z), edge(x, z).
+"""
+
+
+def test_tasks_have_tries_of_earlier_strata_in_common(monkeypatch, builds):
+    """Four partitions and several iterations, each task a process of its own: the relation is sorted in two orders at most."""
+    monkeypatch.setattr(Cluster, "fabric", property(lambda self: self.__dict__.setdefault("here", FabricHere(4))))
+    monkeypatch.setattr(Cluster, "sc", property(lambda self: self.fabric.sc))
+    monkeypatch.setattr(FabricHere, "close", lambda self: None, raising=False)
+    monkeypatch.setattr(context, "_kept", lambda folder: {})
+    edges = np.unique(np.random.default_rng(2).integers(0, 200, (2_000, 2)), axis=0)
+    with Program(REACH).run({"edge": edges}, multiway="never") as expected:
+        answer = expected["reach"].to_set()
+    with Program(REACH).run({"edge": edges}, local_tuples=0, partitions=4, multiway="always") as result:
+        assert result["reach"].to_set() == answer
+        (stratum,) = (s for s in result.trace["strata"] if s["plan"] == "balanced")
+        assert len(stratum["trace"]["iterations"]) > 3
+    assert 1 <= builds.count(len(edges)) <= 2
+
+
+def test_tries_that_another_process_has_begun_are_worth_a_call(tmp_path):
+    """A build has to be worth it for what a process has joined itself."""
+    x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
+    atoms = tuple(Atom("edge", pair) for pair in ((x, y), (y, z), (x, z)))
+    step = Multiway(atoms, ("all",) * 3, (), ("y", "z"), frozenset("z"), steps=["joins"], each=2.0)
+    edges = Block.of([np.arange(9), np.arange(9)], 9)
+    here = SimpleNamespace(kept={}, values=None, position=(0, 2), shelf=lambda read: str(tmp_path), blocks=lambda *_: [edges])
+    batch = Batch(A_CALL, {})
+    assert not step._worth(batch, here)
+    other = SimpleNamespace(**{**vars(here), "kept": {}})
+    step._core(other)
+    assert step._worth(batch, here) and not step._worth(Batch(9, {}), here)

@@ -1,0 +1,97 @@
+"""What one process makes for all of a host: made once, and nobody waits for the dead."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from ra import once
+
+MEET = """
+    import os, sys, time
+    folder, me = sys.argv[1:]
+    def meet():
+        open(f"{folder}/{me}.ready", "w").close()
+        while not os.path.exists(f"{folder}/go"):
+            time.sleep(0.001)
+"""
+MAKE = """
+    from ra.once import once
+    def make():
+        time.sleep(0.2)
+        return me
+    meet()
+    print(once(f"{folder}/thing", make))
+"""
+COMPILE = """
+    from ra.multiway.codegen import Generator
+    from ra.multiway.compiled import compiled
+    from ra.multiway.query import Atom, Query
+    from ra.multiway.shape import Shape
+    query = Query((Atom("e", ("x", "y")),))
+    source = Generator(Shape(query, query.variables), 0).kernel()
+    meet()
+    stats = compiled(source).stats
+    print(sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
+"""
+HOLD = """
+    from ra.once import alone
+    with alone(f"{folder}/lock"):
+        meet()
+"""
+
+
+def begun(program: str, folder, me: int, **env) -> subprocess.Popen:
+    program = textwrap.dedent(MEET) + textwrap.dedent(program)
+    command = [sys.executable, "-c", program, str(folder), str(me)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | env, text=True)
+
+
+def wait_for(folder, processes: int) -> None:
+    while len(list(folder.glob("*.ready"))) < processes:
+        time.sleep(0.01)
+
+
+def together(program: str, folder, processes: int, **env) -> list[str]:
+    """What several processes print that do the same at the same moment."""
+    all_of_them = [begun(program, folder, n, **env) for n in range(processes)]
+    wait_for(folder, processes)
+    (folder / "go").touch()
+    return [process.communicate(timeout=60)[0].strip() for process in all_of_them]
+
+
+def test_the_first_makes_it_and_the_others_wait(tmp_path):
+    assert len(set(together(MAKE, tmp_path, 3))) == 1
+    assert {file.name for file in tmp_path.iterdir()} == {"go", "thing", *(f"{n}.ready" for n in range(3))}
+
+
+def test_a_kernel_is_compiled_by_one_process(tmp_path):
+    said = together(COMPILE, tmp_path, 2, XDG_CACHE_HOME=str(tmp_path))
+    assert sorted(said) == ["0 1", "1 0"]  # misses and hits of the cache
+
+
+def test_what_is_made_may_fail(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        once.once(f"{tmp_path}/thing", lambda: 1 // 0)
+    assert once.once(f"{tmp_path}/thing", lambda: 5) == once.once(f"{tmp_path}/thing", lambda: 6) == 5
+
+
+def test_a_lock_ends_with_its_process(tmp_path):
+    holder = begun(HOLD, tmp_path, 0)
+    wait_for(tmp_path, 1)
+    with once.alone(tmp_path / "lock", 0.02) as mine:
+        assert not mine
+    holder.kill()
+    holder.communicate()
+    assert (tmp_path / "lock").exists()
+    with once.alone(tmp_path / "lock", 20) as mine:
+        assert mine
+    assert not (tmp_path / "lock").exists()
+
+
+def test_files_that_cannot_be_locked_stop_nobody(tmp_path):
+    with once.alone(tmp_path / "no such folder" / "lock") as mine:
+        assert not mine
