@@ -70,12 +70,9 @@ def _listed(bits, words, low, out, size):
     return size
 
 
-@njit(types.Tuple((i64, i64))(i64, i64, i64, i64, i64, types.int64), **JIT)
-def _values(order, groups, starts, stops, pool, many):
-    total = 0
-    for row in range(starts.size):
-        total += stops[row] - starts[row]
-    out, begins, bits = np.empty(total, np.int64), np.zeros(many + 1, np.int64), np.zeros(1, np.uint64)
+@njit(i64(i64, i64, i64, i64, i64, types.int64, i64), **JIT)
+def _values(order, groups, starts, stops, pool, many, out):
+    begins, bits = np.zeros(many + 1, np.int64), np.zeros(1, np.uint64)
     first = size = 0
     while first < order.size:
         group, last, candidates = groups[order[first]], first, 0
@@ -110,7 +107,7 @@ def _values(order, groups, starts, stops, pool, many):
                         size += 1
         begins[group + 1] = size - begin
         first = last
-    return np.cumsum(begins), out[:size].copy()
+    return np.cumsum(begins)
 
 
 def values(lists: Lists, groups: np.ndarray, many: int) -> tuple[np.ndarray, np.ndarray]:
@@ -121,4 +118,6 @@ def values(lists: Lists, groups: np.ndarray, many: int) -> tuple[np.ndarray, np.
     >>> [part.tolist() for part in values(lists, np.array([1, 0, 1]), 2)]
     [[0, 3, 7], [4, 5, 6, 4, 5, 6, 9]]
     """
-    return _values(in_order(groups.view(np.uint64)), groups, *lists[1:], many)
+    out = np.empty(lists.total, np.int64)  # by numpy, which takes large pages
+    begins = _values(in_order(groups.view(np.uint64)), groups, *lists[1:], many, out)
+    return begins, out[: begins[-1]]
