@@ -1,14 +1,15 @@
-"""Where a number of a key is looked up: the numbers of each key in blocks of 8, and the blocks dealt to the partitions.
+"""Dealing evenly to partitions: what is to be proposed, in equal parts; and where a number of a key is looked up.
 
-Blocks come in rows, of as many as there are partitions, or the power of two below. Those of a row are on as many partitions,
-one after the other; which is first says the hash of the key and the row. So a heavy key is spread more evenly than by a hash
-of each number, and what is asked for is ranges, and lists that share a key. Pure, compiled, no Spark.
+The numbers of each key are in blocks of 8, the blocks in rows, of as many as there are partitions, or the power of two below.
+Those of a row are on as many partitions, one after the other; which is first says the hash of the key and the row. So a heavy
+key is spread more evenly than by a hash of each number, and what is asked for is ranges, and lists that share a key. No Spark.
 """
 
 import numpy as np
 from numba import njit, types
 
 from balance.hashing import mix
+from ra.blocks import changes
 from ra.multiway.directory import i64_rows
 from ra.words import JIT, i64, u64
 
@@ -124,3 +125,24 @@ def dealt(words: np.ndarray, begins: np.ndarray, numbers: np.ndarray, partitions
         mine, begin = parts == part, int(ends[part - 1]) if part else 0
         if begin < end:
             yield part, keys[mine], sizes[mine], out[begin:end]
+
+
+def portions(sizes: np.ndarray, parts: int, pieces: int) -> np.ndarray:
+    """Rows of so many extensions, each of one at least, in equal parts: columns row, first, end and part, (4, n).
+
+    They are cut into pieces, equal to an extension, which are dealt to the parts in turn. A row at which one piece ends and
+    another begins is in both.
+
+    >>> portions(np.array([1, 5]), 2, 3).tolist()
+    [[0, 1, 1, 1], [0, 0, 1, 3], [1, 1, 3, 5], [0, 0, 1, 0]]
+    """
+    ends = np.cumsum(sizes)
+    total = int(sizes.sum())
+    pieces = min(total, pieces)
+    stops = total * np.arange(1, pieces + 1) // max(pieces, 1)
+    cuts = np.sort(np.concatenate(([0], ends, stops)), kind="stable")
+    cuts = cuts[changes(cuts[None])]
+    begins, cuts = cuts[:-1], cuts[1:]
+    row = np.searchsorted(ends, begins, side="right")
+    first = begins - (ends - sizes)[row]
+    return np.stack((row, first, first + cuts - begins, np.searchsorted(stops, begins, side="right") % parts))

@@ -33,8 +33,8 @@ from ra.multiway.asking import (
     keeping,
     kept,
 )
-from ra.multiway.frontier import Frontier, extended, split
-from ra.multiway.frontier import joined as all_of
+from ra.multiway.dealing import portions
+from ra.multiway.frontier import Frontier, extended
 from ra.multiway.intersecting import intersect, subtract
 from ra.multiway.lists import Lists, joined
 from ra.multiway.spreading import COUNT, MEMBER, RESOLVER, counts_of, members_of, resolved
@@ -59,14 +59,16 @@ class Balance(Task):
         waiting = here.queue(self.waiting)
         frontier = waiting.frontier(here.stage.width) if waiting else self._arrived(here, messages)
         proposals = here.taken(frontier, waiting, self.shares[here.partition])
-        parts = here.setting.partitions
-        taken = all_of([Frontier.empty(here.stage.width), *(own.frontier() for own in proposals)])
-        for number, part in enumerate(split(taken, parts, PIECES * parts)):
-            if part.rows:
-                here.made(part.rows)
-                columns = part.flat().reshape(here.stage.width + 3, -1)
-                destination = (here.partition + number) % parts  # what does not come out even begins here
-                yield destination, wire.columns_message(self.number + 1, 0, here.partition, columns)
+        parts, found = here.setting.partitions, [own.frontier().flat().reshape(here.stage.width + 3, -1) for own in proposals]
+        if not found:
+            return
+        columns = np.concatenate(found, axis=1)
+        row, first, end, part = portions(columns[-1] - columns[-2], parts, PIECES * parts)
+        rows = np.concatenate((columns[:-2, row], columns[-2, row] + np.stack((first, end))))
+        destination = (here.partition + part) % parts  # what does not come out even begins here
+        for part, own in wire.dealt(rows, destination, parts):
+            here.made(own.shape[1])
+            yield part, wire.columns_message(self.number + 1, 0, here.partition, own)
 
     def _arrived(self, here: Here, messages) -> Frontier:
         """Count minimisation, over what came back."""
