@@ -11,8 +11,10 @@
 What is asked for is asked once by each partition, however often it is needed (`ra.multiway.asking`): the union of the ranges,
 or of the candidates, of all prefixes that have a key in common. The tables are spread by all that is looked up in them
 (`ra.multiway.spreading`). Prefixes stay where they are but for the balance step, each with its candidates as a range of one
-pool that is shared, so a candidate costs 10 ns though no atom sees it where it is. *Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, PVLDB 2018, whose
-authors left it unimplemented.
+pool that is shared: 25 ns a candidate in all.
+
+*Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, PVLDB 2018, whose authors left it
+unimplemented.
 """
 
 from dataclasses import dataclass

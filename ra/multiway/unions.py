@@ -119,6 +119,6 @@ def values(lists: Lists, groups: np.ndarray, many: int) -> tuple[np.ndarray, np.
 
     >>> lists = Lists(*map(np.array, ([0, 1, 2], [0, 0, 2], [2, 3, 4], [4, 5, 6, 9])))
     >>> [part.tolist() for part in values(lists, np.array([1, 0, 1]), 2)]
-    [[0, 3, 6], [4, 5, 6, 4, 5, 6]]
+    [[0, 3, 7], [4, 5, 6, 4, 5, 6, 9]]
     """
     return _values(in_order(groups.view(np.uint64)), groups, *lists[1:], many)
