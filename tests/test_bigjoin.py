@@ -16,6 +16,7 @@ from ra.multiway.agm import agm_bound
 from ra.multiway.bigjoin import BigJoin
 from ra.multiway.indexed import OnPartitions, indexed
 from ra.multiway.indexes import Index, Part, built
+from ra.multiway.itinerary import Layout
 from ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
 from ra.multiway.stages import planned
 from ra.multiway.worker import Worker
@@ -275,3 +276,12 @@ def test_what_cannot_be_asked():
         BigJoin(TRIANGLE, {"friend": [[1], [2]]})
     with pytest.raises(ValueError, match="give BigJoin a fabric"):
         BigJoin(TRIANGLE, edges).runs()
+
+
+def test_what_an_atom_says_more_of_is_not_asked_again():
+    """In the order y, x, z the values of x are sources of edges to y, so that they are sources need not be looked up."""
+    plan = planned(TRIANGLE, (Y, X, Z))
+    assert [[atom.index.bound for atom in stage.atoms] for stage in plan.stages] == [[(), ()], [(1,)], [(0,), (0,)]]
+    assert Layout.of(plan).stays == (True, False, False)
+    (first, second) = ([len(stage.atoms) for stage in planned(CORNERS, order).stages] for order in ((Y, X, Z), (X, Y, Z)))
+    assert first == second == [2, 2, 2]  # other relations: each narrows
