@@ -13,7 +13,7 @@ from plots.style import DARK, SAND, new_figure
 TITLE = "Memory budgets of a boxed leapfrog triejoin"
 BUDGETS = (5, 7, 10, 15, 25, 35, 50, 75, 100, 150, 200)  # per cent of the input
 SIZES = {  # by pattern the scale of the RMAT graph, 16 edges a vertex, and the least budget
-    "toy": {"triangle": (6, 50), "diamond": (6, 50), "4-clique": (6, 75)},
+    "toy": {"triangle": (6, 50), "diamond": (6, 75), "4-clique": (6, 75)},
     "quick": {"triangle": (15, 5), "diamond": (13, 5), "4-clique": (13, 10)},  # of three dimensions: many boxes below
     "full": {"triangle": (18, 5), "diamond": (14, 5), "4-clique": (14, 7)},
 }

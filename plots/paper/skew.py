@@ -11,8 +11,7 @@ from plots.paper.tables import Table
 from plots.style import DARK, SAND, new_figure, number_ticks
 
 TITLE = "Work of the partitions on adversarial inputs"
-TIMES = {"toy": 0.02, "quick": 1, "full": 10}  # as large as the generators make them
-PARTITIONS = 8
+SIZES = {"toy": (0.02, 2), "quick": (1, 8), "full": (10, 8)}  # times as large as the generators make them; partitions
 LIMIT = 1.2  # of the mean: what no partition of BiGJoin-S may go beyond
 INPUTS = {  # name: generator, the numbers that grow
     "all triangles through one vertex": ("through_one_vertex", {"vertices": 4000, "others": 8000}),
@@ -25,24 +24,24 @@ FORMS = {"BiGJoin": (SAND, "////"), "BiGJoin-S": (DARK, "")}
 def measure(evaluation) -> dict:
     from graphs import adversaries
 
-    runs, times = [], evaluation.pick(TIMES)
+    runs, (times, partitions) = [], evaluation.pick(SIZES)
     for name, (generator, sizes) in INPUTS.items():
         relations = getattr(adversaries, generator)(**{what: max(1, int(size * times)) for what, size in sizes.items()})
         for form in FORMS:
-            run = joined(evaluation.spark, relations, form == "BiGJoin-S")
+            run = joined(evaluation.spark, partitions, relations, form == "BiGJoin-S")
             runs.append({"input": name, "tuples": sum(map(len, relations.values())), "form": form, **run})
             evaluation.say(f"{name}, {form}: heaviest ÷ mean {imbalance_ratio(run['work']):.2f}, {run['seconds']:.2f} s")
-    return {"partitions": PARTITIONS, "runs": runs}
+    return {"partitions": partitions, "runs": runs}
 
 
-def joined(spark, relations: dict, skew: bool) -> dict:
+def joined(spark, partitions: int, relations: dict, skew: bool) -> dict:
     """triangle(x, y, z) :- r(x, y), s(y, z), t(x, z)."""
     from ra.exchange import Fabric
     from ra.multiway.bigjoin import BigJoin
     from ra.multiway.query import Atom, Query
 
     atoms = [Atom(name, tuple(terms)) for name, terms in (("r", "xy"), ("s", "yz"), ("t", "xz"))]
-    fabric = Fabric(spark.sparkContext, PARTITIONS)
+    fabric = Fabric(spark.sparkContext, partitions)
     try:
         with BigJoin(Query(tuple(atoms), order=("x", "y", "z")), relations, fabric, skew=skew) as join:
             join.count()
