@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ra.multiway import boxing, leapfrog, orders
+from ra.multiway import boxing, leapfrog, orders, shares
 from ra.multiway.bigjoin import BigJoin
 from ra.multiway.query import Atom, Comparison, Query
 from semi_naive.patterns import BadPattern, Pattern
@@ -87,7 +87,9 @@ def _ordered(pattern: Pattern, order) -> tuple[str, ...] | None:
 def searched(query: Query, vertices: Vertices, plan: str, count: bool, memory: int | None, spark):
     """How many matches, or the matches, (n, variables) int32, columns in the order of VARIABLES."""
     tries = vertices.want({atom.relation for atom in query.atoms})
-    if plan == "leapfrog":
+    if plan == "leapfrog" and _elsewhere(spark):
+        found = shares.run(query, tries, _context(spark), count=count)
+    elif plan == "leapfrog":
         found = leapfrog.run(query, tries, count=count)
     elif plan == "boxed":
         boxed = boxing.run(query, tries, memory, count=count, sc=_context(spark) if spark is not None else None)
@@ -102,6 +104,11 @@ def _on_partitions(query: Query, vertices: Vertices, plan: str, count: bool, mem
     query = replace(query, order=query.order or orders.choose(query, vertices.tries))
     with BigJoin(query, vertices.on_partitions(sc, plan == "bigjoin-s"), batch=batch) as join:
         return join.count() if count else join.collect()
+
+
+def _elsewhere(spark) -> bool:
+    """Whether there are hosts besides this one: here, threads do what tasks would."""
+    return spark is not None and not _context(spark).master.startswith("local[")
 
 
 def _context(spark):

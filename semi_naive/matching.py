@@ -44,8 +44,9 @@ def subgraphs(
     pattern     "triangle", "diamond", "4-clique", "house", "5-clique" (edges as in `patterns.NAMED`, directed from the first
                 letter to the second), pairs of names, or a networkx graph
     order       the pattern's vertices in the order in which to bind them; by default one is chosen
-    plan        "leapfrog" in memory, by two threads or more; "boxed" within `memory`; "bigjoin" and "bigjoin-s" over the
-                partitions of Spark. "auto": leapfrog, or boxed if `memory` is given
+    plan        "leapfrog" in memory, by two threads or more, or by all executors of a `spark` that has other hosts; "boxed"
+                within `memory`; "bigjoin" and "bigjoin-s" over the partitions of Spark. "auto": leapfrog, or boxed if `memory`
+                is given
     memory      bytes: of the slices of a box, or of the proposals that BiGJoin has in flight
     triangles   join a relation of all triangles, made first, instead of edges where the pattern has triangles. For plans that
                 ask an index for every candidate; leapfrog is slower for it (4-cliques of RMAT scale 14: 0.6 s, not 0.1)
