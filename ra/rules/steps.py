@@ -152,19 +152,18 @@ class Exchange:
 @dataclass
 class Narrow:
     """Early projection: keep the variables that are still needed, and of equal bindings one. Gives up where a first
-    large batch shows that there are none."""
+    large batch has next to none."""
 
     keep: tuple[str, ...]
     worth: list = field(default_factory=list)
 
     def __call__(self, batch, context):
+        if not self.worth and batch.size > 10_000:
+            self.worth.append(batch.repeats(self.keep))
         if self.worth == [False] or batch.size < 2:
             yield Batch(batch.size, {name: batch.columns[name] for name in self.keep})
-            return
-        made = batch.distinct(self.keep)
-        if not self.worth and batch.size > 10_000:
-            self.worth.append(made.size < 0.9 * batch.size)
-        yield made
+        else:
+            yield batch.distinct(self.keep)
 
 
 @dataclass
