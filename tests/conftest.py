@@ -45,6 +45,6 @@ def run(capsys, tmp_path, monkeypatch):
 
 
 # The same cases every time, so that a change is judged by its own doing; HYPOTHESIS_PROFILE=search looks for new ones.
-settings.register_profile("repeatable", derandomize=True)
-settings.register_profile("search", derandomize=False)
+settings.register_profile("repeatable", derandomize=True, deadline=None)  # however busy the machine
+settings.register_profile("search", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
