@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from ra.multiway import query as joins
 from ra.multiway.agm import agm_bound
-from ra.rules.ir import Atom, Compare, Const, Kind, Rule, Var, Wild
+from ra.rules.ir import Atom, Compare, Const, Kind, Not, Rule, Var, Wild
 from ra.rules.multiway import WORTH
 from semi_naive.planning.trial import tried
 
@@ -218,8 +218,13 @@ def _met(atom: Atom, place: int, known: list[Atom], size: float, sizes) -> float
     return min([sizes.met(*other, atom.relation, place) for other in offered], default=average)
 
 
-def pushed(literal, bound: frozenset[str]) -> bool:
-    """Whether a comparison is one that the loops can do: of signed numbers, variables that are bound there or constants."""
+def pushed(literal, atoms, sizes) -> bool:
+    """Whether the loops over some atoms can decide it: a comparison of signed numbers, variables that are bound there or
+    constants; a negated atom of such, unless the tries of all the others take less than the one of its relation."""
+    bound = frozenset().union(*map(variables, atoms))
+    if isinstance(literal, Not):
+        read = sum(sizes.size(name) for name in {atom.relation for atom in atoms})
+        return eligible(literal.atom) and variables(literal.atom) <= bound and sizes.size(literal.atom.relation) <= read
     if not isinstance(literal, Compare) or literal.kind != Kind.NUMBER:
         return False
     sides = (literal.left, literal.right)

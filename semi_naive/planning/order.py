@@ -161,7 +161,7 @@ def searched(steps) -> set[tuple[str, tuple]]:
         if isinstance(step, Join | AntiJoin):
             found.add((step.relation, step.order))
         if isinstance(step, Multiway):
-            found |= {(atom.relation, tuple(range(len(atom.args)))) for atom in step.atoms}
+            found |= {(atom.relation, tuple(range(len(atom.args)))) for atom in (*step.atoms, *step.denied)}
         found |= searched(getattr(step, "steps", []))
     return found
 
