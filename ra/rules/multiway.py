@@ -155,8 +155,6 @@ class Multiway:
         return Tries.of(relations()) if shelf is None else SharedTries.at(shelf, relations)
 
     def _shelf(self, context: Context) -> str | None:
-        if not hasattr(context, "shelf"):  # the driver's relations are in its own memory
-            return None
         shelf = context.shelf({(atom.relation, tuple(range(len(atom.args)))) for atom, _ in self._read})
         return shelf and os.path.join(shelf, digest(*sorted({_name(*one) for one in self._read})))
 

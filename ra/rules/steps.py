@@ -30,6 +30,10 @@ class Context(Protocol):
     kept: dict  # what steps have made of the tuples, for as long as it is at hand
     position: tuple[int, int]  # the partition, and how many there are; (0, 1) in the driver
 
+    def shelf(self, read: set[tuple[str, tuple[int, ...]]]) -> str | None:
+        """A directory for what the processes of this host make of all tuples of some relations, sorted by some columns, and
+        have in common; None if no other has them."""
+
     def blocks(self, relation: str, part: str, order: tuple[int, ...]) -> list[Block]:
         """The tuples of a part ("full", "delta", "all") of a relation here, sorted by its columns in an order."""
 

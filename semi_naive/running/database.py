@@ -30,6 +30,10 @@ class Database:
     def blocks(self, relation: str, part: str, order):
         return self.tables[relation].blocks(part, order)
 
+    def shelf(self, read) -> None:
+        """What is in this process's memory is no other's."""
+        return None
+
     def count(self, relation: str) -> int:
         return self.spread[relation].count if relation in self.spread else self.tables[relation].count
 
