@@ -18,7 +18,7 @@ def rectangles(trace: dict) -> np.ndarray:
     """
     sums: dict[tuple, np.ndarray] = {}
     for box in trace["boxes"]:
-        (x, y), figures = (box["ranges"] + [[0, 0]])[:2], [box["copied"], box["seconds"], box["count"]]
+        (x, y), figures = (box["ranges"] + [[0, 0], [0, 0]])[:2], [box["copied"], box["seconds"], box["count"]]
         sums[*x, *y] = sums.get((*x, *y), np.zeros(3)) + figures
     return np.array([[*place, *figures] for place, figures in sums.items()], np.float64).reshape(-1, 7)
 
