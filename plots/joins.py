@@ -37,7 +37,7 @@ def _figure(panels, traces: list[dict], names: list[str]):
     for row, trace, name in zip(grid, traces, names, strict=True):
         panels(row, trace)
         if several:
-            called = wrapped(f"{name}: {title(trace, ', ')}", 60)
+            called = wrapped(f"{name}: {title(trace, ', ')}", 62)
             titled(row[0], f"{called}\n{row[0].get_title(loc='left')}")
     if panels is _work:
         same_limits(grid[:, 0])
@@ -54,7 +54,7 @@ def title(trace: dict, between: str = "  ·  ") -> str:
     else:
         facts.append(count(trace["rounds"], "round"))
         facts.append(f"{trace['peak']:,} in flight at most")
-    return between.join([*facts, count(trace["result"]["tuples"], "tuple"), f"{trace['seconds']:,.2f} s"])
+    return between.join([*facts, count(trace["result"]["tuples"], "tuple"), f"{trace['seconds']:,.2f}\N{NO-BREAK SPACE}s"])
 
 
 def _boxes(row, trace: dict) -> None:

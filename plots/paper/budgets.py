@@ -18,7 +18,7 @@ SIZES = {  # by pattern the scale of the RMAT graph, 16 edges a vertex, and the 
     "full": {"triangle": (18, 5), "diamond": (14, 5), "4-clique": (14, 7)},
 }
 SAMPLES, ENOUGH = 5, 5  # of each run, the best of which counts, and the seconds after which there is no further one
-PANELS = {"seconds": "seconds", "copied": "bytes copied ÷ input", "boxes": "boxes"}
+PANELS = {"seconds": "seconds", "copied": "bytes copied (MGT: read) ÷ input", "boxes": "boxes (MGT: chunks)"}
 
 
 def measure(evaluation) -> dict:
@@ -42,11 +42,12 @@ def searched(evaluation, pattern: str, edges, budgets: list[int]) -> dict:
     tries = vertices.want({atom.relation for atom in query.atoms})
     join = leapfrog.Leapfrog.of(query, tries)
     matches, whole = join.count(), boxing.run(query, tries, 1 << 62, count=True).trace["input_bytes"]
-    unboxed, runs = clocked(join.count), []
+    unboxed, runs = clocked(join.count), []  # and again at the end: a machine is not the same all the time
     for percent in budgets:
         runs.append({"percent": percent, **boxed(query, tries, whole * percent // 100)})
         evaluation.say(f"{pattern}, {percent} %: {runs[-1]['seconds'] / unboxed:.2f} × unboxed, {runs[-1]['boxes']:,} boxes")
     others = competitor(vertices, [(run["percent"], run["budget"]) for run in runs], matches) if pattern == "triangle" else []
+    unboxed = min(unboxed, clocked(join.count))
     assert all(run["matches"] == matches for run in runs)
     return {"edges": len(vertices.source), "order": list(join.shape.order), "matches": matches, "input_bytes": whole,
             "unboxed": unboxed, "runs": runs, "mgt": others}  # fmt: skip
@@ -137,6 +138,7 @@ def draw(data: dict):
         column[-1].set_xlabel("memory budget, % of the input")
     for row, what in zip(grid, PANELS.values(), strict=True):
         row[0].set_ylabel(what)
+    figure.align_ylabels(grid[:, 0])
     small_legend(grid[0, 0], loc="upper right")
     return figure
 
