@@ -21,6 +21,8 @@ def checked(record, version: int) -> dict:
     Traceback (most recent call last):
     ValueError: iterations[0].delta is missing: expected a whole number
     """
+    if isinstance(record, dict) and record.get("plan") == "multiway":
+        raise ValueError("expected that of a closure or a program, got that of a multiway join, which `semi-naive plot` draws")
     if not isinstance(record, dict) or not {"iterations", "strata"} & record.keys():
         raise ValueError("expected a dictionary with a list of 'iterations' or 'strata', as `balance.trace` describes")
     if record.get("version") != version:
@@ -30,75 +32,75 @@ def checked(record, version: int) -> dict:
 
 
 def _check_closure(record: dict, where: str) -> None:
-    for number, entry in enumerate(_list_of_dicts(record, "iterations", where)):
+    for number, entry in enumerate(list_of_dicts(record, "iterations", where)):
         _check_iteration(entry, f"{where}iterations[{number}].")
     if len({len(entry["sizes"]) for entry in record["iterations"] if "sizes" in entry}) > 1:
         raise ValueError(f"{where}iterations differ in their number of buckets: expected sizes of as many in each")
-    for number, event in enumerate(_list_of_dicts(record, "events", where)):
-        _check_fields(event, {"event": str, "iteration": int}, f"{where}events[{number}].")
-        for change in _list_of_dicts(event, "buckets", f"{where}events[{number}].") if event["event"] in RESIZED else ():
-            _check_fields(change, {"bucket": int, "before": list, "after": list}, f"{where}events[{number}].buckets.")
+    for number, event in enumerate(list_of_dicts(record, "events", where)):
+        check_fields(event, {"event": str, "iteration": int}, f"{where}events[{number}].")
+        for change in list_of_dicts(event, "buckets", f"{where}events[{number}].") if event["event"] in RESIZED else ():
+            check_fields(change, {"bucket": int, "before": list, "after": list}, f"{where}events[{number}].buckets.")
         for key in ("loads_before", "loads_after"):
-            _check_numbers(event.get(key, [0]), f"{where}events[{number}].{key}", least=1)
+            check_numbers(event.get(key, [0]), f"{where}events[{number}].{key}", least=1)
     _check_optional(record, HEAD, where)
     _check_optional(record.get("result", {}), {"tuples": int, "iterations": int}, where + "result.")
     _check_optional(record.get("config", {}), {"refinement_ratio": NUMBER}, where + "config.")
 
 
 def _check_iteration(entry: dict, where: str) -> None:
-    _check_fields(entry, ITERATION, where)
+    check_fields(entry, ITERATION, where)
     _check_optional(entry, {"seconds": NUMBER, "driver": NUMBER, "relation": str}, where)
     for key in ("births", "loads"):
-        _check_numbers(entry[key], where + key)
-    _check_numbers(list(entry["imbalance"].values()), where + "imbalance")
+        check_numbers(entry[key], where + key)
+    check_numbers(list(entry["imbalance"].values()), where + "imbalance")
     if "sizes" in entry:
-        _check_fields(entry, {"sizes": list}, where)
+        check_fields(entry, {"sizes": list}, where)
         for bucket, subs in enumerate(entry["sizes"]):
-            _check_numbers(subs, f"{where}sizes[{bucket}]")
+            check_numbers(subs, f"{where}sizes[{bucket}]")
     if not entry["loads"] or not entry["births"] or not all(entry.get("sizes", [1])) or entry.get("sizes") == []:
         raise ValueError(f"{where[:-1]} has no partitions, no steps or a bucket without subbuckets: expected one at least")
-    for number, phase in enumerate(_list_of_dicts(entry, "phases", where)):
-        _check_fields(phase, PHASE, f"{where}phases[{number}].")
+    for number, phase in enumerate(list_of_dicts(entry, "phases", where)):
+        check_fields(phase, PHASE, f"{where}phases[{number}].")
         for key in BY_PARTITION:
-            _check_numbers(phase.get(key, []), f"{where}phases[{number}].{key}")
+            check_numbers(phase.get(key, []), f"{where}phases[{number}].{key}")
 
 
 def _check_program(record: dict) -> None:
-    for number, stratum in enumerate(_list_of_dicts(record, "strata", "")):
+    for number, stratum in enumerate(list_of_dicts(record, "strata", "")):
         where = f"strata[{number}]."
-        _check_fields(stratum, STRATUM, where)
+        check_fields(stratum, STRATUM, where)
         if not stratum["relations"] or not all(isinstance(name, str) for name in stratum["relations"]):
             raise ValueError(f"{where}relations: expected a list of names, one at least")
         _check_optional(stratum, {"trace": dict}, where)
         if "trace" in stratum:
             _check_closure(stratum["trace"], where + "trace.")
     _check_optional(record, HEAD, "")
-    for number, rule in enumerate(_list_of_dicts(record.get("profile", {}), "rules", "profile.")):
-        _check_fields(rule, RULE, f"profile.rules[{number}].")
+    for number, rule in enumerate(list_of_dicts(record.get("profile", {}), "rules", "profile.")):
+        check_fields(rule, RULE, f"profile.rules[{number}].")
 
 
-def _list_of_dicts(holder: dict, key: str, where: str) -> list[dict]:
+def list_of_dicts(holder: dict, key: str, where: str) -> list[dict]:
     found = holder.get(key, [])
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise ValueError(f"{where}{key}: expected a list of dictionaries")
     return found
 
 
-def _check_fields(holder: dict, fields: dict, where: str) -> None:
+def check_fields(holder: dict, fields: dict, where: str) -> None:
     for key, kind in fields.items():
         if key not in holder:
             raise ValueError(f"{where}{key} is missing: expected {TYPES[kind]}")
         if not isinstance(holder[key], kind) or isinstance(holder[key], bool):
             raise ValueError(f"{where}{key} is {shown(holder[key])}: expected {TYPES[kind]}")
         if kind in (int, NUMBER):
-            _check_numbers([holder[key]], where + key)
+            check_numbers([holder[key]], where + key)
 
 
 def _check_optional(holder: dict, fields: dict, where: str) -> None:
-    _check_fields(holder, {key: kind for key, kind in fields.items() if key in holder}, where)
+    check_fields(holder, {key: kind for key, kind in fields.items() if key in holder}, where)
 
 
-def _check_numbers(values, where: str, least: int = 0) -> None:
+def check_numbers(values, where: str, least: int = 0) -> None:
     """Of a list at once: a trace of many ranks has millions."""
     if not isinstance(values, list) or len(values) < least:
         raise ValueError(f"{where} is {shown(values)}: expected a list of numbers")

@@ -24,6 +24,8 @@ The decomposed plan is one iteration of many steps, with one phase, "groups", wh
 The record of a Datalog program's run has instead of the iterations
 strata: of each its relations, plan, reason, tuples, seconds, and if it was on the partitions its trace, as above
 profile                         what each rule took
+
+A join of many relations by itself has another (`balance.joins`); its plan is "multiway".
 """
 
 import json
@@ -32,6 +34,7 @@ from pathlib import Path
 
 import numpy as np
 
+from balance.joins import checked_join, is_join
 from balance.policy import imbalance_ratio
 from balance.record import checked
 
@@ -114,15 +117,15 @@ def write_trace(record: dict, path) -> None:
     partial.replace(path)
 
 
-def read_trace(path) -> dict:
-    """A record that --trace wrote. ValueError, which names the file and the place in it, when it is none, of another version,
-    cut short or changed."""
+def read_trace(path, joins: bool = False) -> dict:
+    """A record that --trace wrote, with `joins` also of a multiway join. ValueError, which names the file and the place in it,
+    when it is none, of another version, cut short or changed."""
     try:
         record = json.loads(Path(path).read_text())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a trace, or was cut short: {error}: {AGAIN}") from None
     try:
-        return checked(record, VERSION)
+        return checked_join(record, VERSION) if joins and is_join(record) else checked(record, VERSION)
     except ValueError as wrong:
         raise ValueError(f"{path} is not a trace: {wrong}: {AGAIN}") from None
 

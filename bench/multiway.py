@@ -2,8 +2,8 @@
 
     python -m bench.multiway [--rows triangle,4-clique,…] [--repeat 3] [--timeout 100] [--toy] [--out FILE]
 
-Counts are compared; loading, orienting by degree and indexing are done before the clock runs, for everyone (of the star and
-the chain, which are Datalog programs, nothing is). Prints medians, ratios and targets; writes every sample as JSON.
+Counts are compared; loading, orienting by degree and indexing are done before the clock runs, for everyone (of the star,
+the chain and the hubs, which are Datalog programs, nothing is). Prints medians, ratios, targets; writes every sample as JSON.
 """
 
 import argparse
@@ -76,6 +76,15 @@ CHAIN = """
 .output ends
 ends(v, z) :- a(v, w), b(w, x), c(x, y), d(y, z).
 """
+HUBS = """
+.decl a(w: number, x: number)
+.decl b(x: number, y: number)
+.decl c(y: number, z: number)
+.decl path(w: number, x: number, y: number, z: number)
+.input a, b, c
+.output path
+path(w, x, y, z) :- a(w, x), b(x, y), c(y, z).
+"""
 
 
 def star(toy: bool) -> dict:
@@ -93,6 +102,19 @@ def star(toy: bool) -> dict:
 def chain(toy: bool) -> dict:
     rng, size = np.random.default_rng(6), 500 if toy else 200_000
     return {name: rng.integers(0, size, (size, 2)) for name in "abcd"}
+
+
+def hubs(toy: bool) -> dict:
+    """60,000 pairs in each, and two hubs that 4,000 pairs of a, or of c, and as many of b meet in, but never all three."""
+    rng, size, spokes = np.random.default_rng(7), 1_000 if toy else 60_000, 50 if toy else 4_000
+    a, b, c = (rng.integers(1, size, (size, 2)) for _ in "abc")
+    ends, hub = np.arange(spokes), np.zeros(spokes, np.int64)
+    nowhere = size + ends
+    return {
+        "a": np.vstack([a, np.column_stack([ends, hub])]),
+        "b": np.vstack([b, np.column_stack([hub, nowhere]), np.column_stack([nowhere, hub])]),
+        "c": np.vstack([c, np.column_stack([hub, ends])]),
+    }
 
 
 def program(text: str, output: str, multiway: str) -> Callable:
@@ -135,6 +157,7 @@ CONTESTS = {
     ),
     "star": Contest(star, _plans(STAR, "sold"), PLANNER),
     "chain": Contest(chain, _plans(CHAIN, "ends"), PLANNER),
+    "hubs": Contest(hubs, _plans(HUBS, "path"), PLANNER),
 }
 
 

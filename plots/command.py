@@ -5,9 +5,11 @@ from zlib import crc32
 
 import click
 
+from balance.joins import is_join
 from balance.trace import read_trace, spread
 
 from .figures import OVERVIEW, PROGRAM, comparison, figures
+from .joins import join_figures, kind_of
 from .run import drawn
 from .style import save
 
@@ -21,7 +23,27 @@ def draw(paths, output: str, only: str = ""):
     only: names of figures between commas. Without it, all of one run; of a program with several strata on the partitions
     the overview of each. Every record is read before anything is drawn.
     """
-    records, wanted = [read_trace(path) for path in paths], names(only)
+    records, wanted = [read_trace(path, joins=True) for path in paths], names(only)
+    made = _joins(records, paths, wanted) if any(map(is_join, records)) else _fixpoints(records, paths, wanted, only)
+    Path(output).mkdir(parents=True, exist_ok=True)
+    for name, figure in made.items():
+        for kind in KINDS:
+            target = Path(output) / f"{stem(paths)}-{safe(name)}.{kind}"
+            save(figure, target)
+            yield str(target)
+
+
+def _joins(records: list[dict], paths, wanted: list[str]) -> dict:
+    """The figures of multiway joins."""
+    if not all(map(is_join, records)):
+        raise ValueError("some of these runs are multiway joins and some are not: there is nothing to compare")
+    if not (made := join_figures(records, [Path(path).name for path in paths], wanted)):
+        raise ValueError(f"{', '.join(paths)}: no {', '.join(wanted)} to draw: of these joins there is {kind_of(records[0])}")
+    return made
+
+
+def _fixpoints(records: list[dict], paths, wanted: list[str], only: str) -> dict:
+    """The figures of closures and programs."""
     if not wanted and any(len(drawn(record)) > 1 for record in records):
         wanted = [OVERVIEW, *PROGRAM]
     made = figures(records[0], wanted) if len(paths) == 1 else comparison(records, paths, wanted)
@@ -29,12 +51,7 @@ def draw(paths, output: str, only: str = ""):
         raise ValueError(f"{', '.join(paths)}: no {only or 'strata, no rules'} to draw. {_why(records)}".strip())
     if why := _why(records):
         click.echo(f"semi-naive: {why}", err=True)
-    Path(output).mkdir(parents=True, exist_ok=True)
-    for name, figure in made.items():
-        for kind in KINDS:
-            target = Path(output) / f"{stem(paths)}-{safe(name)}.{kind}"
-            save(figure, target)
-            yield str(target)
+    return made
 
 
 def _why(records: list[dict]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit, types
 
 from ra.bits import lowest_bit
-from ra.words import JIT, i64, seek, sort, u64
+from ra.words import FEW, JIT, i64, put, seek, sort, u64
 
 CHUNK = 1 << 20  # head tuples made before they are coded and shipped: 8 MB, so the join needs no more than that
 
@@ -80,6 +80,15 @@ def _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen):
             joined += total
             continue
         low, high, cursor_ = seen.size, 0, first
+        if total <= FEW:
+            while cursor_ < cursor and size < limit:
+                group = pairs[cursor_] & np.uint64(0xFFFFFFFF)
+                for i in range(starts[group], ends[group]):
+                    size = put(out, begin, size, z << bits | (outer[i] & mask))
+                joined += ends[group] - starts[group]
+                cursor_ += 1
+            cursor = cursor_
+            continue
         while cursor_ < cursor and size < limit:
             group = pairs[cursor_] & np.uint64(0xFFFFFFFF)
             for i in range(starts[group], ends[group]):

@@ -2,19 +2,18 @@
 
     head(carried: x, new: z) :- outer(carried: x, key: y), inner(key: y, new: z).
 
-All heads of one x are made together, so their duplicates meet in a bitmap over z that stays in the cache, and they leave
-sorted by (x, z): nothing is sorted before or after. `ra.joins` is the same for outer tuples sorted by (y, x), and its heads
-are sorted by (z, x); so two joins in a row, one of each, need no sorting at all.
+All heads of one x are made together, so their duplicates meet in a bitmap over z that stays in the cache, or at once where
+there are few, and they leave sorted by (x, z): nothing is sorted before or after. `ra.joins` is the same for outer tuples
+sorted by (y, x), and its heads are sorted by (z, x); so two joins in a row, one of each, need no sorting at all.
 """
 
 import numpy as np
 from numba import njit, types
 
 from ra.bits import lowest_bit
-from ra.words import JIT, i64, u64
+from ra.words import FEW, JIT, i64, put, u64
 
 CHUNK = 1 << 20  # heads made at a time, about
-FEW = 24  # pairs of one x that are sorted rather than put into the bitmap
 HALF = np.uint64(32)
 LOW = np.uint64((1 << 32) - 1)
 
@@ -60,7 +59,13 @@ def _rows(outer, cursor, inner, base, coarse, starts, out, seen):
         if total == 0:
             continue
         joined += total
-        if total > FEW and 8 * total > seen.size:  # dense: set bits without looking, and read them off in order
+        if total <= FEW:
+            for i in range(first, last + 1):
+                low, high = _range(inner, outer[i] & LOW, base, coarse, starts)
+                for j in range(low, high):
+                    made = put(out, begin, made, x << HALF | inner[j] & LOW)
+            continue
+        if 8 * total > seen.size:  # dense: set bits without looking, and read them off in order
             for i in range(first, last + 1):
                 low, high = _range(inner, outer[i] & LOW, base, coarse, starts)
                 for j in range(low, high):

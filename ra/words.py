@@ -8,45 +8,52 @@ cached on disk, so that only the first process ever compiles it.
 import numpy as np
 from numba import njit, types
 
+from ra.bits import lowest_bit
+
 u8 = types.Array(types.uint8, 1, "C")
 i64 = types.Array(types.int64, 1, "C")
 u64 = types.Array(types.uint64, 1, "C")
 
 JIT = {"cache": True, "nogil": True}
 RADIX_BITS = 11
+FEW = 24  # words that are kept in order one by one
 
 
 @njit(u64(u64), **JIT)
 def sort(words):
-    """The words in ascending order, duplicates kept: a radix sort of 11 bits a pass that skips constant digits.
+    """The words in ascending order, duplicates kept: a radix sort of 11 bits a pass, from wherever words still differ.
 
-    20 ns a word for 44 significant bits against 68 ns for np.sort. Needs one more array of the same size.
+    20 ns a word for 44 significant bits against 68 ns for np.sort; 1 ns if they are in order. Needs two arrays of the same
+    size.
     """
-    size, mask = words.size, np.uint64((1 << RADIX_BITS) - 1)
-    source, target = words.copy(), np.empty_like(words)
-    low = high = words[0] if size else np.uint64(0)
+    mask, ascending = np.uint64((1 << RADIX_BITS) - 1), True
+    low = high = before = words[0] if words.size else np.uint64(0)
     for word in words:
         low |= word
         high &= word
+        ascending &= before <= word
+        before = word
+    if ascending:
+        return words.copy()
     differing = low & ~high
+    source, target, spare = words, np.empty_like(words), np.empty_like(words)
     counts = np.empty(1 << RADIX_BITS, np.int64)
-    for shift in range(0, 64, RADIX_BITS):
-        shift_ = np.uint64(shift)
-        if (differing >> shift_) & mask == 0:
-            continue
+    while differing:
+        shift = lowest_bit(differing)
+        differing &= ~(mask << shift)
         counts[:] = 0
         for word in source:
-            counts[(word >> shift_) & mask] += 1
+            counts[(word >> shift) & mask] += 1
         total = 0
         for digit in range(counts.size):
             count = counts[digit]
             counts[digit] = total
             total += count
         for word in source:
-            digit = (word >> shift_) & mask
+            digit = (word >> shift) & mask
             target[counts[digit]] = word
             counts[digit] += 1
-        source, target = target, source
+        source, target, spare = target, spare, target
     return source
 
 
@@ -60,6 +67,20 @@ def unique_sorted(words):
             out[size] = words[i]
             size += 1
     return out[:size].copy()
+
+
+@njit(types.int64(u64, types.int64, types.int64, types.uint64), inline="always", **JIT)
+def put(words, begin, end, word):
+    """Insert a word into the ascending words[begin:end] unless it is there; where they end now. For `FEW` words."""
+    place = end
+    while place > begin and words[place - 1] > word:
+        place -= 1
+    if place > begin and words[place - 1] == word:
+        return end
+    for i in range(end, place, -1):
+        words[i] = words[i - 1]
+    words[place] = word
+    return end + 1
 
 
 @njit(u64(u64, u64), **JIT)

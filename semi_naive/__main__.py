@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import click
 
 from semi_naive import __version__
 from semi_naive.live import live_page, looking, write_report
+from semi_naive.quantities import Bytes
 
 BAD = 2  # exit status of bad input and bad usage
 SEARCHES = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
@@ -162,19 +164,21 @@ def simulate(source, ranks, policies, options, trace, quiet):
 @click.option(
     "--plan", type=click.Choice(["auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s"]), default="auto", show_default=True
 )
-@click.option("--memory", type=click.IntRange(1), metavar="BYTES", help="Of the edges in memory at a time.")
+@click.option("--memory", type=Bytes(), metavar="BYTES", help="Of the edges in memory at a time: 500000, 64M, 2G.")
+@click.option("--trace", metavar="FILE", help="Write the record of a boxed or bigjoin plan as JSON; see `semi-naive plot`.")
 @click.option("--header", is_flag=True, help="Skip the first row of the file.")
-def subgraphs(edges, pattern, directed, output, every, plan, memory, header):
+def subgraphs(edges, pattern, directed, output, every, plan, memory, trace, header):
     """How many subgraphs of EDGES look like a pattern, or with -o which."""
     from semi_naive import subgraphs
     from semi_naive.result import output_format
 
-    _check_writable(output)
+    _check_writable(output, trace)
     if output:
         output_format(output)
     pattern = [pair.split("-") for pair in pattern.split(",")] if "," in pattern else pattern
     options = {"directed": directed, "symmetry": not every, "plan": plan, "memory": memory, "header": header}
-    found = subgraphs(edges, pattern, count=not output, **options)
+    keep = partial(_write_records, trace=trace, plot=None) if trace else None
+    found = subgraphs(edges, pattern, count=not output, trace=keep, **options)
     if output:
         found.write(output)
     click.echo(len(found) if output else found)

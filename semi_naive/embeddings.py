@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ra.multiway import boxing, leapfrog, orders
+from ra.multiway import boxing, leapfrog, orders, shares
 from ra.multiway.bigjoin import BigJoin
 from ra.multiway.query import Atom, Comparison, Query
 from semi_naive.patterns import BadPattern, Pattern
@@ -84,24 +84,37 @@ def _ordered(pattern: Pattern, order) -> tuple[str, ...] | None:
     return tuple(VARIABLES[pattern.names.index(name)] for name in order)
 
 
-def searched(query: Query, vertices: Vertices, plan: str, count: bool, memory: int | None, spark):
-    """How many matches, or the matches, (n, variables) int32, columns in the order of VARIABLES."""
+def searched(query: Query, vertices: Vertices, plan: str, count: bool, memory: int | None, spark, trace=None):
+    """How many matches, or the matches, (n, variables) int32, columns in the order of VARIABLES. `trace` is called with the
+    trace, by plans that keep one."""
     tries = vertices.want({atom.relation for atom in query.atoms})
-    if plan == "leapfrog":
+    if plan == "leapfrog" and _elsewhere(spark):
+        found = shares.run(query, tries, _context(spark), count=count)
+    elif plan == "leapfrog":
         found = leapfrog.run(query, tries, count=count)
     elif plan == "boxed":
         boxed = boxing.run(query, tries, memory, count=count, sc=_context(spark) if spark is not None else None)
         found = boxed.count if count else boxed.rows
+        if trace:
+            trace(boxed.trace)
     else:
-        found = _on_partitions(query, vertices, plan, count, memory, _context(spark))
+        found = _on_partitions(query, vertices, plan, count, memory, _context(spark), trace)
     return found if count else found.astype(np.int32)[:, np.argsort(query.variables)]
 
 
-def _on_partitions(query: Query, vertices: Vertices, plan: str, count: bool, memory: int | None, sc):
+def _on_partitions(query: Query, vertices: Vertices, plan: str, count: bool, memory: int | None, sc, trace):
     batch = None if memory is None else max(1, memory // 8)
     query = replace(query, order=query.order or orders.choose(query, vertices.tries))
     with BigJoin(query, vertices.on_partitions(sc, plan == "bigjoin-s"), batch=batch) as join:
-        return join.count() if count else join.collect()
+        found = join.count() if count else join.collect()
+        if trace:
+            trace(join.trace)
+        return found
+
+
+def _elsewhere(spark) -> bool:
+    """Whether there are hosts besides this one: here, threads do what tasks would."""
+    return spark is not None and not _context(spark).master.startswith("local[")
 
 
 def _context(spark):

@@ -30,6 +30,7 @@ def subgraphs(
     triangles: bool = False,
     factorised: bool = True,
     spark=None,
+    trace=None,
     **reading,
 ):
     """The subgraphs of a graph that look like a pattern: how many, or with `count=False` a table of them (`Subgraphs`).
@@ -44,18 +45,20 @@ def subgraphs(
     pattern     "triangle", "diamond", "4-clique", "house", "5-clique" (edges as in `patterns.NAMED`, directed from the first
                 letter to the second), pairs of names, or a networkx graph
     order       the pattern's vertices in the order in which to bind them; by default one is chosen
-    plan        "leapfrog" in memory, by two threads or more; "boxed" within `memory`; "bigjoin" and "bigjoin-s" over the
-                partitions of Spark. "auto": leapfrog, or boxed if `memory` is given
+    plan        "leapfrog" in memory, by two threads or more, or by all executors of a `spark` that has other hosts; "boxed"
+                within `memory`; "bigjoin" and "bigjoin-s" over the partitions of Spark. "auto": leapfrog, or boxed if `memory`
+                is given
     memory      bytes: of the slices of a box, or of the proposals that BiGJoin has in flight
     triangles   join a relation of all triangles, made first, instead of edges where the pattern has triangles. For plans that
                 ask an index for every candidate; leapfrog is slower for it (4-cliques of RMAT scale 14: 0.6 s, not 0.1)
     factorised  of counts of undirected patterns, by leapfrog with neither `order` nor `triangles`: count what is independent
                 apart (see `ra.multiway.rooted`), and take off what has a vertex twice
+    trace       called with the record of a boxed join (`ra.multiway.boxing`) or a BiGJoin (`ra.multiway.record`) after it
 
     The leapfrog plan needs 20 bytes an edge and direction, and the table 4 bytes a vertex of every match. ValueError for a
     pattern that cannot be searched for, and for a `memory` that no box fits; BadInput for the graph.
     """
-    _check_options(plan, memory)
+    _check_options(plan, memory, trace)
     pattern = Pattern.of(pattern, directed)
     with nullcontext(graph) if isinstance(graph, Vertices) else Vertices.of(graph, directed, **reading) as vertices:
         if vertices.directed != directed:
@@ -65,11 +68,11 @@ def subgraphs(
         if count and factorised and not direct and (found := factorised_count(pattern, vertices)) is not None:
             return found * embeddings
         query = embedding_query(pattern, symmetry or count, order, triangles)
-        found = searched(query, vertices, _plan(plan, memory), count, memory, spark)
+        found = searched(query, vertices, _plan(plan, memory), count, memory, spark, trace)
         return found * embeddings if count else Subgraphs(pattern.names, found, vertices)
 
 
-def _check_options(plan: str, memory: int | None) -> None:
+def _check_options(plan: str, memory: int | None, trace=None) -> None:
     if plan not in PLANS:
         raise ValueError(f"no plan is called {plan!r}: expected {', '.join(PLANS)}")
     if memory is not None and (isinstance(memory, bool) or not isinstance(memory, int) or memory < 1):
@@ -78,6 +81,8 @@ def _check_options(plan: str, memory: int | None) -> None:
         raise ValueError("plan='boxed' keeps to a number of bytes: give memory=")
     if plan == "leapfrog" and memory is not None:
         raise ValueError("plan='leapfrog' has everything in memory: use plan='boxed' to keep to memory=")
+    if trace is not None and _plan(plan, memory) == "leapfrog":
+        raise ValueError("plan='leapfrog' keeps no trace: use plan='boxed' with memory=, 'bigjoin' or 'bigjoin-s'")
 
 
 def _plan(plan: str, memory: int | None) -> str:

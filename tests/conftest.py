@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from fabric import ContextHere, FabricHere
+from fabric import ContextHere, FabricHere, to_numpy
 from hypothesis import settings
 
 from ra import session
@@ -24,6 +24,7 @@ def here(monkeypatch):
     """In place of Spark, for evaluations of hundreds of jobs: they run in this process (see `fabric`)."""
     for user in ("semi_naive.evaluation", "semi_naive.running.cluster"):
         monkeypatch.setattr(f"{user}.Fabric", FabricHere.of)
+    monkeypatch.setattr("semi_naive.result.Closure.to_numpy", to_numpy)
     return ContextHere()
 
 
@@ -44,6 +45,6 @@ def run(capsys, tmp_path, monkeypatch):
 
 
 # The same cases every time, so that a change is judged by its own doing; HYPOTHESIS_PROFILE=search looks for new ones.
-settings.register_profile("repeatable", derandomize=True)
-settings.register_profile("search", derandomize=False)
+settings.register_profile("repeatable", derandomize=True, deadline=None)  # however busy the machine
+settings.register_profile("search", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

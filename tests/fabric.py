@@ -5,6 +5,8 @@ import pickle
 import random
 import sys
 
+import numpy as np
+
 from ra.exchange import Fabric
 from ra.layout import Layout
 
@@ -51,8 +53,10 @@ def layout_here(partitions: int, buckets: int, refinement_minimum: int = 1 << 16
     return Layout(FabricHere(partitions), buckets, refinement_minimum)
 
 
-def pairs_here(closure) -> set:
-    """The pairs of a closure that was evaluated here; it would have Spark read them, piece by piece."""
+def to_numpy(closure) -> np.ndarray:
+    """For `Closure.to_numpy`, which has Spark read: the pairs (n, 2) of a closure that was evaluated here."""
     reader = closure._reader
-    batches = [batch for piece in range(reader.source.pieces) for batch in reader.batches(piece)] if reader else []
-    return {pair for batch in batches for pair in zip(*(column.to_pylist() for column in batch.columns), strict=True)}
+    pairs = (
+        [np.column_stack(batch) for piece in range(reader.source.pieces) for batch in reader.batches(piece)] if reader else []
+    )
+    return np.concatenate([np.empty((0, 2), np.int64), *pairs])

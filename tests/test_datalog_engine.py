@@ -7,6 +7,7 @@ import pytest
 from datalog_oracle import solve
 from datalog_programs import listing, programs
 from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
 from oracle import closure
 from test_failure import python_workers
 
@@ -59,13 +60,19 @@ def test_the_driver_agrees_with_the_oracle(case):
 
 
 @pytest.mark.parametrize("config", LAYOUTS, ids=["spread", "refined", "refined by the paper", "rolled over", "handed over"])
-def test_every_layout_agrees_with_the_oracle(spark, config):
-    @settings(max_examples=10, **SLOW)
+def test_every_layout_agrees_with_the_oracle(here, config):
+    @settings(max_examples=30, **SETTINGS)
     @given(programs())
     def agrees(case):
-        check(case, config, spark)
+        check(case, config, here)
 
     agrees()
+
+
+@settings(max_examples=8, **SLOW)
+@given(programs(), st.sampled_from(LAYOUTS))
+def test_layouts_agree_with_the_oracle_on_spark(spark, case, config):
+    check(case, config, spark)
 
 
 def skewed(size: int = 60) -> np.ndarray:
@@ -75,13 +82,13 @@ def skewed(size: int = 60) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("balance", "policy"), [(True, "work"), (True, "paper"), (False, "work")])
-def test_buckets_are_refined_in_the_middle_of_joins_with_themselves(spark, balance, policy):
+def test_buckets_are_refined_in_the_middle_of_joins_with_themselves(here, balance, policy):
     """A refined bucket's deltas go to every subbucket; nothing is lost, nothing is found that is not there."""
     options = {"local_tuples": 0, "partitions": 3, "buckets": 4, "refinement_minimum": 1, "policy": policy, "grain": 0.1}
     options["horizon"] = 1e9  # whatever it costs
     options |= {"refinement_ratio": 1.1, "tolerance": 1.0, "refine": balance, "consolidate": balance}
     edges = skewed()
-    with Program(NONLINEAR).run({"edge": edges}, spark, **options) as result:
+    with Program(NONLINEAR).run({"edge": edges}, here, **options) as result:
         assert result["path"].to_set() == closure([tuple(edge) for edge in edges.tolist()])
         (trace,) = [stratum["trace"] for stratum in result.trace["strata"] if "trace" in stratum]
     events = {event["event"] for event in trace["events"]}
@@ -90,7 +97,7 @@ def test_buckets_are_refined_in_the_middle_of_joins_with_themselves(spark, balan
         assert sum(map(sum, iteration["sizes"])) == sum(iteration["loads"])
 
 
-def test_the_driver_goes_on_with_what_earlier_strata_left_on_the_partitions(spark):
+def test_the_driver_goes_on_with_what_earlier_strata_left_on_the_partitions(here):
     text = (
         NONLINEAR
         + """
@@ -109,14 +116,14 @@ def test_the_driver_goes_on_with_what_earlier_strata_left_on_the_partitions(spar
     )
     edges = np.array([(i, i + 1) for i in range(12)])
     for options in ({"local_tuples": 3, "partitions": 2}, {"local_tuples": 0, "partitions": 3}):
-        with Program(text).run({"edge": edges}, spark, **options) as result:
+        with Program(text).run({"edge": edges}, here, **options) as result:
             assert result["back"].to_set() == {(y, x) for x, y in closure([tuple(edge) for edge in edges.tolist()])}
             assert result["some"].to_list() == [()]
 
 
-def test_a_threshold_makes_inner_iterations(spark):
+def test_a_threshold_makes_inner_iterations(here):
     edges = np.array([(i, i + 1) for i in range(12)])
-    with Program(NONLINEAR).run({"edge": edges}, spark, local_tuples=0, rollover_threshold=1, partitions=2) as result:
+    with Program(NONLINEAR).run({"edge": edges}, here, local_tuples=0, rollover_threshold=1, partitions=2) as result:
         assert result["path"].count() == 12 * 13 // 2
         (trace,) = [stratum["trace"] for stratum in result.trace["strata"] if "trace" in stratum]
     assert "roll-over" in {event["event"] for event in trace["events"]}
@@ -142,7 +149,7 @@ def test_symbols_and_records_are_made_on_the_partitions(spark):
         assert any(stratum["plan"] == "balanced" for stratum in there.trace["strata"])
 
 
-def test_shortest_paths_end_on_cycles_in_every_layout(spark):
+def test_shortest_paths_end_on_cycles_in_every_layout(here):
     text = """
     .decl edge(x: number, y: number, w: number)
     .decl far(x: number, d: number)
@@ -158,7 +165,7 @@ def test_shortest_paths_end_on_cycles_in_every_layout(spark):
             if x in best and best[x] + w < best.get(y, 1 << 60):
                 best[y] = best[x] + w
     for options in ({}, {"local_tuples": 0, "partitions": 3}, {"local_tuples": 5, "partitions": 2}):
-        with Program(text).run({"edge": edges}, spark, **options) as result:
+        with Program(text).run({"edge": edges}, here, **options) as result:
             assert dict(result["far"].to_list()) == best
 
 

@@ -18,11 +18,9 @@ LAYOUTS = {  # an answer may not depend on any of it
     "refined at once": dict(buckets=2, partitions=2, refinement_minimum=1, tolerance=1.0, grain=0.1, horizon=1e9),
     "rolled over": dict(buckets=4, partitions=2, rollover_threshold=1),
 }
-SPREAD = {
-    "equivalence": "few buckets", "lists": "many buckets", "growing": "rolled over", "mutual": "refined at once",
-    "generations": "rolled over", "shortest": "many buckets", "heads": "few buckets", "sizes": "refined at once",
-    "nested": "many buckets", "floats": "few buckets",
-}  # fmt: skip
+# Each program under two of them, in turn; on Spark a few.
+SPREAD = [(name, layout) for i, name in enumerate(NAMES) for layout in list(LAYOUTS)[i % 2 :: 2]]
+ON_SPARK = {"equivalence": "few buckets", "lists": "many buckets", "mutual": "refined at once", "generations": "rolled over"}
 
 
 def written(name: str, folder: Path, capsys, **running) -> dict[str, bytes]:
@@ -45,9 +43,15 @@ def test_program(name, tmp_path, capsys):
     assert written(name, tmp_path, capsys) == expected(name)
 
 
-@pytest.mark.parametrize("name", SPREAD)
-def test_program_on_partitions(name, tmp_path, capsys, spark):
-    config = Config(local_tuples=0, **LAYOUTS[SPREAD[name]])
+@pytest.mark.parametrize("name, layout", SPREAD)
+def test_program_on_partitions(name, layout, tmp_path, capsys, here):
+    config = Config(local_tuples=0, **LAYOUTS[layout])
+    assert written(name, tmp_path, capsys, spark=here, config=config) == expected(name)
+
+
+@pytest.mark.parametrize("name, layout", ON_SPARK.items())
+def test_program_on_spark(name, layout, tmp_path, capsys, spark):
+    config = Config(local_tuples=0, **LAYOUTS[layout])
     assert written(name, tmp_path, capsys, spark=spark, config=config) == expected(name)
 
 

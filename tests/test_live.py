@@ -45,6 +45,21 @@ def trace():
     return found
 
 
+@pytest.fixture(scope="module")
+def drawing():
+    """A process that draws for several tests: starting one takes two seconds."""
+    renderer = Renderer()
+    end, renderer.close = renderer.close, lambda: None
+    yield renderer
+    end()
+
+
+@pytest.fixture
+def drawn(monkeypatch, drawing):
+    """Whoever is live has its pages drawn by that process."""
+    monkeypatch.setattr("plots.live.Renderer", lambda: drawing)
+
+
 class Client:
     """Somebody who looks."""
 
@@ -133,7 +148,7 @@ def test_nothing_is_drawn_while_nobody_looks(trace):
     assert live.renderer.process is None and time.monotonic() - begun < 3
 
 
-def test_what_has_not_changed_is_not_sent_again(trace):
+def test_what_has_not_changed_is_not_sent_again(trace, drawn):
     with Live() as live:
         client = Client(live)
         live.watch(trace.so_far)
@@ -149,7 +164,7 @@ def test_what_has_not_changed_is_not_sent_again(trace):
         live.viewers.clear()
 
 
-def test_the_end_waits_for_those_who_look(trace):
+def test_the_end_waits_for_those_who_look(trace, drawn):
     with Live() as live:
         client = Client(live)
         live.watch(trace.so_far)
@@ -235,7 +250,7 @@ def test_refused_on_the_command_line_before_any_work(run, tmp_path):
         assert run("tc", "e.tsv", f"--live={port}")[0] == 2
 
 
-def test_from_the_command_line(run, tmp_path, monkeypatch):
+def test_from_the_command_line(run, tmp_path, monkeypatch, drawn):
     (tmp_path / "p.dl").write_text(PATHS)
     (tmp_path / "edge.facts").write_text("1\t2\n2\t3\n")
     found = []
@@ -249,7 +264,7 @@ def test_from_the_command_line(run, tmp_path, monkeypatch):
     assert status == 0 and f"live: {found[0]}\n" == errors
 
 
-def test_a_state_that_cannot_be_drawn_is_said_and_the_next_one_is_tried(trace):
+def test_a_state_that_cannot_be_drawn_is_said_and_the_next_one_is_tried(trace, drawn):
     with Live() as live:
         client, wrong = Client(live), {"version": VERSION, "iterations": [{"iteration": 1}], "events": []}
         live.watch(lambda: wrong)

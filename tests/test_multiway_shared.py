@@ -18,7 +18,7 @@ from ra.rules.multiway import A_CALL, Multiway
 from semi_naive import Program
 from semi_naive.running.cluster import Cluster
 from tests import multiway_oracle as oracle
-from tests.fabric import FabricHere
+from tests.fabric import ContextHere, FabricHere
 
 QUERY = Query(
     (
@@ -71,11 +71,21 @@ reach(s, z) :- reach(s, x), edge(x, y), edge(y, z), edge(x, z).
 """
 
 
-def test_tasks_have_tries_of_earlier_strata_in_common(monkeypatch, builds):
+class Elsewhere(ContextHere):
+    """Of other hosts, it says."""
+
+    master = "spark://elsewhere:7077"
+
+    def broadcast(self, value):
+        return SimpleNamespace(value=value)
+
+
+@pytest.mark.parametrize("sc", [ContextHere(), Elsewhere()], ids=["here", "elsewhere"])
+def test_tasks_have_tries_of_earlier_strata_in_common(monkeypatch, builds, sc):
     """Four partitions and several iterations, each task a process of its own: the relation is sorted in two orders at most."""
-    monkeypatch.setattr(Cluster, "fabric", property(lambda self: self.__dict__.setdefault("here", FabricHere(4))))
-    monkeypatch.setattr(Cluster, "sc", property(lambda self: self.fabric.sc))
-    monkeypatch.setattr(FabricHere, "close", lambda self: None, raising=False)
+    fabric = FabricHere(4, sc)
+    monkeypatch.setattr(Cluster, "fabric", fabric)
+    monkeypatch.setattr(Cluster, "sc", sc)
     monkeypatch.setattr(context, "_kept", lambda folder: {})
     edges = np.unique(np.random.default_rng(2).integers(0, 200, (2_000, 2)), axis=0)
     with Program(REACH).run({"edge": edges}, multiway="never") as expected:

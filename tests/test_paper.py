@@ -1,7 +1,8 @@
-"""The paper's evaluation: closed forms against closures by brute force, every figure at toy size, its files, bad arguments."""
+"""The papers' evaluations: closed forms against closures by brute force, every figure at toy size, its files, bad arguments."""
 
 import csv
 import json
+import sys
 from importlib import import_module
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 
 import graphs
 from balance.hashing import bucket_of
-from plots.paper import claims, datasets, fig8, fig12, growth, simulated, trees
-from plots.paper.__main__ import NAMES, main
+from balance.policy import imbalance_ratio
+from plots.paper import boxes, budgets, claims, datasets, fig8, fig12, growth, simulated, skew, trees
+from plots.paper.__main__ import NAMES, PAPERS, main
 from plots.paper.evaluation import Evaluation
 from plots.paper.tables import Table
 from semi_naive import Config, transitive_closure
@@ -129,7 +131,8 @@ def test_all_figures_are_made(paper):
         assert "<svg" in (folder / f"{name}.svg").read_text()
         rows = list(csv.reader((folder / f"{name}.csv").open()))
         assert len(rows) > 2 and {len(row) for row in rows} == {len(rows[0])}
-    assert (folder / "paper.md").read_text().count("\n## ") == len(NAMES)
+    page = (folder / "paper.md").read_text()
+    assert (page.count("\n## "), page.count("\n### ")) == (len(PAPERS), len(NAMES))
 
 
 def test_what_was_measured_makes_sense(paper):
@@ -145,6 +148,19 @@ def test_what_was_measured_makes_sense(paper):
         assert len({run["pairs"] for run in graph["runs"].values()}) == 1
     for run in data["fig13"]["runs"]:
         assert run["seconds"] > run["bare"] > 0 and run["work"] >= 1
+    for run in data["boxes"]["runs"]:
+        assert 0 < boxes.covered(run) <= 1 and run["most"] <= run["budget"]
+    for searched in data["budgets"]["patterns"]:
+        counts = [run["boxes"] for run in searched["runs"]]
+        assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1] == 1
+        assert {run["matches"] for run in searched["runs"]} == {searched["matches"]}
+    found = {(run["input"], run["form"]): imbalance_ratio(run["work"]) for run in data["skew"]["runs"]}
+    assert all(found[name, "BiGJoin-S"] < skew.LIMIT < found[name, "BiGJoin"] for name in skew.INPUTS)
+
+
+def test_without_the_benchmarks_there_is_no_competitor(monkeypatch):
+    monkeypatch.setitem(sys.modules, "bench", None)
+    assert budgets.competitor(None, [(100, 10)], 1) == []
 
 
 def test_no_two_texts_of_a_figure_overlap(paper):

@@ -1,4 +1,5 @@
-"""Every figure and table of *Load-balancing Parallel Relational Algebra* again, our numbers beside the paper's.
+"""The evaluations of the papers that this engine is built after, made again: every figure and table of *Load-balancing Parallel
+Relational Algebra*, our numbers beside the paper's; of worst-case optimal joins boxes, memory budgets and skew.
 
     python -m plots.paper [--quick | --full] [-o DIR] [--only fig8,fig12] [--data DIR] [--cores N] [--redraw]
 
@@ -16,7 +17,14 @@ from pathlib import Path
 from plots.paper.evaluation import Evaluation
 from plots.paper.output import make, write_page
 
-NAMES = ("fig8", "fig10", "fig11", "fig12", "table1", "fig13", "growth", "policies")
+PAPERS = {
+    "Load-balancing Parallel Relational Algebra (Kumar and Gilray, 2020)":
+        ("fig8", "fig10", "fig11", "fig12", "table1", "fig13", "growth", "policies"),
+    "General-Purpose Join Algorithms for Listing Triangles in Large Graphs (Zinn, 2015)": ("boxes", "budgets"),
+    "Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows (Ammar, McSherry, Salihoglu and"
+    " Joglekar, 2018)": ("skew",),
+}  # fmt: skip
+NAMES = tuple(name for names in PAPERS.values() for name in names)
 
 
 def main(arguments=None) -> int:
@@ -30,7 +38,7 @@ def main(arguments=None) -> int:
         print(f"plots.paper: {wrong}", file=sys.stderr)
         return 2
     failed = [name for name in options.only if not made(name, evaluation, folder, options.redraw)]
-    write_page(folder, NAMES)
+    write_page(folder, PAPERS)
     if failed:
         print(f"plots.paper: failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
@@ -41,7 +49,7 @@ def parsed(arguments):
         prog="python -m plots.paper", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     sizes = parser.add_mutually_exclusive_group()
-    for size, what in (("quick", "minutes (the default)"), ("full", "the paper's sizes where they fit, up to an hour"),
+    for size, what in (("quick", "minutes (the default)"), ("full", "the papers' sizes where they fit, up to an hour"),
                        ("toy", "seconds, to see that it works")):  # fmt: skip
         sizes.add_argument(f"--{size}", dest="size", action="store_const", const=size, default="quick", help=what)
     parser.add_argument("-o", "--out", default="paper", metavar="DIR", help="where to (default: %(default)s)")

@@ -1,4 +1,4 @@
-"""One figure from its measurement to its files; and the page that names all of them."""
+"""One figure from its measurement to its files; and the page that has all of them."""
 
 from pathlib import Path
 
@@ -27,11 +27,16 @@ def measured_on(record: dict) -> str:
     return f"Measured in {record['size']} size on {machine['cores']} cores{memory} ({machine['processor']}); {packages}."
 
 
-def write_page(folder: Path, names: list[str]) -> None:
-    """All tables, each under its picture, as paper.md."""
-    parts = ["# Load-balancing Parallel Relational Algebra, evaluated again\n"]
-    for name in names:
-        if (table := folder / f"{name}.md").exists():
-            title, _, rest = table.read_text().partition("\n")
-            parts.append(f"{title}\n\n![{title.lstrip('# ')}]({name}.png)\n{rest}")
+def write_page(folder: Path, papers: dict[str, tuple[str, ...]]) -> None:
+    """All tables, each under its picture, by paper, as paper.md."""
+    parts = ["# Evaluated again\n"]
+    for paper, names in papers.items():
+        sections = [section(folder, name) for name in names if (folder / f"{name}.md").exists()]
+        parts += [f"## {paper}\n", *sections] if sections else []
     files.write_whole(folder / "paper.md", "\n".join(parts))
+
+
+def section(folder: Path, name: str) -> str:
+    """A table as it was written, a level further down, with its picture."""
+    title, _, rest = (folder / f"{name}.md").read_text().partition("\n")
+    return f"#{title}\n\n![{title.lstrip('# ')}]({name}.png)\n{rest}"

@@ -11,8 +11,8 @@ from plots.paper.drawing import grouped, logarithmic, small_legend
 from plots.paper.tables import Table
 from plots.style import DARK, GREY, PALE, STRAW, new_figure
 
-TITLE = "Policies on 512 ranks"
-RANKS = 512
+TITLE = "Policies on many ranks"
+RANKS = {"toy": 32, "quick": 512, "full": 512}
 SIZES = {"toy": 0, "quick": 1, "full": 2}
 GRAPHS = {  # by size: arguments of the generator
     "tree up": ("tree", (8,), (16,), (20,)),
@@ -22,10 +22,10 @@ GRAPHS = {  # by size: arguments of the generator
 }
 POLICIES = {
     "none": {"refine": False},
-    "paper": {"policy": "paper", "buckets": RANKS, "check_interval": 2, "copy_inner": False, "refinement_minimum": 0},
-    "paper, copies": {"policy": "paper", "buckets": RANKS, "check_interval": 1, "refinement_minimum": 0},
+    "paper": {"policy": "paper", "buckets": "ranks", "check_interval": 2, "copy_inner": False, "refinement_minimum": 0},
+    "paper, copies": {"policy": "paper", "buckets": "ranks", "check_interval": 1, "refinement_minimum": 0},
     "work": {},
-    "work, 1 bucket a rank": {"buckets": RANKS},
+    "work, 1 bucket a rank": {"buckets": "ranks"},
     "work, grain 1/4": {"grain": 0.25},
     "work, every 2nd": {"check_interval": 2},
 }
@@ -38,14 +38,15 @@ def measure(evaluation) -> dict:
     from balance.machine import Machine
     from plots.paper.simulated import replayable
 
-    rows, machine = [], Machine.mpi()
+    rows, machine, ranks = [], Machine.mpi(), evaluation.pick(RANKS)
     for name, (generator, *sizes) in GRAPHS.items():
         replay = replayable(getattr(graphs, generator)(*sizes[SIZES[evaluation.size]]))
         for policy, settings in POLICIES.items():
             evaluation.say(f"{name}: {policy}")
             settings = {"run_ahead": 0, "refinement_minimum": 1024 if evaluation.size != "toy" else 16} | settings
-            rows.append({"graph": name, "policy": policy, **summary(replay.simulate(RANKS, machine=machine, **settings))})
-    return {"ranks": RANKS, "rows": rows}
+            settings |= {"buckets": ranks} if "buckets" in settings else {}
+            rows.append({"graph": name, "policy": policy, **summary(replay.simulate(ranks, machine=machine, **settings))})
+    return {"ranks": ranks, "rows": rows}
 
 
 def summary(record: dict) -> dict:
@@ -89,7 +90,7 @@ def table(data: dict) -> Table:
 
 
 def draw(data: dict):
-    figure = new_figure(11, 4.6, f"{TITLE}: the heaviest rank of every iteration")
+    figure = new_figure(11, 4.6, f"Policies on {data['ranks']} ranks: the heaviest rank of every iteration")
     left, right = figure.subplots(1, 2)
     names = list(dict.fromkeys(row["graph"] for row in data["rows"]))
     for axes, key in ((left, "path"), (right, "seconds")):

@@ -16,6 +16,7 @@ boxes: ranges, bytes, copied, seconds, count    first and last value of each var
 result: tuples
 """
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,9 @@ from ra.multiway.slices import cut, siblings
 from ra.multiway.tries import TrieArray, TrieFile, Tries
 from ra.runs import Store
 
+log = logging.getLogger("semi_naive")
+
+MANY = 10_000  # boxes, from which on there is something wrong with the budget
 TASKS_PER_CORE = 4  # so that a heavy box does not leave the other cores idle for long
 
 
@@ -63,12 +67,22 @@ def run(
     store = Store.create(local_dir)
     try:
         shelf = Shelf.of(query, relations, store, sc)
-        boxes = shelf.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * sc.defaultParallelism))
+        boxes = watched(shelf.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * sc.defaultParallelism)))
         keep, begun = 0 if count else len(shelf.order), time.perf_counter()
         parts = list(shelf.on_spark(sc, list(boxes), keep) if sc else shelf.here(boxes, keep, threads))
         return shelf.result(budget, keep, parts, time.perf_counter() - begun)
     finally:
         store.remove()
+
+
+def watched(boxes: Boxes) -> Iterator[Box]:
+    """The boxes; who has given a budget that takes very many is told."""
+    for number, box in enumerate(boxes):
+        if number == MANY and box.ranges:
+            done, joined = box.ranges[0][0] / max(boxes.size, 1), boxes.order[0]
+            text = "%s boxes of %s bytes have covered %.2g %% of the values of %s: with more memory there are fewer"
+            log.warning(text, f"{number:,}", f"{boxes.budget:,}", 100 * done, joined)
+        yield box
 
 
 @dataclass(frozen=True)

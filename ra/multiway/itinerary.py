@@ -62,12 +62,22 @@ def itinerary(plan: Plan, number: int, proposer: int) -> tuple[Visit, ...]:
 
 
 class Layout(NamedTuple):
-    """Of each stage, how many steps a round of it takes, and the visits of each of its proposers."""
+    """Of each stage, how many steps a round of it takes, the visits of each of its proposers, and whether all that it makes
+    is at home for the next stage where it is made."""
 
     steps: tuple[int, ...]
     visits: tuple[dict[int, tuple[Visit, ...]], ...]
+    stays: tuple[bool, ...]
 
     @classmethod
     def of(cls, plan: Plan) -> "Layout":
         visits = tuple({p: itinerary(plan, n, p) for p in stage.proposers} for n, stage in enumerate(plan.stages))
-        return cls(tuple(max(map(len, own.values())) for own in visits), visits)
+        stays = tuple(_stays(own, after) for own, after in zip(visits, plan.stages[1:], strict=False))
+        return cls(tuple(max(map(len, own.values())) for own in visits), visits, (*stays, False))
+
+
+def _stays(visits: dict[int, tuple[Visit, ...]], following: Stage) -> bool:
+    """Whether the last visits are where the next stage's proposers are, all of them in one place."""
+    ends = {own[-1].route for own in visits.values()}
+    homes = {following.atoms[n].places if n < len(following.atoms) else () for n in following.proposers}
+    return len(ends) == 1 and ends == homes and () not in homes  # () is everywhere, or wherever one is

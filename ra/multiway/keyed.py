@@ -156,13 +156,31 @@ class Step(Keyed):
                 yield from self.counted(here, proposer, number, columns)
 
 
-def chain(setting: Setting, rounds: list[Round]) -> list[Task]:
+@dataclass
+class AtOnce:
+    """Tasks one after the other that send nothing to other partitions in between: one task."""
+
+    tasks: list[Task]
+
+    def __call__(self, partition, records):
+        *first, last = self.tasks
+        for task in first:
+            records = [record for _, record in task(partition, records)]
+        yield from last(partition, records)
+
+
+def chain(setting: Setting, rounds: list[Round]) -> list[AtOnce]:
     """The tasks of a job, round by round."""
-    layout, tasks = Layout.of(setting.plan), []
+    layout, tasks, number = Layout.of(setting.plan), [], 0
     for stage, shares, waiting in rounds:
-        base = len(tasks)
-        tasks.append(Propose(setting, base, stage, base, layout, shares, waiting, phase=PROPOSE))
-        tasks += [Step(setting, base + n, stage, base, layout, phase="visit") for n in range(1, layout.steps[stage])]
+        propose = Propose(setting, number, stage, number, layout, shares, waiting, phase=PROPOSE)
+        if number and stage and layout.stays[stage - 1] and tasks[-1].tasks[-1].stage == stage - 1:
+            tasks[-1].tasks.append(propose)
+        else:
+            tasks.append(AtOnce([propose]))
+        for step in range(1, layout.steps[stage]):
+            tasks.append(AtOnce([Step(setting, number + step, stage, number, layout, phase="visit")]))
+        number += layout.steps[stage]
     return tasks
 
 

@@ -71,8 +71,7 @@ class Leapfrog:
 
     def loops(self, keep: int) -> "Loops":
         """With so many variables listed, the others counted."""
-        roots = sorted(range(len(self.arrays)), key=lambda slot: len(self.arrays[slot].values[0]))
-        return nest(self.query, self.shape.order, keep, None, tuple(roots)).over(self.tries.domain, self.arrays)
+        return looped(self.query, self.shape.order, keep, self.tries.domain, self.arrays)
 
     def count(self, threads: int | None = None) -> int:
         return sum(found for found, _ in self.loops(0).pieces(threads))
@@ -82,14 +81,16 @@ class Leapfrog:
 
     def grouped(self, names: Sequence[str], threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The bindings of the first variables of the order, in columns as named, and in how many ways each is extended."""
-        keep = len(names)
-        loops = self.loops(keep)
-        parts = list(loops.pieces(threads))
-        total = sum(found for found, _ in parts)
+        loops = self.loops(len(names))
+        return self.gathered(names, loops.nest.width, list(loops.pieces(threads)))
+
+    def gathered(self, names: Sequence[str], width: int, parts: list) -> tuple[np.ndarray, np.ndarray]:
+        """The same from the results of loops whose rows are so wide."""
+        keep, total = len(names), sum(found for found, _ in parts)
         if not keep:
             return np.empty((min(total, 1), 0), np.int64), np.array([total] if total else [], np.int64)
-        rows = np.concatenate([np.empty((0, loops.nest.width), np.int64), *(rows for _, rows in parts)])
-        counts = rows[:, -1].copy() if loops.nest.width > keep else np.ones(len(rows), np.int64)
+        rows = np.concatenate([np.empty((0, width), np.int64), *(rows for _, rows in parts)])
+        counts = rows[:, -1].copy() if width > keep else np.ones(len(rows), np.int64)
         return self.decoded(rows, names), counts
 
     def decoded(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
@@ -99,6 +100,12 @@ class Leapfrog:
             found = rows[:, self.shape.depth[name]]
             out[:, column] = self.tries.domain.decode(found) if name in self.query.joined else found
         return out
+
+
+def looped(query: Query, order: tuple[str, ...], keep: int, domain: Domain, arrays: list[TrieArray]) -> "Loops":
+    """Loops over whole tries, by slot: each variable over the shortest of the roots that it may be looped over."""
+    roots = sorted(range(len(arrays)), key=lambda slot: len(arrays[slot].values[0]))
+    return nest(query, order, keep, None, tuple(roots)).over(domain, arrays)
 
 
 @lru_cache(maxsize=1024)

@@ -1,5 +1,6 @@
 """A query as stages, one a variable in their order: which verbs meet there."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -74,7 +75,13 @@ def _stage(query: Query, bound: tuple[str, ...], variable: str) -> Stage:
     atoms = [_relation(atom, bound, variable) for atom in query.positive if variable in atom.terms]
     atoms += [_relation(atom, bound, variable) for atom in query.negated if variable in atom.terms and _variables(atom) <= seen]
     compared = [c for c in query.comparisons if variable in _variables(c) and _variables(c) <= seen]
-    return Stage(len(bound), variable, tuple(dict.fromkeys(atoms)), tuple(_local(c, bound, variable) for c in compared))
+    return Stage(len(bound), variable, _needed(dict.fromkeys(atoms)), tuple(_local(c, bound, variable) for c in compared))
+
+
+def _needed(atoms: Iterable[Relation]) -> tuple[Relation, ...]:
+    """Without those that say less than another: what edge(x, y) offers for a known x are sources or targets of edges anyway."""
+    atoms = tuple(atoms)
+    return tuple(atom for atom in atoms if not any(atom.implied_by(other) for other in atoms if other is not atom))
 
 
 def _relation(atom: Atom, bound: tuple[str, ...], variable: str) -> Relation:

@@ -50,6 +50,12 @@ class Relation(NamedTuple):
     def keys(self, prefixes) -> np.ndarray:
         return prefixes[list(self.places)]
 
+    def implied_by(self, other: "Relation") -> bool:
+        """Whether another offers a part of what this one does: it looks up more columns of the same tuples."""
+        (relation, where, bound, value), known = self.index, set(zip(other.index.bound, other.places, strict=True))
+        same = (relation, value) == (other.index.relation, other.index.value) and set(where) <= set(other.index.where)
+        return same and set(zip(bound, self.places, strict=True)) <= known and not (self.negated or other.negated)
+
     def count(self, indexes: Indexes, prefixes) -> np.ndarray:
         if self.negated:
             return np.full(prefixes.shape[1], NEVER)

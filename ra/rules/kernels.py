@@ -3,9 +3,11 @@
 import numpy as np
 from numba import njit, types
 
+from ra.bits import count_bits, lowest_bit
 from ra.words import JIT, RADIX_BITS, i64, u64
 
 u64_rows = types.Array(types.uint64, 2, "C")
+ODD = np.uint64(0xD6E8FEB86659FD93)
 
 
 @njit(types.void(u64, i64, types.int64, types.uint64), **JIT)
@@ -38,8 +40,8 @@ def field_at(words, positions, shift, mask, low):
 
 @njit(u64_rows(u64_rows), **JIT)
 def sort_rows(words):
-    """Tuples of several words (lanes, n) in ascending order, duplicates kept: radix, last lane first, constant digits
-    skipped; every lane moves along in each pass."""
+    """Tuples of several words (lanes, n) in ascending order, duplicates kept: radix, last lane first, from wherever
+    words differ; every lane moves along in each pass."""
     lanes, size = words.shape
     mask = np.uint64((1 << RADIX_BITS) - 1)
     source, target = words.copy(), np.empty_like(words)
@@ -50,10 +52,9 @@ def sort_rows(words):
             low |= source[lane, i]
             high &= source[lane, i]
         differing = low & ~high
-        for shift in range(0, 64, RADIX_BITS):
-            bits = np.uint64(shift)
-            if (differing >> bits) & mask == 0:
-                continue
+        while differing:
+            bits = lowest_bit(differing)
+            differing &= ~(mask << bits)
             counts[:] = 0
             for i in range(size):
                 counts[(source[lane, i] >> bits) & mask] += 1
@@ -191,6 +192,47 @@ def rows_within(lows, highs, begin, most):
         total += highs[i] - lows[i]
         i += 1
     return i
+
+
+@njit(types.void(u64, i64), **JIT)
+def mix_in(hashes, column):
+    """Make the hashes of rows depend on one more column."""
+    for i in range(hashes.size):
+        word = (hashes[i] ^ np.uint64(column[i])) * ODD
+        hashes[i] = word ^ word >> np.uint64(32)
+
+
+@njit(types.int64(i64, types.int64, types.int64, types.int64), **JIT)
+def bits_set(column, low, bits, size):
+    """How many bits of `size` are set by a column's distances from `low`; or by as many `bits` of their hashes, if any."""
+    cells = np.zeros((size + 63) >> 6, np.uint64)
+    shift, made = np.uint64(64 - bits), 0
+    for value in column:
+        place = np.uint64(value) - np.uint64(low)
+        if bits:
+            place = (place * ODD ^ place * ODD >> np.uint64(32)) * ODD >> shift
+        cells[place >> np.uint64(6)] |= np.uint64(1) << (place & np.uint64(63))
+    for cell in cells:
+        made += count_bits(cell)
+    return np.int64(made)
+
+
+@njit(types.int64(u64, u64), **JIT)
+def equal_pairs(left, right):
+    """How many pairs of equal words two ascending arrays have."""
+    i = j = pairs = 0
+    while i < left.size and j < right.size:
+        word = left[i]
+        if right[j] < word:
+            j += 1
+            continue
+        begin = j
+        while j < right.size and right[j] == word:
+            j += 1
+        while i < left.size and left[i] == word:
+            pairs += j - begin
+            i += 1
+    return pairs
 
 
 @njit(types.boolean[::1](i64, types.int64, types.int64), **JIT)

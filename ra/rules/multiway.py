@@ -37,7 +37,8 @@ class Multiway:
     """Extend each binding by all that satisfies `atoms`, of variables, constants and wildcards.
 
     parts: which part of its relation each atom reads; comparisons: of signed numbers, variables of the atoms; binds: the
-    variables that are new and needed; keep: those that are needed afterwards. `share`: each partition does its share of the
+    variables that are new and needed; keep: those that are needed afterwards; `denied`: atoms of whole relations, of the same
+    variables, that must have no tuple. `share`: each partition does its share of the
     first variable's values. `steps`: binary joins that do the same, for few bindings; `each`: how many they are expected to
     make of one. Sorts each relation once (20 ns a tuple and column order), and holds 4 to 16 bytes a value.
     """
@@ -50,6 +51,7 @@ class Multiway:
     share: bool = False
     steps: list = field(default_factory=list)
     each: float = 0.0
+    denied: tuple[Atom, ...] = ()
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -112,18 +114,23 @@ class Multiway:
 
     @property
     def _key(self) -> tuple:
-        return self.atoms, self.parts, self.comparisons
+        return self.atoms, self.parts, self.comparisons, self.denied
+
+    @property
+    def _read(self) -> list[tuple[Atom, str]]:
+        """All atoms with the parts of their relations."""
+        return [*zip(self.atoms, self.parts, strict=True), *((atom, "all") for atom in self.denied)]
 
     def _blocks(self, context: Context) -> list[list[Block]]:
         return [
             [block for block in context.blocks(atom.relation, part, tuple(range(len(atom.args)))) if block.size]
-            for atom, part in zip(self.atoms, self.parts, strict=True)
+            for atom, part in self._read
         ]
 
     def _core(self, context: Context) -> "Core | None":
         """The relations as tries: made anew once a relation is another. None if one is empty."""
         blocks = self._blocks(context)
-        if not all(blocks):
+        if not all(blocks[: len(self.atoms)]):
             return None
         core = context.kept.get(self._key)
         if core is None or not core.of(blocks):
@@ -132,36 +139,35 @@ class Multiway:
         return None if core.empty else core
 
     def _query(self) -> Query:
-        atoms = (joins.Atom(self._name(number), _names(atom)) for number, atom in enumerate(self.atoms))
+        positive = len(self.atoms)
+        atoms = (joins.Atom(_name(*one), _names(one[0]), number >= positive) for number, one in enumerate(self._read))
         compared = (Comparison(c.op, _side(c.left), _side(c.right)) for c in self.comparisons)
         return Query(tuple(atoms), tuple(compared))
 
-    def _name(self, number: int) -> str:
-        """The same for atoms that read the same columns of the same tuples."""
-        atom = self.atoms[number]
-        selected = ("?" if isinstance(term, Var) else str(term) for term in atom.args)
-        return f"{self.parts[number]} {atom.relation}({', '.join(selected)})"
-
     def _tries(self, blocks, context: Context) -> Tries:
         """Those of this host where its processes have the relations in common."""
-        places = {self._name(number): number for number in range(len(self.atoms))}
+        read = {_name(atom, part): (atom, found) for (atom, part), found in zip(self._read, blocks, strict=True)}
 
         def relations():
-            return {name: selected(self.atoms[n], blocks[n], context.values) for name, n in places.items()}
+            return {name: selected(*one, context.values) for name, one in read.items()}
 
         shelf = self._shelf(context)
         return Tries.of(relations()) if shelf is None else SharedTries.at(shelf, relations)
 
     def _shelf(self, context: Context) -> str | None:
-        if not hasattr(context, "shelf"):  # the driver's relations are in its own memory
-            return None
-        shelf = context.shelf({(atom.relation, tuple(range(len(atom.args)))) for atom in self.atoms})
-        return shelf and os.path.join(shelf, digest(*sorted(map(self._name, range(len(self.atoms))))))
+        shelf = context.shelf({(atom.relation, tuple(range(len(atom.args)))) for atom, _ in self._read})
+        return shelf and os.path.join(shelf, digest(*sorted({_name(*one) for one in self._read})))
 
     def _shared(self, context: Context) -> bool:
         """Whether another process has begun."""
         shelf = self._shelf(context)
         return shelf is not None and SharedTries.there(shelf)
+
+
+def _name(atom: Atom, part: str) -> str:
+    """The same for atoms that read the same columns of the same tuples."""
+    read = ("?" if isinstance(term, Var) else str(term) for term in atom.args)
+    return f"{part} {atom.relation}({', '.join(read)})"
 
 
 def _names(atom: Atom) -> tuple[str, ...]:
@@ -183,7 +189,8 @@ def selected(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
                 where = same if where is None else where & same
         columns = [block.column(number) for number, term in enumerate(atom.args) if isinstance(term, Var)]
         found.append(columns if where is None else [column[where] for column in columns])
-    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+    none = [np.empty(0, np.int64)] * len(_names(atom))
+    return [np.concatenate(parts) for parts in zip(none, *found, strict=True)]
 
 
 @dataclass
@@ -206,14 +213,14 @@ class Core:
 
     @property
     def empty(self) -> bool:
-        return any(not len(columns[0]) for columns in self.tries.relations.values())
+        return any(not len(self.tries.relations[atom.relation][0]) for atom in self.query.positive)
 
     def seeded(self, batch: Batch, bound: tuple[str, ...]) -> "Core":
         """The query with what a batch has bound as another atom. What is no value of any relation here is left out."""
         columns = [batch.columns[name] for name in bound]
         known = np.logical_and.reduce([inside(self.tries.domain, column) for column in columns])
         encoded = tuple(self.tries.domain.encode(column[known]) for column in columns)
-        query = Query((joins.Atom(BOUND, bound), *self.query.atoms), self.query.comparisons)
+        query = replace(self.query, atoms=(joins.Atom(BOUND, bound), *self.query.atoms))
         tries = replace(self.tries, relations={**self.tries.relations, BOUND: encoded})
         return replace(self, query=query, tries=tries)
 

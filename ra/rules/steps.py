@@ -30,6 +30,10 @@ class Context(Protocol):
     kept: dict  # what steps have made of the tuples, for as long as it is at hand
     position: tuple[int, int]  # the partition, and how many there are; (0, 1) in the driver
 
+    def shelf(self, read: set[tuple[str, tuple[int, ...]]]) -> str | None:
+        """A directory for what the processes of this host make of all tuples of some relations, sorted by some columns, and
+        have in common; None if no other has them."""
+
     def blocks(self, relation: str, part: str, order: tuple[int, ...]) -> list[Block]:
         """The tuples of a part ("full", "delta", "all") of a relation here, sorted by its columns in an order."""
 
@@ -152,19 +156,18 @@ class Exchange:
 @dataclass
 class Narrow:
     """Early projection: keep the variables that are still needed, and of equal bindings one. Gives up where a first
-    large batch shows that there are none."""
+    large batch has next to none."""
 
     keep: tuple[str, ...]
     worth: list = field(default_factory=list)
 
     def __call__(self, batch, context):
+        if not self.worth and batch.size > 10_000:
+            self.worth.append(batch.repeats(self.keep))
         if self.worth == [False] or batch.size < 2:
             yield Batch(batch.size, {name: batch.columns[name] for name in self.keep})
-            return
-        made = batch.distinct(self.keep)
-        if not self.worth and batch.size > 10_000:
-            self.worth.append(made.size < 0.9 * batch.size)
-        yield made
+        else:
+            yield batch.distinct(self.keep)
 
 
 @dataclass

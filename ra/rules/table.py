@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ra.packing import Bounds, Packing, widen
-from ra.rules.block import Block, bounds_of, fits, merged, packing_of, roomy, stacked
+from ra.rules.block import Block, bounds_of, fits, merged, packing_of, snug, stacked
 
 Order = tuple[int, ...]
 FEW = 6
@@ -55,7 +55,7 @@ class Table:
             return
         if self.packing is not None and self.count:
             bounds = widen(bounds, self._used())
-        self.packing = roomy(bounds)
+        self.packing = snug(bounds)
         for order, blocks in self.full.items():
             self.full[order] = [block.repacked(self._ordered(order)) for block in blocks]
         self.delta = {order: block.repacked(self._ordered(order)) for order, block in self.delta.items()}

@@ -31,7 +31,9 @@ STATEMENTS = frozenset(
     "TYPE NUMBER_TYPE SYMBOL_TYPE LATTICE DECL FUNCTOR INPUT_DECL OUTPUT_DECL PRINTSIZE_DECL LIMITSIZE_DECL DEBUG_DELTA_DECL "
     "PRAGMA COMP INIT OVERRIDE".split()
 )
-DIRECTIVES = "type decl functor input output printsize limitsize pragma comp init override plan join lattice include once".split()
+DIRECTIVES = (
+    "type decl functor input output printsize limitsize pragma comp init override plan join lattice include once".split()
+)
 BRACKETS = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 SLIPS = {  # two tokens side by side, or a character, that mean something elsewhere
     "&": "`and` is written with a comma",

@@ -137,18 +137,20 @@ class Compiler:
         self.atoms = [(n, atom) for n, atom in self.atoms if n not in atoms]
         self.choose.together(self.atoms, atoms, self.bound, self.core.reason)
         new = names(atoms.values())
-        compared = tuple(literal for literal in self.left if pushed(literal, new))
-        self.left = [literal for literal in self.left if literal not in compared]
+        within = tuple(literal for literal in self.left if pushed(literal, atoms.values(), self.choose.sizes))
+        self.left = [literal for literal in self.left if literal not in within]
+        compared = tuple(literal for literal in within if isinstance(literal, Compare))
+        denied = tuple(literal.atom for literal in within if isinstance(literal, Not))
         live, before = self._live(), set(self.bound)
         live |= new if self.every else set()
-        asked = live | before | names(compared)
+        asked = live | before | names(within)
         used = Counter(term.name for atom in atoms.values() for term in atom.args if isinstance(term, Var))
         alone = {name for name, times in used.items() if times == 1 and name not in asked}
         shown = tuple(Atom(a.relation, tuple(Wild() if names(t) & alone else t for t in a.args)) for a in atoms.values())
         parts = tuple(self.parts.get(number, "all") for number in atoms)
         binds = tuple(sorted((new - before) & live))
-        steps_for_few = self._for_few(atoms, compared, live) if self.core.each else []
-        step = Multiway(shown, parts, compared, binds, frozenset(live), self.deal, steps_for_few, self.core.each)
+        steps_for_few = self._for_few(atoms, within, live) if self.core.each else []
+        step = Multiway(shown, parts, compared, binds, frozenset(live), self.deal, steps_for_few, self.core.each, denied)
         self.steps.append(step)
         self.deal = False
         self.bound |= new
@@ -158,11 +160,11 @@ class Compiler:
             self.steps.append(steps.Narrow(tuple(sorted((self.bound & live) - {steps.GROUP}))))
         self.bound &= live
 
-    def _for_few(self, atoms: dict[int, Atom], compared: tuple, live) -> list:
+    def _for_few(self, atoms: dict[int, Atom], within: tuple, live) -> list:
         """The same atoms joined one after the other."""
         parts = {place: self.parts[n] for place, n in enumerate(atoms) if n in self.parts}
         inner = Compiler(self.rule, self.choose.inner(), self.order_for, parts)
-        return inner.compile([*atoms.values(), *compared], start=self.bound, outside=live)
+        return inner.compile([*atoms.values(), *within], start=self.bound, outside=live)
 
     def _composed(self, keys, binds, live, atom) -> tuple | None:
         """(key, carried, new) where two variables are bound, one is joined on and dies, and one new one is bound."""

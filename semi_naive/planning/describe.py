@@ -103,16 +103,16 @@ class _Words:
             key, carried, new = map(self._name, step.composed)
             yield f"   fused: {key} is not needed any more, so {carried} and {new} come out once each"
 
-    def _multiway(self, step: Multiway, chosen: Chosen) -> Iterator[str]:
+    def _multiway(self, step: Multiway, chosen: Chosen | None) -> Iterator[str]:
+        atoms = ", ".join(map(str, step.atoms))
         if chosen is None:
-            yield f"   each {', '.join(map(str, step.atoms))}, variable by variable"
-            return
-        self.number += 1
-        older = ", what is older of what grows" * ("full" in step.parts)
-        how = f"variable by variable{older}{', a share on each partition' * step.share}"
-        expected = counted(chosen.expected, "binding")
-        yield f"{self.number}. {', '.join(map(str, step.atoms))}{TAB}{how} → {expected}; {chosen.reason}"
-        for literal in step.comparisons:
+            yield f"   each {atoms}, variable by variable"
+        else:
+            self.number += 1
+            older = ", what is older of what grows" * ("full" in step.parts)
+            how = f"variable by variable{older}{', a share on each partition' * step.share}"
+            yield f"{self.number}. {atoms}{TAB}{how} → {counted(chosen.expected, 'binding')}; {chosen.reason}"
+        for literal in (*step.comparisons, *map(ir.Not, step.denied)):
             yield f"   within: {self._shown(literal)}"
         if step.steps:
             yield f"   by binary joins as long as they are expected to make few bindings, {step.each:,.0f} of each"

@@ -13,14 +13,16 @@ from dataclasses import dataclass, replace
 
 from ra.multiway import query as joins
 from ra.multiway.agm import agm_bound
-from ra.rules.ir import Atom, Compare, Const, Kind, Rule, Var, Wild
+from ra.rules.ir import Atom, Compare, Const, Kind, Not, Rule, Var, Wild
 from ra.rules.multiway import WORTH
+from semi_naive.planning.trial import tried
 
-LEAST = 10_000  # tuples that a body without a cycle reads, for anything else to be thought about
+LEAST = 2_000  # tuples that a body without a cycle reads, for anything else to be thought about
 LEAST_MET = 0.01  # tuples that meet a value: few, but one never knows
 HINTS = {"multiway": ("always", ".join"), "binary": ("never", ".join")}  # of a rule: the mode, and what asks for it
 CYCLIC = "the body is cyclic; binary joins"
-BEYOND = 8  # times more than the AGM bound, of a body without a cycle
+MADE, FUSED = 25, 2  # nanoseconds a binding that a binary join makes, and one that the fused join makes
+READ, FOUND = 150, 100  # and those of the multiway plan: for each tuple that it reads, and each answer
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,9 @@ class Choice:
     note: str = ""
 
 
-def choose(rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, spread) -> Choice:
+def choose(rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, spread, binary) -> Choice:
     """What of a rule's body, or of a delta version, goes variable by variable. `mode`: Config.multiway, for rules without
-    .join."""
+    .join; `binary` compiles the body as binary joins, for a trial, if there can be one."""
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
     mode, asks = HINTS.get(rule.join, (mode, "Config.multiway"))
     if len(atoms) < (2 if mode == "always" else 3):  # a cycle has three
@@ -54,7 +56,7 @@ def choose(rule: Rule, sizes, parts: dict[int, str], delta: int | None, version:
     if mode == "always":
         return _always(atoms, places, parts, delta, spread, asks)
     if not places:
-        return Choice() if delta is not None else _beyond(atoms, sizes)
+        return Choice() if delta is not None else _beyond(atoms, sizes, binary)
     return _cyclic(atoms, places, sizes, parts, delta)
 
 
@@ -80,26 +82,34 @@ def _cyclic(atoms, places, sizes, parts, delta) -> Choice:
     return Choice(Core(places, f"the cyclic core: binary joins are expected to make {made:,.0f} bindings"))
 
 
-def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str) -> Core | None:
+def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, binary) -> Core | None:
     """The core of an aggregate's body, if nothing outside binds a variable of it and every tuple of it is another binding."""
-    choice = choose(replace(rule, body=body, plan=None), sizes, {}, None, 0, mode, frozenset())
+    choice = choose(replace(rule, body=body, plan=None), sizes, {}, None, 0, mode, frozenset(), None if outer else binary)
     atoms = [body[place] for place in choice.core.places] if choice.core else []
     if any(variables(atom) & outer or Wild() in atom.args for atom in atoms):
         return None
     return choice.core
 
 
-def _beyond(atoms, sizes) -> Choice:
-    """A body without a cycle."""
-    if not all(map(eligible, atoms.values())) or _read(atoms, atoms, sizes, None) < LEAST:
+def _beyond(atoms, sizes, binary) -> Choice:
+    """A body without a cycle: all of it, if a trial of its binary joins makes many bindings that lead nowhere."""
+    read, names = _read(atoms, atoms, sizes, None), {n: variables(atom) for n, atom in atoms.items()}
+    if read < LEAST or binary is None or not all(map(eligible, atoms.values())) or len(group_of(names)) < len(atoms):
         return Choice()
-    made, _ = bindings_made(atoms, frozenset(atoms), sizes, {}, None)
-    query = joins.Query(tuple(joins.Atom(str(n), tuple(sorted(variables(atom)))) for n, atom in atoms.items()))
-    bound = agm_bound(query, {str(n): math.ceil(sizes.size(atom.relation)) for n, atom in atoms.items()})
-    if not query.connected() or made < max(WORTH, BEYOND * bound):
+    trial = tried(binary(), sizes) if hasattr(sizes, "drawn") else None
+    if trial is None or trial.total < WORTH:
         return Choice()
-    reason = f"binary joins are expected to make {made:,.0f} bindings, and there are at most {bound:,.0f} answers"
+    found = min(trial.found, _bound_of(names, atoms, sizes))
+    if sum(made * (FUSED if fused else MADE) for made, fused in trial.made) < READ * read + FOUND * found:
+        return Choice()
+    reason = f"binary joins are expected to make {trial.total:,.0f} bindings, of which {found:,.0f} last"
     return Choice(Core(frozenset(atoms), reason))
+
+
+def _bound_of(names: dict[int, frozenset[str]], atoms, sizes) -> float:
+    """The most answers that there can be."""
+    query = joins.Query(tuple(joins.Atom(str(n), tuple(sorted(own))) for n, own in names.items()))
+    return agm_bound(query, {str(n): math.ceil(sizes.size(atom.relation)) for n, atom in atoms.items()})
 
 
 def _read(atoms, places, sizes, delta) -> float:
@@ -208,8 +218,13 @@ def _met(atom: Atom, place: int, known: list[Atom], size: float, sizes) -> float
     return min([sizes.met(*other, atom.relation, place) for other in offered], default=average)
 
 
-def pushed(literal, bound: frozenset[str]) -> bool:
-    """Whether a comparison is one that the loops can do: of signed numbers, variables that are bound there or constants."""
+def pushed(literal, atoms, sizes) -> bool:
+    """Whether the loops over some atoms can decide it: a comparison of signed numbers, variables that are bound there or
+    constants; a negated atom of such, unless the tries of all the others take less than the one of its relation."""
+    bound = frozenset().union(*map(variables, atoms))
+    if isinstance(literal, Not):
+        read = sum(sizes.size(name) for name in {atom.relation for atom in atoms})
+        return eligible(literal.atom) and variables(literal.atom) <= bound and sizes.size(literal.atom.relation) <= read
     if not isinstance(literal, Compare) or literal.kind != Kind.NUMBER:
         return False
     sides = (literal.left, literal.right)

@@ -5,6 +5,7 @@ columns, both as they are when the stratum starts, or when it turned out that th
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from ra.rules.derive import Derivation
@@ -128,13 +129,21 @@ def plan_body(
     given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
     greedy = Greedy(sizes, parts, delta, given)
     compiler = Compiler(rule, greedy, indexes.order_for, parts, spread=spread, deal=deal)
-    choice = choose_core(rule, sizes, parts, delta, version, multiway, spread)
+
+    binary = partial(binary_steps, rule, sizes, indexes.arities)
+    choice = choose_core(rule, sizes, parts, delta, version, multiway, spread, partial(binary, rule.body))
     compiler.core = choice.core
-    compiler.core_of = lambda body, outer: choose_counted(rule, body, outer, sizes, multiway)
+    compiler.core_of = lambda body, outer: choose_counted(rule, body, outer, sizes, multiway, partial(binary, body, every=True))
     steps = compiler.compile(rule.body, outside=names(rule.head))
     relations = {literal.relation for literal in rule.body if isinstance(literal, Atom)}
     derivation = Derivation(steps, rule.head.relation, rule.head.args)
     return Body(rule, derivation, greedy.log, {name: sizes.size(name) for name in relations}, choice.note)
+
+
+def binary_steps(rule: Rule, sizes: Sizes, arities: dict[str, int], body, every: bool = False) -> list:
+    """A body compiled as binary joins of all that its relations have, without asking for an index: for a trial."""
+    compiler = Compiler(rule, Greedy(sizes, {}), Indexes(arities).order_for, {}, every)
+    return compiler.compile(body, outside=names(rule.head))
 
 
 def share_indexes(bodies: dict, indexes: Indexes) -> None:
@@ -152,7 +161,7 @@ def searched(steps) -> set[tuple[str, tuple]]:
         if isinstance(step, Join | AntiJoin):
             found.add((step.relation, step.order))
         if isinstance(step, Multiway):
-            found |= {(atom.relation, tuple(range(len(atom.args)))) for atom in step.atoms}
+            found |= {(atom.relation, tuple(range(len(atom.args)))) for atom in (*step.atoms, *step.denied)}
         found |= searched(getattr(step, "steps", []))
     return found
 

@@ -84,7 +84,7 @@ class Cluster:
         shared = values.share(str(folder))
         if self.local:
             return shared
-        for path in folder.iterdir():
+        for path in folder.glob("*"):  # there is none where there are no symbols
             if str(path) not in self._sent:
                 self._sent[str(path)] = self.sc.broadcast(path.read_bytes())
         return CarriedValues(*shared.snapshots, dict(self._sent))

@@ -2,15 +2,12 @@
 
 import numpy as np
 
-from ra import words
 from ra.rules.equivalence import EquivalenceTable
 from ra.rules.ir import Program
 from ra.rules.lattice import LatticeTable
 from ra.rules.table import Table
+from semi_naive.running.sampling import distinct_values, drawn_tuples, partners
 from semi_naive.running.spread import Spread
-
-SAMPLE = 1 << 20  # tuples from which distinct values are estimated
-MEETING = 1 << 16  # and from which it is how many of another relation one meets: a few milliseconds
 
 
 class Database:
@@ -32,6 +29,10 @@ class Database:
 
     def blocks(self, relation: str, part: str, order):
         return self.tables[relation].blocks(part, order)
+
+    def shelf(self, read) -> None:
+        """What is in this process's memory is no other's."""
+        return None
 
     def count(self, relation: str) -> int:
         return self.spread[relation].count if relation in self.spread else self.tables[relation].count
@@ -81,6 +82,10 @@ class Database:
             self._met[key] = counts, partners(self.tables[relation], column, self.tables[other], place)
         return self._met[key][1]
 
+    def drawn(self, relation: str, draw: int) -> tuple[list[np.ndarray], float]:
+        """Columns of some of a relation's tuples, and the share of all that they are: none if it is on the partitions."""
+        return ([], 0.0) if relation in self.spread else drawn_tuples(self.tables[relation], draw)
+
     def distinct(self, relation: str, column: int) -> float:
         """Distinct values of a column, from a sample where there are many tuples; asked again once it has doubled."""
         count = self.count(relation)
@@ -90,7 +95,7 @@ class Database:
         if relation in self.spread:
             estimate = self.spread[relation].distinct(column)
         else:
-            estimate = estimated(self.tables[relation], column)
+            estimate = distinct_values(self.tables[relation], column)
         self._distinct[relation, column] = count, estimate
         return estimate
 
@@ -99,37 +104,3 @@ def table_for(relation) -> Table | LatticeTable:
     if relation.lattice:
         return LatticeTable(relation.arity, relation.lattice, relation.kinds[-1])
     return EquivalenceTable(2) if relation.eqrel else Table(relation.arity)
-
-
-def partners(table, column: int, other, place: int) -> float:
-    """Tuples of `other` with the value that a tuple of `table` has, on average."""
-    asked, there = sampled(table, column), sampled(other, place)
-    if not asked.size or not there.size:
-        return 0.0
-    there, asked = words.sort(there.view(np.uint64)), words.sort(asked.view(np.uint64))
-    found = np.searchsorted(there, asked, "right") - np.searchsorted(there, asked, "left")
-    return float(found.mean()) * table_size(other) / there.size
-
-
-def sampled(table, column: int) -> np.ndarray:
-    """A column of every tuple, or of every so many."""
-    blocks = table.blocks("all", table.home)
-    step = max(1, table_size(table) // MEETING)
-    parts = [block.column(table.home.index(column), np.arange(0, block.size, step)) for block in blocks]
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def table_size(table) -> int:
-    return sum(block.size for block in table.blocks("all", table.home))
-
-
-def estimated(table, column: int) -> float:
-    """How many distinct values a column of a table has."""
-    blocks = table.blocks("all", table.home)
-    total = sum(block.size for block in blocks)
-    if not total:
-        return 1.0
-    step = max(1, total // SAMPLE)
-    sample = np.concatenate([block.column(column, np.arange(0, block.size, step)) for block in blocks])
-    found = words.sort_unique(sample.view(np.uint64)).size
-    return float(found * step if found > 0.9 * sample.size else found)

@@ -10,6 +10,7 @@ class Expected:
 
     def __init__(self, database: Database):
         self.database, self.program, self.tables = database, database.program, database.tables
+        self.values = database.values
         self.supposed: dict[str, float] = {}
         self.spread: set[str] = set()  # relations that will be on the partitions
 
@@ -27,6 +28,9 @@ class Expected:
         if {relation, other} & self.supposed.keys():
             return max(1.0, self.count(other)) / self.distinct(other, place)
         return self.database.met(relation, column, other, place)
+
+    def drawn(self, relation: str, draw: int):
+        return ([], 0.0) if relation in self.supposed else self.database.drawn(relation, draw)
 
     def distinct(self, relation: str, column: int) -> float:
         if relation in self.supposed:

@@ -1,0 +1,109 @@
+"""The figures of multiway joins: of boxed ones the boxes over the plane, of BiGJoin the work of the partitions.
+
+Of one record or of several, one under the other.
+"""
+
+import numpy as np
+
+from balance.policy import imbalance_ratio
+
+from .panels.partitions import bars_of
+from .panels.plane import COPIED, SECONDS, plane, rectangles
+from .style import DARK, SAND, SMALL, count, engineering, new_figure, note, number_ticks, same_limits, titled, wrapped
+
+WIDTH, HEIGHT = 11, 4.8  # inches of what one record has
+STEP = 0.17  # inches of a step of a BiGJoin
+
+
+def join_figures(traces: list[dict], names: list[str], only=None) -> dict:
+    """By name, "boxes" or "work". ValueError for a name that is none, and where the records are of both kinds."""
+    kinds = {kind_of(trace) for trace in traces}
+    if unknown := [name for name in only or () if name not in DRAWN]:
+        raise ValueError(f"there is no figure {unknown[0]!r} of a multiway join: expected some of {', '.join(DRAWN)}")
+    if len(kinds) > 1:
+        raise ValueError("some of these joins were boxed and some were not: there is nothing to compare")
+    kind = kinds.pop()
+    return {kind: _figure(DRAWN[kind], traces, names)} if kind in (only or DRAWN) else {}
+
+
+def kind_of(trace: dict) -> str:
+    return "boxes" if "boxes" in trace else "work"
+
+
+def _figure(panels, traces: list[dict], names: list[str]):
+    several, heights = len(traces) > 1, [max(HEIGHT, 1.8 + STEP * len(trace.get("steps", ()))) for trace in traces]
+    figure = new_figure(WIDTH, sum(heights), "" if several else title(traces[0]))
+    grid = figure.subplots(len(traces), 2, squeeze=False, height_ratios=heights)
+    for row, trace, name in zip(grid, traces, names, strict=True):
+        panels(row, trace)
+        if several:
+            called = wrapped(f"{name}: {title(trace, ', ')}", 62)
+            titled(row[0], f"{called}\n{row[0].get_title(loc='left')}")
+    if panels is _work:
+        same_limits(grid[:, 0])
+    return figure
+
+
+def title(trace: dict, between: str = "  ·  ") -> str:
+    """What ran, in one line."""
+    facts = [f"{FORMS.get(trace['form'], trace['form'])}, order {', '.join(map(str, trace['order']))}"]
+    if "boxes" in trace:
+        share = trace["budget"] / max(trace["input_bytes"], 1)
+        facts.append(f"{engineering(trace['budget'], 'B')} of memory ({share:.0%} of the input)")
+        facts.append(f"{len(trace['boxes']):,} box{'es' * (len(trace['boxes']) != 1)}")
+    else:
+        facts.append(count(trace["rounds"], "round"))
+        facts.append(f"{trace['peak']:,} in flight at most")
+    return between.join([*facts, count(trace["result"]["tuples"], "tuple"), f"{trace['seconds']:,.2f}\N{NO-BREAK SPACE}s"])
+
+
+def _boxes(row, trace: dict) -> None:
+    from matplotlib.colors import LogNorm, Normalize
+    from matplotlib.ticker import EngFormatter
+
+    found = rectangles(trace)
+    if not len(found) or not trace["order"]:
+        for axes in row:
+            note(axes, "no boxes: nothing can be an answer" if not len(found) else "no plane: there are no variables")
+        return
+    names = [*map(str, trace["order"]), ""][:2]
+    time = found[:, SECONDS]
+    for axes, shade, norm, what, unit in (
+        (row[0], found[:, COPIED], Normalize(0, max(found[:, COPIED].max(), 1)), "Bytes copied for boxes", "B"),
+        (row[1], time, LogNorm(max(time.min(), 1e-9), max(time.max(), 1e-8)), "Time of boxes", "s"),
+    ):
+        shown = plane(axes, found, shade, norm, names)
+        axes.get_figure().colorbar(shown, ax=axes, pad=0.02, format=EngFormatter(unit))
+        titled(axes, f"{what}, by {' and '.join(filter(None, names))}")
+
+
+def _work(row, trace: dict) -> None:
+    bars_of(row[0], "Work of each partition", "tuples received and produced", {"": trace["work"]}, "partition")
+    steps = [(step["stage"], step["phase"], np.add(step["received"], step["sent"])) for step in trace["steps"]]
+    steps = [(trace["order"][stage], phase, work) for stage, phase, work in steps if work.any()]
+    if not steps:
+        note(row[1], "no steps: this form sends nothing from one partition to another")
+        return
+    _by_step(row[1], steps)
+
+
+def _by_step(axes, steps: list[tuple]) -> None:
+    """A bar for each step: what all partitions did, the heaviest of them in front, and how far that is from the mean."""
+    at = np.arange(len(steps))[::-1]
+    means, most = [work.mean() for _, _, work in steps], [work.max() for _, _, work in steps]
+    axes.barh(at, most, 0.8, facecolor=SAND, edgecolor="black", linewidth=0.6, hatch="////", label="heaviest partition")
+    axes.barh(at, means, 0.8, facecolor=DARK, edgecolor="black", linewidth=0.6, label="mean")
+    for place, (_, _, work), high in zip(at, steps, most, strict=True):
+        axes.text(high, place, f" {imbalance_ratio(work):.2f}", va="center", fontsize=7)
+    axes.set_yticks(at, [f"{variable}: {phase}" for variable, phase, _ in steps], fontsize=SMALL)
+    axes.set_xlim(0, max(most) * 1.12)
+    axes.set_ylim(-0.6, len(steps) + 1.2)
+    number_ticks(axes.xaxis)
+    axes.set_xlabel("tuples received and produced; beside it heaviest ÷ mean")
+    axes.legend(fontsize=SMALL, frameon=False, loc="upper right", ncols=2)
+    titled(axes, "Work of each step")
+
+
+FORMS = {"boxed": "boxed leapfrog", "shuffled": "BiGJoin", "skew": "BiGJoin-S", "replicated": "BiGJoin, indexes on every host",
+         "one worker": "BiGJoin, one worker"}  # fmt: skip
+DRAWN = {"boxes": _boxes, "work": _work}

@@ -1,0 +1,62 @@
+"""Leapfrog triejoin by the tasks of a cluster: every host has the tries in files, and the first variable's values are dealt.
+
+A task joins every so many of many ranges, so that heavy ones and light ones are mixed; nothing is shuffled.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ra.exchange import Fabric
+from ra.multiway.domain import NOTHING, Domain
+from ra.multiway.leapfrog import Leapfrog, looped
+from ra.multiway.query import Query
+from ra.multiway.tries import TrieFile, Tries
+from ra.runs import Remove, Store
+
+TASKS_PER_CORE = 4  # so that a heavy share does not leave the other cores idle for long
+
+
+def run(query: Query, relations: Mapping | Tries, sc, *, count: bool = False, local_dir: str | None = None):
+    """What `leapfrog.run` returns, by one Spark job.
+
+    Builds the tries here, and writes them to `local_dir` (default: the system's temporary directory) of every host: some 20
+    bytes a tuple of two values, which are broadcast. An answer that is listed comes through Spark to this process, 8 bytes a
+    value. Where the first variable's values cannot be dealt (an equation gives its value, or what is counted falls apart) all
+    is one task's work. QueryError as there; JobFailed.
+    """
+    store, tasks = Store.create(local_dir), TASKS_PER_CORE * sc.defaultParallelism
+    fabric = Fabric(sc, tasks)
+    try:
+        join = Leapfrog.of(query, relations)
+        files = [TrieFile.share(trie, sc, store, f"{slot}.trie") for slot, trie in enumerate(join.arrays)]
+        keep = 0 if count else len(query.variables)
+        parts = fabric.job(Share(query, join.shape.order, keep, _lean(join), files, tasks))
+        return sum(found for found, _ in parts) if count else join.gathered(query.variables, keep, parts)[0]
+    finally:
+        if not sc.master.startswith("local["):
+            fabric.job(Remove(store))
+        store.remove()
+        fabric.close()
+
+
+@dataclass
+class Share:
+    """A task: its part of the ranges, in one thread."""
+
+    query: Query
+    order: tuple[str, ...]
+    keep: int
+    domain: Domain
+    files: list[TrieFile]
+    tasks: int
+
+    def __call__(self, partition, records):
+        loops = looped(self.query, self.order, self.keep, self.domain, [file.open() for file in self.files])
+        parts = loops.pieces(1, share=(partition, self.tasks))
+        return parts if self.keep else [(sum(found for found, _ in parts), None)]
+
+
+def _lean(join: Leapfrog) -> Domain:
+    """Without the names of values where no kernel asks for them."""
+    asked = join.shape.constants or join.query.comparisons
+    return join.tries.domain if asked else replace(join.tries.domain, names=NOTHING)

@@ -1,0 +1,79 @@
+"""A trial of binary joins: the steps of a body are run on some tuples of each relation, and what they would make of all of
+them is known about, skew and whatever correlation there is included.
+
+    16,000,000 of a(x, y), b(y, z), of which c(z, w) leaves 60,000
+
+Tuples are drawn from each relation at random, so a join of samples is expected to have its size times both shares; of what
+it makes some are drawn again, so that a trial takes as long whatever the joins would make (Chaudhuri, Motwani, Narasayya 1999).
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ra.rules.batch import Batch, unit
+from ra.rules.block import Block, bounds_of, snug
+from ra.rules.functors import evaluate
+from ra.rules.ir import Compare, Const, Var
+from ra.rules.steps import Filter, Generate, Join
+
+MOST = 1 << 13  # bindings that go on from a join, unless more were drawn of its relation
+BELIEVED = 10  # bindings in a trial, from which it is known how many there are
+
+
+@dataclass
+class Trial:
+    """made: bindings that each join is expected to make, and whether the join is the fused one; found: of all together,
+    or at most about so many where the trial was left with few."""
+
+    made: list[tuple[float, bool]] = field(default_factory=list)
+    found: float = 1.0
+
+    @property
+    def total(self) -> float:
+        return sum(made for made, _ in self.made)
+
+
+def tried(steps: list, sizes) -> Trial | None:
+    """None where that cannot be known: a relation has no tuples yet, or is on the partitions, or what is joined on is made by
+    other steps than joins. Those let all pass here, but for comparisons of what is there: nothing is computed or interned."""
+    trial, batch, each = Trial(), unit(), 1.0  # each: bindings that one of the batch stands for
+    for place, step in enumerate(steps):
+        if isinstance(step, Join):
+            columns, share = sizes.drawn(step.relation, place)
+            if not share or not _there(step.keys, batch):
+                return None
+            batch, pairs = _joined(step, batch, columns, sizes.values)
+            passing = not step.binds and not step.every
+            made = min(pairs * each / share, trial.found) if passing else pairs * each / share
+            each = made / batch.size if batch.size else each / share
+            trial.made.append((made, step.composed is not None))
+        elif isinstance(step, Filter) and isinstance(step.literal, Compare):
+            if _there((step.literal.left, step.literal.right), batch):
+                batch = next(iter(step(batch, sizes)))
+        elif isinstance(step, Generate):
+            return None
+        trial.found = each * (batch.size if each <= 1 else max(batch.size, BELIEVED))
+        if batch.size < BELIEVED and each > 1:
+            break
+    return trial
+
+
+def _there(terms, batch: Batch) -> bool:
+    """Whether terms are constants, or variables of a batch."""
+    return all(isinstance(term, Const) or isinstance(term, Var) and term.name in batch.columns for term in terms)
+
+
+def _joined(step: Join, batch: Batch, columns: list[np.ndarray], values) -> tuple[Batch, int]:
+    """What a join makes of bindings and some tuples of its relation, or some of that; and how many it would be."""
+    keyed = [columns[column] for column in step.order[: len(step.keys)]]
+    numbered = [*keyed, np.arange(columns[0].size)]
+    block = Block.of(numbered, columns[0].size, snug(bounds_of(numbered)))
+    lows, highs = block.ranges([evaluate(term, batch.columns, batch.size, values) for term in step.keys], batch.size)
+    ends = np.cumsum(highs - lows)
+    pairs, most = int(ends[-1]) if ends.size else 0, max(MOST, columns[0].size)
+    some = (np.arange(min(pairs, most)) * max(1.0, pairs / most)).astype(np.int64)
+    rows = np.searchsorted(ends, some, "right")
+    tuples = block.column(len(keyed), highs[rows] - (ends[rows] - some))
+    new = {name: columns[step.order[place]][tuples] for place, name in step.binds}
+    return Batch(rows.size, {**batch.take(rows, step.keep), **new}), pairs
