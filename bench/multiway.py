@@ -105,8 +105,8 @@ def chain(toy: bool) -> dict:
 
 
 def hubs(toy: bool) -> dict:
-    """60,000 pairs in each, and two hubs that 4,000 pairs of a, or of c, and as many of b meet in, but never all three."""
-    rng, size, spokes = np.random.default_rng(7), 1_000 if toy else 60_000, 50 if toy else 4_000
+    """200,000 pairs in each, and two hubs that 5,000 pairs of a, or of c, and as many of b meet in, but never all three."""
+    rng, size, spokes = np.random.default_rng(7), 1_000 if toy else 200_000, 50 if toy else 5_000
     a, b, c = (rng.integers(1, size, (size, 2)) for _ in "abc")
     ends, hub = np.arange(spokes), np.zeros(spokes, np.int64)
     nowhere = size + ends

@@ -3,9 +3,8 @@
     far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
 The core is what is left when ears are taken away, again and again (Graham, Yu and Ozsoyoglu): the triangle. edge(z, t) is an
-ear, which a binary join does as well as anything. A body without a core that any order of binary joins would still take
-beyond the most answers it can have (the AGM bound) is one core. It starts from what is bound already: in a delta version,
-from the delta.
+ear, which a binary join does as well as anything. A body without a core is one core all the same if a trial of its binary joins
+on some tuples makes bindings of which few last. A core starts from what is bound already: in a delta version, from the delta.
 """
 
 import math
