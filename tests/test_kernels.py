@@ -11,6 +11,11 @@ from ra import codec, words
 from ra.ahead import merge_earliest, run_ahead
 from ra.graph import adjacency, intern, relabel
 from ra.joins import Join
+from ra.rowwise import compose
+from ra.rules import kernels
+from ra.rules.batch import Batch
+from ra.rules.block import Block, snug
+from semi_naive.running.sampling import distinct_among
 
 settings.register_profile("kernels", deadline=None)
 settings.load_profile("kernels")
@@ -107,6 +112,57 @@ def test_join_in_chunks_from_cursor_to_cursor(outer, inner, limit):
     assert {(word >> shift, word & 127) for word in made} == expected
     if limit is None:
         assert len(made) == len(expected) and rounds == 1
+
+
+@given(relation, relation.filter(len))
+def test_join_row_by_row(outer, inner):
+    block = Block.of([np.array(column, np.int64) for column in zip(*inner, strict=True)], len(inner))
+    directory, greatest = block.by_first()
+    made = [chunk.tolist() for chunk in compose(array([x << 32 | y for x, y in outer]), block.words[0], directory, greatest)]
+    expected = {(x, z) for x, y in outer for y2, z in inner if y == y2}
+    assert [word for chunk in made for word in chunk] == sorted(x << 32 | z for x, z in expected)
+
+
+integers = st.one_of(st.integers(-9, 9), st.integers(0, 1 << 40), st.integers(-(1 << 63), (1 << 63) - 1))
+
+
+@given(st.integers(1, 5).flatmap(lambda arity: st.lists(st.tuples(*[integers] * arity), min_size=1, max_size=20)))
+def test_one_word_wherever_one_will_do(rows):
+    columns = [np.array(column, np.int64) for column in zip(*rows, strict=True)]
+    packing = snug(tuple((int(column.min()), int(column.max())) for column in columns))
+    block = Block.of(columns, len(rows), packing)
+    assert list(zip(*(column.tolist() for column in block.columns()), strict=True)) == sorted(set(rows))
+    signed = [
+        any(value < 0 for value in column) + max(max(v, ~v).bit_length() for v in column) for column in zip(*rows, strict=True)
+    ]
+    assert packing.lanes == 1 or sum(signed) + len(signed) > 64
+
+
+@given(anywords, anywords)
+def test_equal_pairs(left, right):
+    pairs = sum(left.count(word) * right.count(word) for word in set(left))
+    assert kernels.equal_pairs(*(np.array(sorted(side), np.uint64) for side in (left, right))) == pairs
+
+
+@pytest.mark.parametrize("spread", [1, 1 << 20, -(1 << 40)])
+@pytest.mark.parametrize("distinct", [1, 300, 20_000])
+def test_distinct_values_are_known_to_a_percent(distinct, spread):
+    values = np.random.default_rng(1).permutation(np.arange(60_000) % distinct) * spread
+    assert distinct_among(values) == (distinct if spread == 1 else pytest.approx(distinct, rel=0.01))
+
+
+@pytest.mark.parametrize(
+    ("columns", "repeated"),
+    [
+        ({"x": np.arange(50_000), "y": np.zeros(50_000, np.int64)}, False),
+        ({"x": np.arange(50_000) // 2, "y": np.zeros(50_000, np.int64)}, True),
+        ({"x": np.arange(50_000) % 300, "y": np.arange(50_000) // 300}, False),
+        ({"x": np.maximum(np.arange(50_000) - 30_000, 0), "y": np.zeros(50_000, np.int64)}, True),  # one of them very often
+        ({}, True),
+    ],
+)
+def test_whether_bindings_repeat(columns, repeated):
+    assert Batch(50_000, columns).repeats(tuple(columns)) == repeated
 
 
 @given(relation, st.lists(st.tuples(st.integers(0, 70), st.integers(0, 70)), min_size=1, max_size=150), st.integers(1, 6))

@@ -3,11 +3,12 @@
 import numpy as np
 from numba import njit, types
 
+from balance.hashing import mix
 from ra.bits import count_bits, lowest_bit
 from ra.words import JIT, RADIX_BITS, i64, u64
 
 u64_rows = types.Array(types.uint64, 2, "C")
-ODD = np.uint64(0xD6E8FEB86659FD93)
+_mix = njit(inline="always")(mix)
 
 
 @njit(types.void(u64, i64, types.int64, types.uint64), **JIT)
@@ -198,8 +199,7 @@ def rows_within(lows, highs, begin, most):
 def mix_in(hashes, column):
     """Make the hashes of rows depend on one more column."""
     for i in range(hashes.size):
-        word = (hashes[i] ^ np.uint64(column[i])) * ODD
-        hashes[i] = word ^ word >> np.uint64(32)
+        hashes[i] = _mix(hashes[i] ^ np.uint64(column[i]))
 
 
 @njit(types.int64(i64, types.int64, types.int64, types.int64), **JIT)
@@ -210,7 +210,7 @@ def bits_set(column, low, bits, size):
     for value in column:
         place = np.uint64(value) - np.uint64(low)
         if bits:
-            place = (place * ODD ^ place * ODD >> np.uint64(32)) * ODD >> shift
+            place = _mix(place) >> shift
         cells[place >> np.uint64(6)] |= np.uint64(1) << (place & np.uint64(63))
     for cell in cells:
         made += count_bits(cell)
