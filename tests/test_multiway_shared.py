@@ -11,10 +11,10 @@ from ra.multiway.query import Comparison, Constant, Query
 from ra.multiway.shared import SharedTries
 from ra.multiway.tries import TrieArray
 from ra.rules import context
-from ra.rules.batch import Batch
+from ra.rules import multiway as step
 from ra.rules.block import Block
 from ra.rules.ir import Atom, Kind, Var
-from ra.rules.multiway import A_CALL, Multiway
+from ra.rules.multiway import A_CALL, WORTH, Multiway
 from semi_naive import Program
 from semi_naive.running.cluster import Cluster
 from tests import multiway_oracle as oracle
@@ -97,15 +97,39 @@ def test_tasks_have_tries_of_earlier_strata_in_common(monkeypatch, builds, sc):
     assert 1 <= builds.count(len(edges)) <= 2
 
 
-def test_tries_that_another_process_has_begun_are_worth_a_call(tmp_path):
-    """A build has to be worth it for what a process has joined itself."""
+def test_binary_joins_may_make_less_once_there_are_tries(tmp_path):
+    """Also those that another process has begun: a build has to be worth it for what a process has joined itself."""
     x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     atoms = tuple(Atom("edge", pair) for pair in ((x, y), (y, z), (x, z)))
     step = Multiway(atoms, ("all",) * 3, (), ("y", "z"), frozenset("z"), steps=["joins"], each=2.0)
     edges = Block.of([np.arange(9), np.arange(9)], 9)
-    here = SimpleNamespace(kept={}, values=None, position=(0, 2), shelf=lambda read: str(tmp_path), blocks=lambda *_: [edges])
-    batch = Batch(A_CALL, {})
-    assert not step._worth(batch, here)
-    other = SimpleNamespace(**{**vars(here), "kept": {}})
+    here, other = (
+        SimpleNamespace(kept={}, values=None, position=(0, 2), shelf=lambda read: str(tmp_path), blocks=lambda *_: [edges])
+        for _ in range(2)
+    )
+    assert step._allowed(here) == WORTH
     step._core(other)
-    assert step._worth(batch, here) and not step._worth(Batch(9, {}), here)
+    assert step._allowed(here) == step._allowed(other) == A_CALL
+
+
+def test_binary_joins_that_make_more_than_expected_are_stopped(monkeypatch, builds):
+    """From neighbours of a hub: few bindings are expected, as most vertices have one neighbour."""
+    hub = [(n, 0) for n in range(1, 400)] + [(0, n) for n in range(1, 400)]
+    edges = np.array([*hub, *((n, n + 1) for n in [*range(10, 60), *range(400, 4_000)])])
+    facts = {"edge": edges, "start": [(n,) for n in range(50, 150)]}
+    rules = """
+    .decl edge(x: number, y: number)
+    .decl start(x: number)
+    .decl reach(x: number)
+    .output reach
+    reach(x) :- start(x).
+    reach(z) :- reach(x), edge(x, y), edge(y, z), edge(z, x).
+    """
+    answers, joined, own = [], [], step.Core.seeded
+    monkeypatch.setattr(step.Core, "seeded", lambda core, batch, bound: joined.append(batch.size) or own(core, batch, bound))
+    for worth in (50, WORTH):  # stopped, and not
+        monkeypatch.setattr(step, "WORTH", worth)
+        with Program(rules).run(facts) as result:
+            answers.append(result["reach"].to_set())
+        assert joined == [100]
+    assert answers == [{(n,) for n in (0, *range(10, 150))}] * 2

@@ -24,7 +24,7 @@ from ra.rules.batch import Batch, joined
 from ra.rules.block import Block
 from ra.rules.functors import evaluate
 from ra.rules.ir import Atom, Compare, Const, Kind, Var
-from ra.rules.steps import MOST, Context, Join, flow
+from ra.rules.steps import MOST, Context, Join
 
 BOUND = "@bound"  # the relation of what a batch has bound
 WORTH = 4_000_000  # bindings made by binary joins, 50 ns each, from which loops are worth compiling
@@ -38,9 +38,9 @@ class Multiway:
 
     parts: which part of its relation each atom reads; comparisons: of signed numbers, variables of the atoms; binds: the
     variables that are new and needed; keep: those that are needed afterwards; `denied`: atoms of whole relations, of the same
-    variables, that must have no tuple. `share`: each partition does its share of the
-    first variable's values. `steps`: binary joins that do the same, for few bindings; `each`: how many they are expected to
-    make of one. Sorts each relation once (20 ns a tuple and column order), and holds 4 to 16 bytes a value.
+    variables, that must have no tuple. `share`: each partition does its share of the first variable's values. `steps`: binary
+    joins that do the same, for few bindings; `each`: how many they are expected to make of one, but they are stopped where
+    they make more. Sorts each relation once (20 ns a tuple and column order), and holds 4 to 16 bytes a value.
     """
 
     atoms: tuple[Atom, ...]
@@ -58,8 +58,7 @@ class Multiway:
         return tuple(dict.fromkeys(term.name for atom in self.atoms for term in atom.args if isinstance(term, Var)))
 
     def __call__(self, batch: Batch, context: Context):
-        if self.steps and not self._worth(batch, context):
-            yield from flow(self.steps, batch, context)
+        if self.steps and (yield from self._few(batch, context)):
             return
         core = self._core(context)
         bound = tuple(name for name in self.variables if name in batch.columns)
@@ -104,13 +103,28 @@ class Multiway:
 
     # -- what is joined
 
-    def _worth(self, batch: Batch, context: Context) -> bool:
-        """Whether binary joins would take longer: until there are tries, with what they have made by now."""
-        expected = batch.size * self.each
+    def _few(self, batch: Batch, context: Context):
+        """Binary joins, if they are expected to make few bindings; whether they came to an end without making many. If not,
+        what they have found will be found again."""
+        allowed = self._allowed(context)
+        if batch.size * self.each >= allowed:
+            return False
+        left = [allowed]
+        try:
+            yield from counted(self.steps, batch, context, left)
+        except TooMany:
+            return False
+        finally:
+            context.kept[self._key, "made"] = context.kept.get((self._key, "made"), 0) + allowed - left[0]
+        return True
+
+    def _allowed(self, context: Context) -> float:
+        """Bindings that binary joins may make before tries do it sooner: which have to be built, unless they are there."""
         if self._key in context.kept or self._shared(context):
-            return expected >= A_CALL
-        spent = context.kept[self._key, "spent"] = context.kept.get((self._key, "spent"), 0.0) + expected
-        return spent >= max(WORTH, 2 * sum(block.size for blocks in self._blocks(context) for block in blocks))
+            return A_CALL
+        read = dict(zip((_name(*one) for one in self._read), self._blocks(context), strict=True))
+        build = 2 * sum(block.size for blocks in read.values() for block in blocks)
+        return max(WORTH, build) - context.kept.get((self._key, "made"), 0)
 
     @property
     def _key(self) -> tuple:
@@ -162,6 +176,23 @@ class Multiway:
         """Whether another process has begun."""
         shelf = self._shelf(context)
         return shelf is not None and SharedTries.there(shelf)
+
+
+class TooMany(Exception):
+    """Bindings have been made by binary joins, more than they may."""
+
+
+def counted(steps, batch: Batch, context: Context, left: list[float]):
+    """What comes out of the last step, as by `flow`. left: [bindings that joins may make], less those that they have made."""
+    if not steps:
+        yield batch
+        return
+    for made in steps[0](batch, context):
+        left[0] -= made.size * isinstance(steps[0], Join)
+        if left[0] < 0:
+            raise TooMany
+        if made.size:
+            yield from counted(steps[1:], made, context, left)
 
 
 def _name(atom: Atom, part: str) -> str:
