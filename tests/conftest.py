@@ -19,13 +19,14 @@ def spark():
     return session.start(cores=2)
 
 
-@pytest.fixture
-def here(monkeypatch):
+@pytest.fixture(scope="session")
+def here():
     """In place of Spark, for evaluations of hundreds of jobs: they run in this process (see `fabric`)."""
-    for user in ("semi_naive.evaluation", "semi_naive.running.cluster"):
-        monkeypatch.setattr(f"{user}.Fabric", FabricHere.of)
-    monkeypatch.setattr("semi_naive.result.Closure.to_numpy", to_numpy)
-    return ContextHere()
+    with pytest.MonkeyPatch.context() as patch:
+        for user in ("semi_naive.evaluation", "semi_naive.running.cluster"):
+            patch.setattr(f"{user}.Fabric", FabricHere.of)
+        patch.setattr("semi_naive.result.Closure.to_numpy", to_numpy)
+        yield ContextHere()
 
 
 @pytest.fixture

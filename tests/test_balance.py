@@ -103,11 +103,11 @@ def test_one_hot_bucket_is_split_in_proportion():
 TREE = {"plan": "balanced", "partitions": 8, "buckets": 64, "refinement_minimum": 64}
 
 
-def test_a_tree_pointing_up_is_balanced(spark):
+def test_a_tree_pointing_up_is_balanced(here):
     edges = graphs.tree(14)
     loads = {}
     for refine in (True, False):
-        with transitive_closure(edges, spark, refine=refine, run_ahead=0, **TREE) as result:
+        with transitive_closure(edges, here, refine=refine, run_ahead=0, **TREE) as result:
             assert result.count() == 13 * 2**15 + 2
             loads[refine] = result.trace["iterations"][-1]["imbalance"]["partitions"]
             events = [event for event in result.trace["events"] if event["event"] in ("refine", "move")]
@@ -115,9 +115,9 @@ def test_a_tree_pointing_up_is_balanced(spark):
     assert loads[True] <= 1.25 < loads[False]
 
 
-def test_the_papers_rules_act_when_they_are_asked_for(spark):
+def test_the_papers_rules_act_when_they_are_asked_for(here):
     options = Config.paper(check_interval=3).to_json() | {"partitions": 8}
-    with transitive_closure(graphs.tree(14), spark, "balanced", **options) as result:
+    with transitive_closure(graphs.tree(14), here, "balanced", **options) as result:
         assert result.count() == 13 * 2**15 + 2
         refined = [event for event in result.trace["events"] if event["event"] == "refine"]
         assert all(event["iteration"] % 3 == 0 for event in refined)
@@ -129,10 +129,10 @@ def test_the_papers_rules_act_when_they_are_asked_for(spark):
                 assert len(bucket["after"]) == 4 * len(bucket["before"])
 
 
-def test_a_hub_refines_the_inner_relation_and_needs_the_intra_bucket_shuffle(spark):
+def test_a_hub_refines_the_inner_relation_and_needs_the_intra_bucket_shuffle(here):
     """A star's hub has all edges: its bucket of `edge` is split, and path's delta goes to each of its parts."""
     edges = np.concatenate((graphs.star(6000), [[9_000 + i, 0] for i in range(50)]))
-    with transitive_closure(edges, spark, "balanced", run_ahead=0, check_interval=9, partitions=4, buckets=8) as result:
+    with transitive_closure(edges, here, "balanced", run_ahead=0, check_interval=9, partitions=4, buckets=8) as result:
         assert result.count() == 6000 + 50 + 50 * 6000
         first = result.trace["iterations"][0]
     options = {
@@ -145,7 +145,7 @@ def test_a_hub_refines_the_inner_relation_and_needs_the_intra_bucket_shuffle(spa
         "refinement_minimum": 99,
     }
     edges = np.concatenate((edges, [[20_000 + i, 9_000 + i] for i in range(50)]))
-    with transitive_closure(edges, spark, "balanced", **options) as result:
+    with transitive_closure(edges, here, "balanced", **options) as result:
         assert result.count() == 6000 + 50 + 50 * 6000 + 50 + 50 + 50 * 6000
         relations = {event["relation"] for event in result.trace["events"] if event["event"] == "refine"}
         phases = {phase["phase"] for entry in result.trace["iterations"] for phase in entry["phases"]}
@@ -153,14 +153,14 @@ def test_a_hub_refines_the_inner_relation_and_needs_the_intra_bucket_shuffle(spa
     assert first["iteration"] == 1
 
 
-def test_consolidation(spark):
+def test_consolidation(here):
     """A hub that is heavy at first and light once the rest has grown: its bucket is refined, then consolidated."""
     edges = np.concatenate(([[1000 + i, 5000] for i in range(300)], graphs.gnp(250, 0.009, seed=3)))
     options = {"refinement_minimum": 0, "check_interval": 1, "consolidation_fraction": 0.0, "refinement_factor": 2}
     options |= {"buckets": 40, "partitions": 2, "policy": "paper"}
     for consolidate in (True, False):
-        with transitive_closure(edges, spark, "balanced", run_ahead=0, consolidate=consolidate, **options) as result:
-            with transitive_closure(edges, spark, "decomposed") as expected:
+        with transitive_closure(edges, here, "balanced", run_ahead=0, consolidate=consolidate, **options) as result:
+            with transitive_closure(edges, here, "decomposed") as expected:
                 assert result.count() == expected.count()
             events = [(event["event"], event["relation"]) for event in result.trace["events"] if "relation" in event]
             assert ("refine", "path") in events
@@ -194,14 +194,14 @@ def test_the_trace_adds_up(spark, tmp_path):
             read_trace(tmp_path / "bad.json")
 
 
-def test_running_ahead_counts_the_same_iterations(spark):
+def test_running_ahead_counts_the_same_iterations(here):
     edges = graphs.grid(9)
     births = set()
     for options in ({"run_ahead": 0}, {}, {"run_ahead_budget": 300}):
-        with transitive_closure(edges, spark, "balanced", partitions=3, **options) as result:
+        with transitive_closure(edges, here, "balanced", partitions=3, **options) as result:
             steps = tuple(born for entry in result.trace["iterations"] for born in entry["births"] if born)
             births.add((result.iterations, steps))
-    with transitive_closure(edges, spark, "decomposed") as result:
+    with transitive_closure(edges, here, "decomposed") as result:
         births.add((result.iterations, tuple(result.trace["iterations"][0]["births"])))
     assert len(births) == 1, births
 

@@ -246,9 +246,9 @@ def test_importing_is_cheap_and_drawing_leaves_pyplot_alone():
 
 
 @pytest.mark.parametrize("plan", ["balanced", "decomposed"])
-def test_real_traces_are_drawn(spark, plan, tmp_path):
+def test_real_traces_are_drawn(here, plan, tmp_path):
     options = {"run_ahead": 0, "partitions": 4, "refinement_minimum": 64} if plan == "balanced" else {}
-    with transitive_closure(graphs.tree(8), spark, plan, **options) as closure:
+    with transitive_closure(graphs.tree(8), here, plan, **options) as closure:
         loads = np.array(closure.trace["iterations"][-1]["loads"])
         assert loads.sum() == closure.count() == 3586
         figure = overview(closure.trace)

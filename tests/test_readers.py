@@ -1,9 +1,7 @@
 """Every format read back as it was written; every kind of bad input named by file, line and column."""
 
 import gzip
-import os
 import pickle
-import sys
 
 import networkx
 import numpy as np
@@ -22,15 +20,6 @@ IDS = st.integers(0, 2**32)
 PAIRS = st.lists(st.tuples(IDS, IDS), max_size=30)
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zs", "Zl", "Zp"]), min_size=1)
 tmp_path_reused = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
-
-
-@pytest.fixture(scope="module")
-def spark():
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    return builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
 
 
 @pytest.fixture

@@ -28,27 +28,27 @@ same(x, y) :- edge(p, x), same(p, q), edge(q, y).
 
 
 @pytest.fixture(scope="module")
-def plain(spark):
+def plain(here):
     """A run in which nothing was moved."""
-    with transitive_closure(graphs.rmat(8, 700, seed=1), spark, "balanced", refine=False, **PLAIN) as closure:
+    with transitive_closure(graphs.rmat(8, 700, seed=1), here, "balanced", refine=False, **PLAIN) as closure:
         return closure.trace
 
 
 @pytest.fixture(scope="module")
-def refined(spark):
+def refined(here):
     """A run of the paper's policy: refined, consolidated, rolled over."""
     options = Config.paper(refinement_minimum=8, refinement_ratio=1.5, consolidation_fraction=0.1, check_interval=1,
                            buckets=16, rollover_threshold=300, partitions=3).to_json()  # fmt: skip
-    with transitive_closure(graphs.bowtie(90, 3), spark, "balanced", **options) as closure:
+    with transitive_closure(graphs.bowtie(90, 3), here, "balanced", **options) as closure:
         assert {"refine", "consolidate", "roll-over"} <= {event["event"] for event in closure.trace["events"]}
         return closure.trace
 
 
 @pytest.fixture(scope="module")
-def datalog(spark):
+def datalog(here):
     """One stratum on the partitions, by rules that the simulator does not know."""
     facts = {"edge": graphs.rmat(7, 250, seed=2)}
-    with Program(COUSINS).run(facts, spark, local_tuples=0, partitions=3) as result:
+    with Program(COUSINS).run(facts, here, local_tuples=0, partitions=3) as result:
         return result.trace
 
 

@@ -75,23 +75,23 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def balanced(spark):
+def balanced(here):
     options = {"buckets": 6, "partitions": 3, "refinement_minimum": 8, "run_ahead": 0, "rollover_threshold": 40}
-    with transitive_closure(graphs.tree(7), spark, "balanced", **options) as closure:
+    with transitive_closure(graphs.tree(7), here, "balanced", **options) as closure:
         yield closure.trace
 
 
 @pytest.fixture(scope="module")
-def decomposed(spark):
-    with transitive_closure(graphs.tree(7), spark, "decomposed") as closure:
+def decomposed(here):
+    with transitive_closure(graphs.tree(7), here, "decomposed") as closure:
         yield closure.trace
 
 
 @pytest.fixture(scope="module")
-def program(spark):
+def program(here):
     options = {"local_tuples": 0, "partitions": 2, "buckets": 4}
     edges = [(x, x + 1) for x in range(12)] + [(12, 0)]
-    with Program(RULES, "a<b>.dl").run({"edge": edges}, spark, **options) as result:
+    with Program(RULES, "a<b>.dl").run({"edge": edges}, here, **options) as result:
         yield result.trace
 
 
@@ -176,13 +176,13 @@ def test_several_side_by_side(balanced, decomposed):
     assert len(again.all("svg")) == 7 and "run 2" in again.text
 
 
-def test_closures_and_results_write_their_own(spark, tmp_path):
-    with transitive_closure([(1, 2), (2, 3)], spark) as closure:
+def test_closures_and_results_write_their_own(here, tmp_path):
+    with transitive_closure([(1, 2), (2, 3)], here) as closure:
         assert closure.report(tmp_path / "r.html") == (tmp_path / "r.html").read_text()
 
 
-def test_nothing_to_evaluate(spark):
-    with transitive_closure([(1, 2)], spark, max_iterations=1) as closure:
+def test_nothing_to_evaluate(here):
+    with transitive_closure([(1, 2)], here, max_iterations=1) as closure:
         trace = closure.trace | {"iterations": [], "result": {"tuples": 0, "iterations": 0, "disk_bytes": 0}}
     assert "0 pairs" in stands_alone(report(trace)).text
 

@@ -26,9 +26,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_engines_record_is_reproduced(spark, case):
+def test_the_engines_record_is_reproduced(here, case):
     edges, options = CASES[case]
-    with transitive_closure(edges, spark, "balanced", **options) as closure:
+    with transitive_closure(edges, here, "balanced", **options) as closure:
         real = closure.trace
     ours = simulate(edges, options["partitions"], **options)
     assert [told(event) for event in ours["events"]] == [told(event) for event in real["events"]]
