@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 PATHS = """
@@ -201,12 +202,22 @@ def test_the_shell_sees_nothing_else(paths):
 
 def test_interrupted(paths):
     """Ctrl-C in a run that would take long: status 130, no result, no other file."""
-    (paths / "long.dl").write_text(".decl n(x: number)\n.output n\nn(0).\nn(x + 1) :- n(x), x < 1000000000.\n")
+    text = ".decl n(x: number)\n.input n(IO=stdin)\n.output n\nn(x + 1) :- n(x), x < 1000000000.\n"
+    (paths / "long.dl").write_text(text)
     command = [sys.executable, "-m", "semi_naive", "run", "long.dl", "-D", "out"]
-    process = subprocess.Popen(command, cwd=paths, stderr=subprocess.PIPE, text=True)
-    time.sleep(4)
-    assert process.poll() is None
+    process = subprocess.Popen(command, cwd=paths, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdin.write("0\n" * 100_000)  # more than a pipe holds: done when they are being read
+    process.stdin.close()
+    begun = busy(process)
+    while busy(process) < begun + 0.5:  # reading them takes a tenth of that
+        assert process.poll() is None
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130 and "interrupted" in errors and "Traceback" not in errors
+    errors = process.stderr.read()
+    assert process.wait(60) == 130 and "interrupted" in errors and "Traceback" not in errors
     assert sorted(os.listdir(paths)) == ["facts", "long.dl", "p.dl"]
+
+
+def busy(process) -> float:
+    """Seconds of CPU time."""
+    return psutil.Process(process.pid).cpu_times().user
