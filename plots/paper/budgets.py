@@ -15,9 +15,10 @@ BUDGETS = (5, 7, 10, 15, 25, 35, 50, 75, 100, 150, 200)  # per cent of the input
 SIZES = {  # by pattern the scale of the RMAT graph, 16 edges a vertex, and the least budget
     "toy": {"triangle": (6, 50), "diamond": (6, 75), "4-clique": (6, 75)},
     "quick": {"triangle": (15, 5), "diamond": (13, 5), "4-clique": (13, 10)},  # of three dimensions: many boxes below
-    "full": {"triangle": (18, 5), "diamond": (14, 5), "4-clique": (14, 7)},
+    "full": {"triangle": (18, 5), "diamond": (14, 5), "4-clique": (14, 10)},
 }
-SAMPLES, ENOUGH = 5, 5  # of each run, the best of which counts, and the seconds after which there is no further one
+SAMPLES = 5  # of each run, the best of which counts
+ENOUGH = 5  # seconds of a run, after which there is no further one
 PANELS = {"seconds": "seconds", "copied": "bytes copied (MGT: read) ÷ input", "boxes": "boxes (MGT: chunks)"}
 
 
@@ -42,61 +43,69 @@ def searched(evaluation, pattern: str, edges, budgets: list[int]) -> dict:
     tries = vertices.want({atom.relation for atom in query.atoms})
     join = leapfrog.Leapfrog.of(query, tries)
     matches, whole = join.count(), boxing.run(query, tries, 1 << 62, count=True).trace["input_bytes"]
-    unboxed, runs = clocked(join.count), []  # and again at the end: a machine is not the same all the time
+    works, runs, others = {"unboxed": partial(clocked, join.count)}, [], []
     for percent in budgets:
-        runs.append({"percent": percent, **boxed(query, tries, whole * percent // 100)})
-        evaluation.say(f"{pattern}, {percent} %: {runs[-1]['seconds'] / unboxed:.2f} × unboxed, {runs[-1]['boxes']:,} boxes")
-    others = competitor(vertices, [(run["percent"], run["budget"]) for run in runs], matches) if pattern == "triangle" else []
-    unboxed = min(unboxed, clocked(join.count))
-    assert all(run["matches"] == matches for run in runs)
+        budget = whole * percent // 100
+        works["boxed", percent] = partial(boxed, query, tries, budget)
+        runs.append({"percent": percent, **described(boxing.run(query, tries, budget, count=True).trace)})
+        evaluation.say(f"{pattern}, {percent} %: boxes: {runs[-1]['boxes']:,}")
+        if pattern == "triangle" and (competing := competitor(vertices, budget)):
+            works["MGT", percent], facts = competing
+            others.append({"percent": percent, **facts})
+    best = interleaved(works)
+    evaluation.say(f"{pattern}: {best['unboxed']:.3f} s unboxed")
+    for name, own in (("boxed", runs), ("MGT", others)):
+        assert {run["matches"] for run in own} <= {matches}, f"the {pattern}s that {name} finds are not {matches}"
+        own[:] = [run | {"seconds": best[name, run["percent"]]} for run in own]
     return {"edges": len(vertices.source), "order": list(join.shape.order), "matches": matches, "input_bytes": whole,
-            "unboxed": unboxed, "runs": runs, "mgt": others}  # fmt: skip
+            "unboxed": best["unboxed"], "runs": runs, "mgt": others}  # fmt: skip
+
+
+def interleaved(works: dict) -> dict:
+    """The best seconds of each. All have a turn, then all have another: a machine is not the same all the time."""
+    samples: dict = {name: [] for name in works}
+    for _ in range(SAMPLES):
+        for name, work in works.items():
+            if sum(samples[name]) < ENOUGH:
+                samples[name].append(work())
+    return {name: min(own) for name, own in samples.items()}
 
 
 def clocked(work) -> float:
-    """Seconds, the best of SAMPLES."""
-    samples = []
-    while len(samples) < SAMPLES and sum(samples) < ENOUGH:
-        begun = time.perf_counter()
-        work()
-        samples.append(time.perf_counter() - begun)
-    return min(samples)
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
 
 
-def boxed(query, tries, budget: int) -> dict:
-    """Seconds are those of choosing and running the boxes; the tries are in files before."""
+def boxed(query, tries, budget: int) -> float:
+    """Seconds of choosing and running the boxes; the tries are in files before."""
     from ra.multiway import boxing
 
-    boxing.run(query, tries, budget, count=True)
-    samples = []
-    while len(samples) < SAMPLES and sum(samples) < ENOUGH:
-        trace = boxing.run(query, tries, budget, count=True).trace
-        samples.append(trace["seconds"])
+    return boxing.run(query, tries, budget, count=True).trace["seconds"]
+
+
+def described(trace: dict) -> dict:
     boxes = trace["boxes"]
     return {
-        "budget": budget, "seconds": min(samples), "boxes": len(boxes), "matches": trace["result"]["tuples"],
+        "budget": trace["budget"], "boxes": len(boxes), "matches": trace["result"]["tuples"],
         "copied": sum(box["copied"] for box in boxes), "most": max(box["bytes"] for box in boxes),
     }  # fmt: skip
 
 
-def competitor(vertices, budgets: list[tuple[int, int]], matches: int) -> list[dict]:
-    """MGT under the same budgets: what it reads is every chunk once, and beside each of them all edges. Nothing where the
-    benchmarks, whose it is, are not installed."""
+def competitor(vertices, budget: int) -> tuple | None:
+    """MGT under a budget: what takes its time, and its facts; it reads every chunk once, and beside each of them all edges.
+    None where the benchmarks, whose it is, are not installed."""
     try:
         from bench import mgt
     except ImportError:
-        return []
+        return None
     from ra.session import cpus
 
     trie = vertices.want(["up"]).trie("up", (0, 1))
-    index, targets, found = trie.directory.astype("int64"), trie.values[-1], []
-    assert mgt.count(index, targets, cpus()) == matches
-    for percent, budget in budgets:
-        chunks = -(-len(targets) // max(1, budget // mgt.EDGE))
-        seconds = clocked(partial(mgt.count, index, targets, cpus(), budget))
-        read = (1 + chunks) * len(targets) * mgt.EDGE
-        found.append({"percent": percent, "seconds": seconds, "boxes": chunks, "copied": read})
-    return found
+    targets = trie.values[-1]
+    work = partial(mgt.count, trie.directory.astype("int64"), targets, cpus(), budget)
+    chunks = -(-len(targets) // max(1, budget // mgt.EDGE))
+    return partial(clocked, work), {"boxes": chunks, "copied": (1 + chunks) * len(targets) * mgt.EDGE, "matches": work()}
 
 
 def table(data: dict) -> Table:
