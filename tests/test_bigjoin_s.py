@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_vertex
 from ra.blocks import combined
 from ra.multiway import dealing, unions
+from ra.multiway.answering import counts_of, members_of, resolved
 from ra.multiway.bigjoin import BigJoin
 from ra.multiway.indexed import indexed
 from ra.multiway.indexes import IndexKey
 from ra.multiway.lists import Lists
 from ra.multiway.loading import Opened
 from ra.multiway.query import Atom, Query
-from ra.multiway.spreading import COUNT, MEMBER, RESOLVER, counts_of, members_of, resolved
+from ra.multiway.spreading import COUNT, MEMBER, RESOLVER
 from tests.fabric import FabricHere
 
 CORNERS = Query((Atom("r", ("x", "y")), Atom("s", ("y", "z")), Atom("t", ("x", "z"))), order=("x", "y", "z"))

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ra.multiway import wire
+from ra.multiway.answering import Answer
 from ra.multiway.asking import (
     KEPT,
     answers,
@@ -37,7 +38,7 @@ from ra.multiway.dealing import portions
 from ra.multiway.frontier import Frontier, extended
 from ra.multiway.intersecting import intersect, subtract
 from ra.multiway.lists import Lists, joined
-from ra.multiway.spreading import COUNT, MEMBER, RESOLVER, counts_of, members_of, resolved
+from ra.multiway.spreading import COUNT, MEMBER, RESOLVER
 from ra.multiway.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, cheapest, remove
 from ra.multiway.unions import distinct, ranges, values
 from ra.multiway.verbs import NEVER
@@ -117,41 +118,6 @@ class Resolve(Task):
         if low.size:
             rows = np.concatenate((prefixes, proposer[None], starts[None], (starts + high - low)[None]))
             yield keeping(self.number + 2, here.partition, rows)
-
-
-@dataclass
-class Answer(Task):
-    """Look up what is asked of the tables of one kind, those of the atoms of stage `asking`."""
-
-    kind: str
-    asking: int
-
-    def work(self, here: Here, messages):
-        answer = {COUNT: self._counts, RESOLVER: self._values, MEMBER: self._members}[self.kind]
-        for message in messages:
-            (table,) = here.indexes[self.kind, here.setting.plan.stages[self.asking].atoms[message.name].index].parts
-            yield message.source, answer(here, table, message)
-
-    def _counts(self, here: Here, table, message):
-        found = counts_of(table, wire.columns_of([message], len(message.columns)))
-        here.got(found.size)
-        return self._reply(here, message, found)
-
-    def _values(self, here: Here, table, message):
-        found = resolved(table, wire.columns_of([message], len(message.columns)))
-        here.got(found.size)
-        return self._reply(here, message, found)
-
-    def _reply(self, here: Here, message, found):
-        here.made(found.size)
-        return wire.columns_message(self.number + 1, message.name, here.partition, found[None])
-
-    def _members(self, here: Here, table, message):
-        columns, lists = wire.lists_of([message], len(message.columns) - 2)
-        here.got(lists.total)
-        found = members_of(table, columns[1:], lists)
-        here.made(found.total)
-        return wire.lists_message(self.number + 1, message.name, here.partition, columns[:1], found)
 
 
 class Check(Task):

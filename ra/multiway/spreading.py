@@ -17,36 +17,13 @@ import numpy as np
 
 from ra.blocks import changes, combined
 from ra.multiway import dealing, wire
-from ra.multiway.indexes import IndexKey, Part, ordered, selected
-from ra.multiway.intersecting import intersect
-from ra.multiway.lists import Lists
+from ra.multiway.indexes import IndexKey, ordered, selected
 from ra.multiway.loading import Shared, stored
 from ra.multiway.unions import distinct, order_of
 
 COUNT, RESOLVER, MEMBER = "count", "resolver", "member"
 SAMPLE = 128  # tuples of a share
 KINDS = 3  # of messages for an index, to one step
-
-
-def counts_of(part: Part, keys: np.ndarray) -> np.ndarray:
-    """The count of each key (columns, n), 0 where there is none."""
-    groups = part.groups(keys)
-    found = np.zeros(groups.size, np.int64)
-    some = groups >= 0
-    found[some] = part.values[part.begins[groups[some]]]
-    return found
-
-
-def resolved(part: Part, asked: np.ndarray) -> np.ndarray:
-    """The values of pieces of blocks (key columns, first number, how many; n), one piece after the other."""
-    *keys, first, sizes = asked
-    begins = part.begins[part.groups(np.stack((*keys, first >> dealing.BLOCK)))] + (first & ((1 << dealing.BLOCK) - 1))
-    return Lists(first, begins, begins + sizes, part.values).pairs()[1]
-
-
-def members_of(part: Part, keys: np.ndarray, lists: Lists) -> Lists:
-    """Those of the values of each list that the key (columns, n) of its row has."""
-    return intersect(lists, part.groups(keys)[lists.rows], part.begins, part.values)
 
 
 @dataclass

@@ -70,10 +70,22 @@ def _listed(bits, words, low, out, size):
     return size
 
 
+@njit(types.int64(i64, types.int64, types.int64), **JIT)
+def _sorted(out, begin, end):
+    """Sort a part and drop repetitions; where it ends then."""
+    out[begin:end].sort()
+    size = begin
+    for at in range(begin, end):
+        if size == begin or out[size - 1] != out[at]:
+            out[size] = out[at]
+            size += 1
+    return size
+
+
 @njit(i64(i64, i64, i64, i64, i64, types.int64, i64), **JIT)
 def _values(order, groups, starts, stops, pool, many, out):
     begins, bits = np.zeros(many + 1, np.int64), np.zeros(1, np.uint64)
-    first = size = 0
+    first = begin = 0
     while first < order.size:
         group, last, candidates = groups[order[first]], first, 0
         low, high = pool[starts[order[first]]], pool[stops[order[first]] - 1]
@@ -83,30 +95,24 @@ def _values(order, groups, starts, stops, pool, many, out):
             low, high = min(low, pool[starts[row]]), max(high, pool[stops[row] - 1])
             last += 1
         span = (np.uint64(high) - np.uint64(low)) >> np.uint64(6)
-        begin = size
+        size = begin
         if last > first + 1 and span < np.uint64(min(LARGE, SPARSE * candidates)):
-            words = np.int64(span) + 1
-            if words > bits.size:
-                bits = np.zeros(2 * words, np.uint64)
+            if np.int64(span) >= bits.size:
+                bits = np.zeros(2 * np.int64(span) + 1, np.uint64)
             for place in range(first, last):
                 for at in range(starts[order[place]], stops[order[place]]):
                     distance = np.uint64(pool[at] - low)
                     bits[distance >> np.uint64(6)] |= np.uint64(1) << (distance & np.uint64(63))
-            size = _listed(bits, words, low, out, size)
+            size = _listed(bits, np.int64(span) + 1, low, out, begin)
         else:
             for place in range(first, last):
                 for at in range(starts[order[place]], stops[order[place]]):
                     out[size] = pool[at]
                     size += 1
             if last > first + 1:
-                out[begin:size].sort()
-                end, size = size, begin
-                for at in range(begin, end):
-                    if size == begin or out[size - 1] != out[at]:
-                        out[size] = out[at]
-                        size += 1
+                size = _sorted(out, begin, size)
         begins[group + 1] = size - begin
-        first = last
+        first, begin = last, size
     return np.cumsum(begins)
 
 
