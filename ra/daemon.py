@@ -2,8 +2,8 @@
 
 Spark puts its own sources as a zip in front of the path, where no byte code is kept, and every worker would import numba
 and the kernels anew. Here the installed pyspark comes first and the kernels are loaded once, before the first fork. Those of
-rules (0.2 s) and of multiway joins (0.1 s) are left to the workers that need them: they load them side by side, so loading
-them here would gain nobody any time, and cost everybody some.
+rules (0.2 s) and of multiway joins (0.1 s) are left to the workers that need them, which load them side by side: here
+everybody would wait for them, one after the other.
 """
 
 import sys
