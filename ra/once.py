@@ -81,7 +81,7 @@ def _locked(path, patience: float):
                 return file
             file.close()
     except OSError as error:
-        log.warning("going on without the lock %s: %s", path, error)
+        log.info("going on without the lock %s: %s", path, error)
     return None
 
 

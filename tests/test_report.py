@@ -82,6 +82,11 @@ def balanced(here):
 
 
 @pytest.fixture(scope="module")
+def balanced_page(balanced):
+    return report(balanced, names="tree.tsv")
+
+
+@pytest.fixture(scope="module")
 def decomposed(here):
     with transitive_closure(graphs.tree(7), here, "decomposed") as closure:
         yield closure.trace
@@ -129,8 +134,8 @@ def stands_alone(text: str) -> Page:
     return page
 
 
-def test_a_closure(balanced):
-    page = stands_alone(report(balanced, names="tree.tsv"))
+def test_a_closure(balanced, balanced_page):
+    page = stands_alone(balanced_page)
     assert [name for name in page.ids if name in SECTIONS] == SECTIONS
     assert "Transitive closure of tree.tsv" in page.text and f"{balanced['result']['tuples']:,} pairs" in page.text
     assert len(page.all("svg")) == 7 and all(svg["role"] == "img" and svg["aria-label"] for svg in page.all("svg"))
@@ -140,9 +145,8 @@ def test_a_closure(balanced):
     assert "rolled over" in page.text
 
 
-def test_the_configuration_begins_with_what_is_not_as_by_default(balanced):
-    text = report(balanced)
-    differing, rest = text.split('id="configuration"')[1].split("<details")
+def test_the_configuration_begins_with_what_is_not_as_by_default(balanced_page):
+    differing, rest = balanced_page.split('id="configuration"')[1].split("<details")
     assert re.findall(r'<th scope="row">(\w+)', differing) == ["buckets", "partitions", "refinement_minimum",
                                                                 "rollover_threshold", "run_ahead"]  # fmt: skip
     assert ">check_interval<" in rest and ">buckets<" not in rest
@@ -229,8 +233,8 @@ def test_two_thousand_iterations_are_a_page_of_a_megabyte_and_a_half():
     assert "and 600 more" in page.text and len(page.all("svg")) == 7
 
 
-def test_figures_follow_the_page_by_day_and_by_night(balanced):
-    text = report(balanced)
+def test_figures_follow_the_page_by_day_and_by_night(balanced_page):
+    text = balanced_page
     body = text[text.index("<body>") :]
     assert "currentColor" in body and "var(--c00204d)" in body
     assert not re.findall(r"#(?:000000|ffffff|00204d|575d6d)\b", body)

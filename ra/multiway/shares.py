@@ -3,6 +3,7 @@
 A task joins every so many of many ranges, so that heavy ones and light ones are mixed; nothing is shuffled.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -33,9 +34,10 @@ def run(query: Query, relations: Mapping | Tries, sc, *, count: bool = False, lo
         parts = fabric.job(Share(query, join.shape.order, keep, _lean(join), files, tasks))
         return sum(found for found, _ in parts) if count else join.gathered(query.variables, keep, parts)[0]
     finally:
-        if not sc.master.startswith("local["):
-            fabric.job(Remove(store))
         store.remove()
+        if not sc.master.startswith("local["):
+            with contextlib.suppress(Exception):  # Spark may have been stopped, or be the reason we are here
+                fabric.job(Remove(store))
         fabric.close()
 
 
