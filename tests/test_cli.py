@@ -42,7 +42,7 @@ def test_writes_output_trace_and_plot(run, edges, tmp_path):
         assert {tuple(map(int, line.split())) for line in file} == closure(EDGES)
     assert json.loads((tmp_path / "run.json").read_text())["plan"] == "balanced"
     assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
-    status, out, _ = run("plot", "run.json", "-o", "figures")
+    status, out, _ = run("plot", "run.json", "-o", "figures", "--only", "heat,times")
     drawn = sorted(path.name for path in (tmp_path / "figures").iterdir())
     assert status == 0 and drawn == sorted(out.replace("figures/", "").split()) and "run-heat.svg" in drawn
 

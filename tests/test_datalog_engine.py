@@ -69,7 +69,7 @@ def test_every_layout_agrees_with_the_oracle(here, config):
     agrees()
 
 
-@settings(max_examples=8, **SLOW)
+@settings(max_examples=5, **SLOW)
 @given(programs(), st.sampled_from(LAYOUTS))
 def test_layouts_agree_with_the_oracle_on_spark(spark, case, config):
     check(case, config, spark)
