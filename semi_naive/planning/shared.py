@@ -41,12 +41,12 @@ def share(program: ir.Program) -> ir.Program:
     >>> edge, red, a, b = (lambda *args, name=name: ir.Atom(name, args) for name in relations)
     >>> rules = [
     ...     ir.Rule(a(x, z), (edge(x, y), edge(y, z))),
-    ...     ir.Rule(b(y, y), (red(y, z), edge(x, y), edge(z, x))),
+    ...     ir.Rule(b(y, y), (red(y, y), edge(x, y), edge(z, x))),
     ... ]
     >>> given = [ir.Directive("input", "edge"), ir.Directive("input", "red")]
     >>> print(*share(ir.Program({}, relations, rules, given)).rules, sep="\\n")
     a(x, z) :- shared.1(x, z).
-    b(y, y) :- red(y, z), shared.1(z, y).
+    b(y, y) :- red(y, y), shared.1(z, y).
     shared.1(x, z) :- edge(x, y), edge(y, z).
     """
     parts, helpers = _Parts(program), []
