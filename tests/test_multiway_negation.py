@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from test_multiway_datalog import interpreted  # noqa: F401
 
-from ra.multiway import leapfrog
-from ra.rules import multiway as step
 from semi_naive import Program
-from semi_naive.planning import multiway
-from tests import multiway_oracle
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 EDGES = np.unique(np.random.default_rng(1).integers(0, 25, (150, 2)), axis=0)
 BANNED = EDGES[EDGES[:, 0] % 3 == 0]
@@ -19,16 +18,6 @@ HEADS = """
 """
 
 
-@pytest.fixture
-def interpreted(monkeypatch):
-    leapfrog.nest.cache_clear()
-    monkeypatch.setattr(leapfrog, "compiled", multiway_oracle.interpreted)
-    for module, name in ((multiway, "WORTH"), (step, "WORTH"), (step, "A_CALL")):
-        monkeypatch.setattr(module, name, 0)
-    yield
-    leapfrog.nest.cache_clear()
-
-
 def triangles(denied: str, head: str = "found(x, z)") -> str:
     return f"{HEADS}{head} :- edge(x, y), edge(y, z), edge(x, z), {denied}."
 
@@ -37,7 +26,7 @@ def triangles(denied: str, head: str = "found(x, z)") -> str:
     "denied", ["!banned(x, z)", "!banned(z, _)", "!banned(y, y)", "!banned(6, y)", "!banned(x, z), !banned(z, y), x < z"]
 )
 @pytest.mark.parametrize("banned", [BANNED, BANNED[:0]], ids=["some", "none"])
-def test_loops_decide_negated_atoms(interpreted, denied, banned):
+def test_loops_decide_negated_atoms(denied, banned):
     program, facts = Program(triangles(denied)), {"edge": EDGES, "banned": banned}
     text = program.explain(facts)
     assert text.count("within: ") == denied.count("!") + denied.count("<") and "unless" not in text
@@ -46,7 +35,7 @@ def test_loops_decide_negated_atoms(interpreted, denied, banned):
         assert expected["found"].count() > 5
 
 
-def test_recursion_and_aggregates(interpreted):
+def test_recursion_and_aggregates():
     rules = "found(x, x) :- edge(x, _), x < 3.\nfound(s, z) :- found(s, x), edge(x, y), edge(y, z), edge(x, z), !banned(x, z)."
     counted = triangles("!banned(x, z)", "").replace(" :- ", "found(n, 0) :- n = count : { ").replace("z).", "z) }.")
     facts = {"edge": EDGES, "banned": BANNED}
@@ -57,7 +46,7 @@ def test_recursion_and_aggregates(interpreted):
             assert result["found"].to_set() == expected["found"].to_set() != set()
 
 
-def test_what_loops_do_not_decide(interpreted):
+def test_what_loops_do_not_decide():
     """A relation that is larger than all the others would cost more than it saves; a term that is made is no variable."""
     facts = {"edge": EDGES, "banned": np.random.default_rng(2).integers(0, 99, (500, 2))}
     assert "unless banned(x, z)" in Program(triangles("!banned(x, z)")).explain(facts)

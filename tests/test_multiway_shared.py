@@ -4,6 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from test_datalog_engine import SETTINGS, check
+from test_multiway_datalog import cyclic, interpreted  # noqa: F401
 
 from ra.multiway import leapfrog
 from ra.multiway import query as joins
@@ -15,7 +18,7 @@ from ra.rules import multiway as step
 from ra.rules.block import Block
 from ra.rules.ir import Atom, Kind, Var
 from ra.rules.multiway import A_CALL, WORTH, Multiway
-from semi_naive import Program
+from semi_naive import Config, Program
 from semi_naive.running.cluster import Cluster
 from tests import multiway_oracle as oracle
 from tests.fabric import ContextHere, FabricHere
@@ -133,3 +136,20 @@ def test_binary_joins_that_make_more_than_expected_are_stopped(monkeypatch, buil
             answers.append(result["reach"].to_set())
         assert joined == [100]
     assert answers == [{(n,) for n in (0, *range(10, 150))}] * 2
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("mode", ["auto", "always"])
+def test_cyclic_bodies_on_partitions_agree_with_the_oracle(here, mode):
+    """With roll-over, so that a delta comes in many batches."""
+    used, call = [], Multiway.__call__
+
+    @settings(max_examples=40, **SETTINGS)
+    @given(cyclic())
+    def agrees(case):
+        check(case, Config(local_tuples=0, partitions=3, buckets=4, rollover_threshold=5, multiway=mode), here)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Multiway, "__call__", lambda *given: used.append(given[2].position) or call(*given))
+        agrees()
+    assert len(set(used)) == 3

@@ -8,7 +8,7 @@ from ra import words
 from ra.rules import kernels
 
 SAMPLE = 1 << 20  # tuples from which distinct values are estimated
-MEETING = 1 << 16  # and from which it is how many of another relation one meets: a millisecond
+MEETING = 1 << 15  # and from which it is how many of another relation one meets: a millisecond
 FEW = 1 << 12  # values that are sorted to count them
 TRIED, SHARE = 1 << 12, 1 / 64  # tuples for a trial of joins, or this share of a larger table: 0.4 ms, or 1 % of reading it
 
@@ -64,9 +64,14 @@ def drawn(table, column: int, draw: int) -> np.ndarray:
 def drawn_columns(table, columns, draw: int, most: int) -> list[np.ndarray]:
     blocks = [block for block in table.blocks("all", table.home) if block.size]
     share, rng = most / max(1, table_size(table)), np.random.default_rng(draw)
-    where = [None if share >= 1 else np.sort(rng.integers(0, b.size, math.ceil(share * b.size))) for b in blocks]
+    where = [None if share >= 1 else _positions(rng, b.size, math.ceil(share * b.size)) for b in blocks]
     parts = [[b.column(table.home.index(c), at) for b, at in zip(blocks, where, strict=True)] for c in columns]
     return [np.concatenate(part) if part else np.empty(0, np.int64) for part in parts]
+
+
+def _positions(rng, size: int, many: int) -> np.ndarray:
+    """In order, as memory is read sooner that way."""
+    return words.sort(rng.integers(0, size, many).view(np.uint64)).view(np.int64)
 
 
 def drawn_tuples(table, draw: int) -> tuple[list[np.ndarray], float]:
