@@ -146,8 +146,9 @@ def test_what_prefixes_share_is_asked_for_once():
     with BigJoin(CORNERS, one_heavy_proposer(), FabricHere(4), skew=True) as join:
         join.count()
         stage = join.trace["stages"][-1]
-        steps = [step for step in join.trace["steps"] if step["stage"] == 2]
+        first, steps = ([step for step in join.trace["steps"] if step["stage"] == number] for number in (0, 2))
     assert stage["proposals"] == 40_000
+    assert [step["phase"] for step in first] == ["propose", "answer"]
     assert [step["phase"] for step in steps] == ["propose", "resolve", "answer", "check", "answer", "survive"]
     assert sum(steps[2]["received"]) == 4 * 2000
     assert sum(steps[4]["received"]) <= 4 * 2000 * 20

@@ -29,7 +29,8 @@ class BigJoin:
     fabric      the partitions (`ra.exchange.Fabric`); None: this process
     form        "shuffled": indexes are spread over the partitions, and what is joined travels; "replicated": all indexes are
                 on every host, in memory-mapped files, and nothing travels
-    skew        of the shuffled form: BiGJoin-S. Seven shuffles a variable, and each partition has the same work
+    skew        of the shuffled form: BiGJoin-S. Each partition has the same work, and a variable takes seven shuffles, the
+                first one two
     batch       B', of all partitions together; by default 2^24 for each
     store       where files are; by default a new one, removed by `close`
 

@@ -22,9 +22,9 @@ FIGURES = ("received", "sent", "bytes", "seconds")
 def bound(plan: Plan, batch: int, partitions: int = 1, spread: bool = False) -> int:
     """The most prefixes and candidates in flight: B' candidates, B' prefixes before each stage but the first, and the one
     prefix that binds nothing. A prefix is on all partitions where an index without a key may propose to it (`spread`:
-    nowhere); the indexes of one worker are all in one place."""
+    the first one only); the indexes of one worker are all in one place."""
     copies = [
-        partitions if not spread and any(not atom.places and atom.proposes for atom in stage.atoms) else 1
+        partitions if not (spread and stage.width) and any(not atom.places and atom.proposes for atom in stage.atoms) else 1
         for stage in plan.stages
     ]
     return batch * (1 + sum(copies[1:])) + (copies or [0])[0]

@@ -1,5 +1,6 @@
 """The steps of BiGJoin-S: however skewed the data, each partition has the same work.
 
+    (first)     of the first variable each proposes what it has; its counts are asked for at once
     balance     each deals the proposals it is to make, in equal parts, to all                          (section 3.4)
     resolve     the extensions number low to high of a prefix are asked for by (key, k)
     answer
@@ -98,6 +99,35 @@ class Balance(Task):
         return found[where]
 
 
+@dataclass
+class First(Task):
+    """All of a round of the first stage but its counts: without a key all tables of members are spread alike, and evenly, so
+    what one atom has here is among what the others have here, or nowhere."""
+
+    shares: list[int]
+    waiting: list[Waiting | None]
+
+    def work(self, here: Here, messages):
+        remove(here.setting.garbage[here.partition])
+        waiting, stage = here.queue(self.waiting), here.stage
+        if not waiting:
+            return
+        members = {atom.index: here.indexes[MEMBER, atom.index] for atom in stage.atoms}
+        for proposer, prefixes, low, high in here.taken(waiting.frontier(0), waiting, self.shares[here.partition]):
+            lists = stage.verbs[proposer].propose(members, prefixes, low, high)
+            here.made(lists.total)
+            for number, verb in enumerate(stage.verbs):
+                if number != proposer:
+                    here.did(lookups=lists.total * (number < len(stage.atoms)))
+                    lists = verb.intersect(members, prefixes, lists)
+            here.made(lists.total)
+            here.did(survivors=lists.total)
+            if here.last:
+                yield from here.answer(prefixes, lists)
+            else:
+                yield from ask_counts(self.number, here, extended(prefixes, lists))
+
+
 class Resolve(Task):
     """Ask for the extensions this partition has been dealt, by their numbers: those of all prefixes with a key together."""
 
@@ -184,7 +214,7 @@ class Survive(Task):
             else:
                 found.append(extended(columns[:width], own))
         if not here.last:
-            yield from self._ask_counts(here, np.concatenate(found, axis=1))
+            yield from ask_counts(self.number, here, np.concatenate(found, axis=1))
 
     def _members(self, here: Here, verb: int, many: int, messages):
         begins, found = found_members(messages, verb, many)
@@ -202,18 +232,20 @@ class Survive(Task):
                 lists = intersect(lists, groups, *members[verb], listing)
         return lists
 
-    def _ask_counts(self, here: Here, prefixes):
-        if not prefixes.size:
-            return
-        stage = here.following
-        where = np.zeros((len(stage.proposers), prefixes.shape[1]), np.int64)
-        for place, verb in enumerate(stage.proposers):
-            if verb < len(stage.atoms) and stage.atoms[verb].places:
-                keys = stage.atoms[verb].keys(prefixes)
-                asked, where[place] = ask(self.number + 1, verb, here.partition, keys, here.setting.partitions)
-                here.made(sum(message.rows for _, message in asked))
-                yield from asked
-        yield keeping(self.number + 2, here.partition, np.concatenate((prefixes, where)))
+
+def ask_counts(number: int, here: Here, prefixes: np.ndarray):
+    """Ask the next stage's atoms, as task `number`, for the counts of the prefixes' keys; the prefixes stay."""
+    if not prefixes.size:
+        return
+    stage = here.following
+    where = np.zeros((len(stage.proposers), prefixes.shape[1]), np.int64)
+    for place, verb in enumerate(stage.proposers):
+        if verb < len(stage.atoms) and stage.atoms[verb].places:
+            keys = stage.atoms[verb].keys(prefixes)
+            asked, where[place] = ask(number + 1, verb, here.partition, keys, here.setting.partitions)
+            here.made(sum(message.rows for _, message in asked))
+            yield from asked
+    yield keeping(number + 2, here.partition, np.concatenate((prefixes, where)))
 
 
 def chain(setting: Setting, rounds: list[Round]) -> list[Task]:
@@ -221,26 +253,37 @@ def chain(setting: Setting, rounds: list[Round]) -> list[Task]:
     tasks: list[Task] = []
     for stage, shares, waiting in rounds:
         base = len(tasks)
-        tasks += [
-            Balance(setting, base, stage, base, shares, waiting, phase=PROPOSE),
-            Resolve(setting, base + 1, stage, base, phase="resolve"),
-            Answer(setting, base + 2, stage, base, RESOLVER, stage, phase="answer"),
-            Check(setting, base + 3, stage, base, phase="check"),
-            Answer(setting, base + 4, stage, base, MEMBER, stage, phase="answer"),
-            Survive(setting, base + 5, stage, base, phase="survive"),
-        ]
+        if stage == 0 and _here(setting.plan, setting.sizes):
+            tasks.append(First(setting, base, stage, base, shares, waiting, phase=PROPOSE))
+        else:
+            tasks += [
+                Balance(setting, base, stage, base, shares, waiting, phase=PROPOSE),
+                Resolve(setting, base + 1, stage, base, phase="resolve"),
+                Answer(setting, base + 2, stage, base, RESOLVER, stage, phase="answer"),
+                Check(setting, base + 3, stage, base, phase="check"),
+                Answer(setting, base + 4, stage, base, MEMBER, stage, phase="answer"),
+                Survive(setting, base + 5, stage, base, phase="survive"),
+            ]
         if stage + 1 < len(setting.plan.stages):
-            tasks.append(Answer(setting, base + 6, stage, base, COUNT, stage + 1, phase="answer"))
+            tasks.append(Answer(setting, len(tasks), stage, base, COUNT, stage + 1, phase="answer"))
     return tasks
 
 
+def _here(plan, sizes) -> bool:
+    """Whether the first stage's proposer is an atom, so that each partition proposes what it has."""
+    return cheapest(plan, sizes)[0] < len(plan.stages[0].atoms)
+
+
 def length(plan, stage: int) -> int:
-    """How many tasks a round of a stage takes."""
+    """How many tasks a round of a stage takes, at most."""
     return 6 if stage + 1 == len(plan.stages) else 7
 
 
 def start(plan, handles, sizes) -> list[Waiting | None]:
-    """What waits at first: on the first partition, the prefix that binds nothing."""
+    """What waits at first, by partition: the prefix that binds nothing, with the extensions that are there; or with the
+    value of an equation, on the first."""
     proposer, many = cheapest(plan, sizes)
-    first = Waiting(None, proposer, 1, 0, 0, many) if many else None
-    return [first] + [None] * (len(handles) - 1)
+    left = [many] + [0] * (len(handles) - 1)
+    if _here(plan, sizes):
+        left = [own[MEMBER, plan.stages[0].atoms[proposer].index][0].size for own in handles]
+    return [Waiting(None, proposer, 1, 0, 0, many) if many else None for many in left]
