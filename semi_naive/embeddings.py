@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ra.multiway import boxing, leapfrog, orders, shares
+from ra.multiway import boxing, leapfrog, shares
 from ra.multiway.bigjoin import BigJoin
 from ra.multiway.query import Atom, Comparison, Query
+from ra.multiway.tries import orders
 from semi_naive.patterns import BadPattern, Pattern
 from semi_naive.vertices import Vertices
 

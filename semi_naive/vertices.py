@@ -14,11 +14,11 @@ import numpy as np
 from graphs.inputs import as_edges
 from ra.exchange import Fabric
 from ra.multiway import leapfrog
-from ra.multiway.domain import NOTHING, Domain
-from ra.multiway.indexed import OnPartitions
+from ra.multiway.loops.rooted import Rooted
+from ra.multiway.partitions.indexed import OnPartitions
 from ra.multiway.query import Atom, Query
-from ra.multiway.rooted import Rooted
-from ra.multiway.tries import Tries
+from ra.multiway.tries.domain import NOTHING, Domain
+from ra.multiway.tries.trie import Tries
 from ra.words import sort_unique
 from semi_naive.patterns import Pattern
 

@@ -14,12 +14,12 @@ from graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_v
 from ra.exchange import Fabric
 from ra.multiway.agm import agm_bound
 from ra.multiway.bigjoin import BigJoin
-from ra.multiway.indexed import OnPartitions, indexed
-from ra.multiway.indexes import Index, Part, built
-from ra.multiway.itinerary import Layout
+from ra.multiway.partitions.indexed import OnPartitions, indexed
+from ra.multiway.partitions.itinerary import Layout
+from ra.multiway.prefixes.indexes import Index, Part, built
+from ra.multiway.prefixes.stages import planned
+from ra.multiway.prefixes.worker import Worker
 from ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
-from ra.multiway.stages import planned
-from ra.multiway.worker import Worker
 from tests.fabric import FabricHere
 
 X, Y, Z, W = "xyzw"

@@ -7,15 +7,16 @@ from hypothesis import strategies as st
 
 from graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_vertex
 from ra.blocks import combined
-from ra.multiway import dealing, unions
-from ra.multiway.answering import counts_of, members_of, resolved
 from ra.multiway.bigjoin import BigJoin
-from ra.multiway.indexed import indexed
-from ra.multiway.indexes import IndexKey
-from ra.multiway.lists import Lists
-from ra.multiway.loading import Opened
+from ra.multiway.partitions import dealing
+from ra.multiway.partitions.answering import counts_of, members_of, resolved
+from ra.multiway.partitions.indexed import indexed
+from ra.multiway.partitions.loading import Opened
+from ra.multiway.partitions.spreading import COUNT, MEMBER, RESOLVER
+from ra.multiway.prefixes import unions
+from ra.multiway.prefixes.indexes import IndexKey
+from ra.multiway.prefixes.lists import Lists
 from ra.multiway.query import Atom, Query
-from ra.multiway.spreading import COUNT, MEMBER, RESOLVER
 from tests.fabric import FabricHere
 
 CORNERS = Query((Atom("r", ("x", "y")), Atom("s", ("y", "z")), Atom("t", ("x", "z"))), order=("x", "y", "z"))

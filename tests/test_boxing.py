@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from graphs import generators
 from ra.multiway import boxing, leapfrog
-from ra.multiway.boxes import BudgetTooSmall
 from ra.multiway.query import Atom, Comparison, Constant, Query
-from ra.multiway.slices import bytes_of, cut, least_bytes, siblings
-from ra.multiway.tries import TrieArray, Tries
+from ra.multiway.tries.boxes import BudgetTooSmall
+from ra.multiway.tries.slices import bytes_of, cut, least_bytes, siblings
+from ra.multiway.tries.trie import TrieArray, Tries
 from ra.runs import Store
 from tests import multiway_oracle as oracle
 from tests.test_multiway_leapfrog import CLIQUE, TRIANGLE, edges, oriented, uncompiled  # noqa: F401

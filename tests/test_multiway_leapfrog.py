@@ -10,11 +10,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from graphs import generators
-from ra.multiway import compiled, leapfrog, local, orders, seeks
-from ra.multiway.codegen import Generator
+from ra.multiway import leapfrog
+from ra.multiway.loops import compiled
+from ra.multiway.loops.codegen import Generator
 from ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
-from ra.multiway.shape import Shape
-from ra.multiway.tries import TrieArray, TrieFile, Tries
+from ra.multiway.tries import local, orders, seeks
+from ra.multiway.tries.shape import Shape
+from ra.multiway.tries.trie import TrieArray, TrieFile, Tries
 from tests import multiway_oracle as oracle
 
 

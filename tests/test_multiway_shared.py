@@ -11,8 +11,8 @@ from test_multiway_datalog import cyclic, interpreted  # noqa: F401
 from ra.multiway import leapfrog
 from ra.multiway import query as joins
 from ra.multiway.query import Comparison, Constant, Query
-from ra.multiway.shared import SharedTries
-from ra.multiway.tries import TrieArray
+from ra.multiway.tries.shared import SharedTries
+from ra.multiway.tries.trie import TrieArray
 from ra.rules import context
 from ra.rules import multiway as step
 from ra.rules.block import Block

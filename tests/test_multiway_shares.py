@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from graphs import generators
 from ra.multiway import leapfrog, shares
 from ra.multiway.query import Atom, Query
-from ra.multiway.tries import Tries
+from ra.multiway.tries.trie import Tries
 from semi_naive import subgraphs
 from tests import multiway_oracle as oracle
 from tests.fabric import ContextHere, FabricHere

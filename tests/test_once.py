@@ -27,10 +27,10 @@ MAKE = """
     print(once(f"{folder}/thing", make))
 """
 COMPILE = """
-    from ra.multiway.codegen import Generator
-    from ra.multiway.compiled import compiled
+    from ra.multiway.loops.codegen import Generator
+    from ra.multiway.loops.compiled import compiled
     from ra.multiway.query import Atom, Query
-    from ra.multiway.shape import Shape
+    from ra.multiway.tries.shape import Shape
     query = Query((Atom("e", ("x", "y")),))
     source = Generator(Shape(query, query.variables), 0).kernel()
     meet()

@@ -10,14 +10,15 @@ optimal: at each stage there are no more proposals than the AGM bound of the que
 
 import numpy as np
 
-from ra.multiway import orders
-from ra.multiway.indexed import Indexed, OnHosts, OnPartitions, indexed
-from ra.multiway.partitions import Partitions
+from ra.multiway.partitions.driver import Partitions
+from ra.multiway.partitions.indexed import OnHosts, OnPartitions, indexed
+from ra.multiway.partitions.replicated import Replicated
+from ra.multiway.prefixes.indexed import Indexed
+from ra.multiway.prefixes.stages import holds, planned
+from ra.multiway.prefixes.worker import OneWorker
 from ra.multiway.query import Query, QueryError
-from ra.multiway.replicated import Replicated
-from ra.multiway.stages import holds, planned
-from ra.multiway.tries import Tries
-from ra.multiway.worker import OneWorker
+from ra.multiway.tries import orders
+from ra.multiway.tries.trie import Tries
 
 BATCH = 1 << 24  # proposals in flight on each partition, as slices of indexes; 128 MB once written out
 

@@ -24,13 +24,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from balance.trace import VERSION
-from ra.multiway.boxes import Box, Boxes, Slice
-from ra.multiway.domain import NOTHING, Domain
 from ra.multiway.leapfrog import Leapfrog, Nest, nest
 from ra.multiway.query import Query
-from ra.multiway.shape import Shape, TrieKey
-from ra.multiway.slices import cut, siblings
-from ra.multiway.tries import TrieArray, TrieFile, Tries
+from ra.multiway.tries.boxes import Box, Boxes, Slice
+from ra.multiway.tries.domain import NOTHING, Domain
+from ra.multiway.tries.shape import Shape, TrieKey
+from ra.multiway.tries.slices import cut, siblings
+from ra.multiway.tries.trie import TrieArray, TrieFile, Tries
 from ra.runs import Store
 
 log = logging.getLogger("semi_naive")

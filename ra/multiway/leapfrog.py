@@ -13,13 +13,13 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from ra.multiway import orders
-from ra.multiway.codegen import Generator
-from ra.multiway.compiled import compiled
-from ra.multiway.domain import Domain
+from ra.multiway.loops.codegen import Generator
+from ra.multiway.loops.compiled import compiled
 from ra.multiway.query import Query
-from ra.multiway.shape import Shape
-from ra.multiway.tries import TrieArray, Tries
+from ra.multiway.tries import orders
+from ra.multiway.tries.domain import Domain
+from ra.multiway.tries.shape import Shape
+from ra.multiway.tries.trie import TrieArray, Tries
 from ra.session import cpus
 
 PIECES = 48  # of the first variable's values for each thread: the heaviest of them is what the threads may be apart at the end

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ra.exchange import Fabric
-from ra.multiway.domain import NOTHING, Domain
 from ra.multiway.leapfrog import Leapfrog, looped
 from ra.multiway.query import Query
-from ra.multiway.tries import TrieFile, Tries
+from ra.multiway.tries.domain import NOTHING, Domain
+from ra.multiway.tries.trie import TrieFile, Tries
 from ra.runs import Remove, Store
 
 TASKS_PER_CORE = 4  # so that a heavy share does not leave the other cores idle for long

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ra.multiway import query as joins
-from ra.multiway.domain import Domain
 from ra.multiway.query import Comparison, Constant, Query, QueryError
-from ra.multiway.shape import Shape
-from ra.multiway.shared import SharedTries
-from ra.multiway.tries import Tries
+from ra.multiway.tries.domain import Domain
+from ra.multiway.tries.shape import Shape
+from ra.multiway.tries.shared import SharedTries
+from ra.multiway.tries.trie import Tries
 from ra.once import digest
 from ra.rules.batch import Batch, joined
 from ra.rules.block import Block
@@ -289,7 +289,7 @@ class Core:
 
 def ordered(query: Query, tries: Tries, names: tuple[str, ...]) -> tuple[str, ...]:
     """The best order, or one that begins with `names` if it is not much worse: then nothing else is listed."""
-    from ra.multiway import orders
+    from ra.multiway.tries import orders
 
     best = orders.choose(query, tries)
     if not names or set(best[: len(names)]) == set(names):

@@ -1,0 +1,1 @@
+"""Kernels of leapfrog triejoin, generated and compiled for the shape of a query."""

@@ -1,0 +1,348 @@
+"""The source of the kernel for one shape: nested loops over the variables, each over an intersection of sibling ranges.
+
+    for x in edge:                       triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
+        mark edge(x, _)
+        for y in edge(x, _):
+            count += what is marked of edge(y, _)
+        clear the mark
+
+An intersection is kept at the depth where it becomes known and marked there if deeper variables refine it; the last
+variable is only counted, unless it is listed; variables that nothing connects are counted apart and multiplied.
+"""
+
+from contextlib import contextmanager
+
+from ra.multiway.loops.by_bits import ByBits
+from ra.multiway.loops.conditions import Conditions
+from ra.multiway.tries.local import run_of
+from ra.multiway.tries.shape import TOP, Member, Node, Shape, Values, fixed
+
+
+class Generator(Conditions, ByBits):
+    """Writes one kernel. `keep`: how many variables, from the first, are listed; the others are counted.
+    `bounded`: the depths of variables that a box restricts. `smallest`: of several roots, the slot to loop over."""
+
+    def __init__(self, shape: Shape, keep: int, bounded: frozenset[int] = frozenset(), smallest=min):
+        super().__init__(shape, bounded)
+        self.keep, self.smallest = keep, smallest
+        self.depths = range(len(shape.order))
+        self.lines: list[str] = []
+        self.indent = 1
+        self.buffers: list[Values] = []
+        self.matrices: dict[str, None] = {}
+        self.parents: dict[int, int] = {}
+        self.below: dict[int, int] = {}
+        self._grow(TOP, list(self.depths))
+        self._survey()
+
+    def _survey(self) -> None:
+        """Which sets are kept, which are marked, which are refined from which: before a line is written."""
+        self.users: dict[Values, list[int]] = {}
+        self.before: dict[Values, Values] = {}
+        for depth in sorted(self.shape.joined):
+            chain = self.shape.chain(depth)
+            for earlier, later in zip(chain, chain[1:], strict=False):
+                self.marked[earlier], self.before[later] = None, earlier
+            for values in chain:
+                self.users.setdefault(values, []).append(depth)
+        for member in self.shape.members:
+            if member.negated and len(member.path) > 1 and self._reused(member):
+                self.marked[frozenset([member.node(len(member.path) - 1)])] = None
+
+    def _reused(self, member: Member) -> bool:
+        """Whether a variable is bound between a negated atom's last and the one before, so that its range is asked often."""
+        return member.path[-1] >= 0 and member.path[-1] > max(TOP, *member.path[:-1]) + 1
+
+    def write(self, line: str) -> None:
+        self.lines.append("    " * self.indent + line)
+
+    @contextmanager
+    def block(self, head: str):
+        self.write(head)
+        self.indent += 1
+        yield
+        self.indent -= 1
+
+    @contextmanager
+    def guarded(self, conditions: list[str]):
+        if not conditions:
+            yield
+            return
+        with self.block(f"if {' and '.join(conditions)}:"):
+            yield
+
+    # the nest of loops
+
+    def kernel(self) -> str:
+        """The whole source: `kernel(box, ids, literals, names, base, size, rooms, base0, dir0, v0_0, …) -> (count, rows)`."""
+        self.write("count, made = 0, 0")
+        width = self.width
+        self.write(f"out = np.empty({'box[-1]' if width else '0'}, np.int64)")
+        start = len(self.lines)
+        self.body(TOP, list(self.depths), "count")
+        self.write("return count, out[:made].copy()")
+        head = [f"    b{self.number(values)} = np.empty(rooms[{k}], np.int32)" for k, values in enumerate(self.buffers)]
+        head += [f"    {self.mark(values)} = np.zeros(size, np.uint8)" for values in self.marked]
+        head += [f"    {line}" for line in self.matrices]
+        self.lines[start:start] = head
+        return "\n".join([*self.head(), *self.lines, ""])
+
+    @property
+    def width(self) -> int:
+        """Numbers in a row of the output: the listed variables, and if not all are, the count of the others."""
+        return self.keep + (0 < self.keep < len(self.depths))
+
+    @property
+    def first(self) -> list[int] | None:
+        """The slots of tries that begin with the first variable, if its values can be dealt out; else None."""
+        if not self.depths or 0 not in self.shape.joined or (not self.keep and len(self.shape.components(self.depths)) > 1):
+            return None
+        return sorted({member.slot for member in self.shape.roots(0) if not member.negated})
+
+    def head(self) -> list[str]:
+        arguments, kinds = ["box", "ids", "literals", "names", "base", "size", "rooms"], ["i64"] * 4 + ["int64"] * 2 + ["i64"]
+        for slot, key in enumerate(self.shape.tries):
+            arguments += [f"base{slot}", f"dir{slot}"]
+            kinds += ["int64", "i32"]
+            for level in range(len(key.order)):
+                arguments.append(f"v{slot}_{level}")
+                kinds.append("i32")
+                if level + 1 < len(key.order):
+                    arguments.append(f"i{slot}_{level}")
+                    kinds.append("i64")
+        return [
+            "import numpy as np",
+            "from numba import njit, types",
+            "from numba.types import int64",
+            *(["from ra.multiway.tries.local import *"] if self.matrices else []),
+            "from ra.multiway.tries.seeks import *",
+            "",
+            "",
+            f"@njit(types.Tuple((int64, i64))({', '.join(kinds)}), cache=True, nogil=True)",
+            f"def kernel({', '.join(arguments)}):",
+        ]
+
+    def body(self, depth: int, rest: list[int], total: str) -> None:
+        """What happens once the variable at `depth` is bound: filters, then what becomes known, then the other variables."""
+        conditions = self.filters(depth) + (self._tests_of_atoms(depth) if depth != TOP else [])
+        with self.guarded(conditions), self._ranges(depth), self._sets(depth):
+            marks = [values for values in self.marked if fixed(values) == depth]
+            for values in marks:
+                self.write(f"put({self.mark(values)}, {', '.join(self.place(values))}, 1)")
+            self.after(depth, rest, total)
+            for values in marks:
+                self.write(f"put({self.mark(values)}, {', '.join(self.place(values))}, 0)")
+
+    def _tests_of_atoms(self, depth: int) -> list[str]:
+        """Negated atoms that end here, unary ones that the variable is not looped over; at the TOP, atoms of constants."""
+        denied = [f"not {self._present(member)}" for member in self.shape.negations(depth)]
+        ended = [m for m in self.shape.members if not m.negated and max((TOP, *m.path)) == depth]
+        unary = [m for m in ended if len(m.path) == 1 and self._loops_over(depth) != m.node(0)]
+        return [self._present(member) for member in (ended if depth == TOP else unary)] + denied
+
+    @contextmanager
+    def _ranges(self, depth: int):
+        """The sibling ranges that become known with the variable; those of positive atoms must not be empty."""
+        nodes = [node for node in self.shape.nodes() if node.fixed == depth]
+        needed = []
+        for node in nodes:
+            self._descend(node, depth)
+            if self.shape.positive(node):
+                needed.append(f"{self.low(node)} < {self.high(node)}")
+        if depth == TOP:
+            needed += self._tests_of_atoms(TOP)
+        with self.guarded(needed):
+            yield
+
+    def _descend(self, node: Node, depth: int) -> None:
+        parent, term, low, high = node.parent, node.path[-1], self.low(node), self.high(node)
+        index = f"i{node.slot}_{parent.level}"
+        if term >= 0 and self._loops_over(term) == parent:
+            self.write(f"{low}, {high} = {index}[j{term}], {index}[j{term} + 1]")
+        elif parent.level == 0:
+            self.write(f"{low}, {high} = below(dir{node.slot}, {self.id(term)} - base{node.slot})")
+        else:
+            begin = self._cursor(node) if self._in_step(node) else self.low(parent)
+            how = "seek" if self._in_step(node) else "bisect"
+            self.write(f"p = {how}({self.levels(parent)}, {begin}, {self.high(parent)}, {self.id(term)})")
+            if self._in_step(node):
+                self.write(f"{begin} = p")
+            found = f"p < {self.high(parent)} and {self.levels(parent)}[p] == {self.id(term)}"
+            self.write(f"{low}, {high} = ({index}[p], {index}[p + 1]) if {found} else (0, 0)")
+
+    def _in_step(self, node: Node) -> bool:
+        """Whether its position moves along with a loop, so that it is sought from where it was."""
+        return node.path[-1] in self.shape.joined
+
+    def _cursor(self, node: Node) -> str:
+        return f"k{self.number(node)}"
+
+    @contextmanager
+    def _sets(self, depth: int):
+        """The intersections that become known with the variable and are kept; they must not be empty."""
+        kept = [
+            values for values in self.users if len(values) > 1 and fixed(values) == depth and not self._only_counted(values)
+        ]
+        needed = []
+        for values in sorted(kept, key=len):
+            self._keep(values)
+            needed.append(f"c{self.number(values)} > 0")
+        with self.guarded(needed):
+            yield
+
+    def _only_counted(self, values: Values) -> bool:
+        """Whether a set is nothing but the values of a variable that is counted in the same place."""
+        (user, *others) = self.users[values]
+        return not others and values not in self.marked and self._counts(user) and fixed(values) == self.parents[user]
+
+    def _counts(self, depth: int) -> bool:
+        """Whether it is enough to know how many values a variable has."""
+        return depth >= self.keep and not self.below[depth] and not self.filters(depth) and not self._tests_of_atoms(depth)
+
+    def _keep(self, values: Values) -> None:
+        """Intersect ranges that become known together, then with what is marked from before; into the set's buffer."""
+        buffer, count = f"b{self.number(values)}", f"c{self.number(values)}"
+        if values not in self.buffers:
+            self.buffers.append(values)
+        before = self.before.get(values)
+        nodes = sorted(values - before if before else values)
+        source = self.place(frozenset(nodes[:1]))
+        for node in nodes[1:]:
+            there = self.place(frozenset([node]))
+            self.write(f"{count} = keep_common({', '.join(source)}, {', '.join(there)}, {buffer})")
+            source = (buffer, "0", count)
+        if before:
+            marked = ", ".join((self.mark(before), *self.place(before)))
+            self.write(f"{count} = keep_marked({marked}, {', '.join(source)}, {buffer})")
+
+    def after(self, depth: int, rest: list[int], total: str) -> None:
+        """The other variables, listed as long as `keep` says, then counted."""
+        if depth + 1 == self.keep and self.keep and depth != TOP:
+            self._row(rest)
+        elif not rest:
+            self.write(f"{total} += 1")
+        elif rest[0] < self.keep:
+            self.variable(rest, total)
+        else:
+            self._product(rest, total)
+
+    def _row(self, rest: list[int]) -> None:
+        """Append the listed variables, with the count of the others unless there are none or it is 0."""
+        counted = f"n{rest[0]}" if rest else None
+        if counted:
+            self.write(f"{counted} = 0")
+            self._product(rest, counted)
+        with self.guarded([f"{counted} != 0"] if counted else []):
+            with self.block(f"if made + {self.width} > out.size:"):
+                self.write("out = doubled(out, 64)")
+            for column in range(self.keep):
+                name = f"x{column}" if column in self.shape.joined else f"r{column}"
+                self.write(f"out[made + {column}] = {name}")
+            if counted:
+                self.write(f"out[made + {self.keep}] = {counted}")
+            self.write(f"made += {self.width}")
+            self.write(f"count += {counted or 1}")
+
+    def _product(self, rest: list[int], total: str) -> None:
+        """Variables that nothing connects any more are counted apart."""
+        groups = self.shape.components(rest)
+        if len(groups) == 1:
+            return self.variable(rest, total)
+        factors = [f"f{group[0]}" for group in groups]
+        indent = self.indent
+        for factor, group in zip(factors, groups, strict=True):
+            self.write(f"{factor} = 0")
+            self.variable(group, factor)
+            self.write(f"if {factor} != 0:")
+            self.indent += 1
+        self.write(f"{total} += {' * '.join(factors)}")
+        self.indent = indent
+
+    def variable(self, group: list[int], total: str) -> None:
+        depth, rest = group[0], group[1:]
+        if depth not in self.shape.joined:
+            return self._assign(depth, rest, total)
+        if self.run:
+            return self._by_bits(depth, rest, total)
+        run = run_of(self.shape, group, self.bounded)
+        if run and fixed(run.values) == self.parents[depth]:
+            return self._in_matrix(run, group, total)
+        self._looped(depth, rest, total)
+
+    def _looped(self, depth: int, rest: list[int], total: str) -> None:
+        array, low, high = self._domain(depth)
+        if self._counts(depth):
+            return self._count(depth, total)
+        low, high = self._bounded(depth, array, low, high)
+        for node in self.shape.nodes():
+            if node.path[-1] == depth and node.level > 1 and self._loops_over(depth) != node.parent:
+                self.write(f"{self._cursor(node)} = {self.low(node.parent)}")
+        with self.block(f"for j{depth} in range({low}, {high}):"):
+            self.write(f"x{depth} = int64({array}[j{depth}])")
+            if self.needs_raw(depth):
+                self.write(f"r{depth} = names[x{depth}] if names.size else x{depth} + base")
+            self.body(depth, rest, total)
+
+    def _assign(self, depth: int, rest: list[int], total: str) -> None:
+        """A variable that an equation gives its value."""
+        self.write(f"r{depth} = {self.raw(self.shape.assigned[depth])}")
+        if any(depth in member.path for member in self.shape.members):
+            self.write(f"x{depth} = find(names, base, size, r{depth})")
+        self.body(depth, rest, total)
+
+    def _domain(self, depth: int) -> tuple[str, str, str]:
+        """(array, low, high) of what a variable is looped over."""
+        values = self.shape.values(depth)
+        if values:
+            return self.place(values)
+        node = self._loops_over(depth)
+        return self.levels(node), "0", f"{self.levels(node)}.size"
+
+    def _loops_over(self, depth: int) -> Node | None:
+        """The trie's range that a variable is looped over as it is, so that positions in it are known; None: a buffer."""
+        values = self.shape.values(depth)
+        if values:
+            return next(iter(values)) if len(values) == 1 else None
+        if depth not in self.shape.joined:
+            return None
+        return Node(self.smallest(member.slot for member in self.shape.roots(depth)), ())
+
+    def _bounded(self, depth: int, array: str, low: str, high: str) -> tuple[str, str]:
+        """The part of a set that bounds leave."""
+        lows, highs = self.bounds(depth)
+        if lows:
+            self.write(f"low{depth} = seek({array}, {low}, {high}, {_of('max', lows)})")
+            low = f"low{depth}"
+        if highs:
+            self.write(f"high{depth} = bisect({array}, {low}, {high}, {_of('min', highs)})")
+            high = f"high{depth}"
+        return low, high
+
+    def _grow(self, parent: int, rest: list[int]) -> None:
+        """The tree of variables that `_product` makes of the order: which each is bound below, and how many below it."""
+        groups = [rest] if rest and rest[0] < self.keep else self.shape.components(rest)
+        for group in groups:
+            self.parents[group[0]], self.below[group[0]] = parent, len(group) - 1
+            self._grow(group[0], group[1:])
+
+    def _count(self, depth: int, total: str) -> None:
+        """The last variable: how many values its set has, within its bounds."""
+        values = self.shape.values(depth)
+        before = self.before.get(values)
+        if len(values) < 2 or not before or not self._only_counted(values):
+            if len(values) > 1 and self._only_counted(values):
+                self._keep(values)
+            low, high = self._bounded(depth, *self._domain(depth))
+            self.write(f"{total} += max({high} - {low}, 0)")
+            return
+        new = values - before
+        if len(new) > 1:
+            self._keep(new)
+        array, low, high = self.place(new)
+        low, high = self._bounded(depth, array, low, high)
+        marked = ", ".join((self.mark(before), *self.place(before)))
+        self.write(f"{total} += count_marked({marked}, {array}, {low}, {high})")
+
+
+def _of(function: str, terms: list[str]) -> str:
+    return terms[0] if len(terms) == 1 else f"{function}({', '.join(terms)})"

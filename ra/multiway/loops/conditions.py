@@ -1,0 +1,129 @@
+"""What kernels call things, and how comparisons, negated atoms and bounds are written as conditions and ranges of ids."""
+
+from ra.multiway.tries.shape import TOP, Member, Node, Shape, Values, depths_in
+
+SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
+PYTHON = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+
+
+class Conditions:
+    """For one shape. In a kernel the variable at depth d is x<d> as an id and r<d> as a value; a node's range is l<n> to h<n>
+    of its level's values; a set that is an intersection is b<n>[:c<n>], and its mark m<n>."""
+
+    def __init__(self, shape: Shape, bounded: frozenset[int]):
+        self.shape, self.bounded = shape, bounded
+        self.numbers: dict = {}
+        self.marked: dict[Values, None] = {}
+
+    def number(self, thing) -> int:
+        return self.numbers.setdefault(thing, len(self.numbers))
+
+    def levels(self, node: Node) -> str:
+        return f"v{node.slot}_{node.level}"
+
+    def low(self, node: Node) -> str:
+        return f"l{self.number(node)}"
+
+    def high(self, node: Node) -> str:
+        return f"h{self.number(node)}"
+
+    def place(self, values: Values) -> tuple[str, str, str]:
+        """(array, low, high) of a set that is known: a range of a trie, or a buffer."""
+        if len(values) == 1:
+            (node,) = values
+            return self.levels(node), self.low(node), self.high(node)
+        return f"b{self.number(values)}", "0", f"c{self.number(values)}"
+
+    def mark(self, values: Values) -> str:
+        return f"m{self.number(values)}"
+
+    def raw(self, expression) -> str:
+        """The value of an expression, in 64 bits."""
+        if isinstance(expression, int):
+            return f"r{expression}"
+        if expression[0] == "literal":
+            return f"literals[{expression[1]}]"
+        return f"({self.raw(expression[1])} {expression[0]} {self.raw(expression[2])})"
+
+    def needs_raw(self, depth: int) -> bool:
+        """Whether anything but an id is asked of a joined variable."""
+        sides = [side for c in self.shape.comparisons for side in self._raw_sides(c)]
+        sides += [*self.shape.assigned.values()]
+        return any(depth in depths_in(side) for side in sides)
+
+    def _raw_sides(self, comparison):
+        sides = (comparison.left, comparison.right)
+        if all(self._by_id(side) for side in sides):
+            return ()
+        bound = self._as_bound(comparison)
+        return sides if bound is None else (bound[1],)
+
+    def _by_id(self, side) -> bool:
+        return isinstance(side, int) and side in self.shape.joined
+
+    def _last(self, comparison) -> int:
+        return max((TOP, *depths_in(comparison.left), *depths_in(comparison.right)))
+
+    def _as_bound(self, comparison):
+        """(op, other side) if it bounds the last of its variables to a range of ids, None if it is a filter."""
+        last = self._last(comparison)
+        if comparison.op == "!=" or last not in self.shape.joined:
+            return None
+        for op, side, other in (
+            (comparison.op, comparison.left, comparison.right),
+            (SWAPPED[comparison.op], comparison.right, comparison.left),
+        ):
+            if side == last and last not in depths_in(other):
+                return op, other
+        return None
+
+    def bounds(self, depth: int) -> tuple[list[str], list[str]]:
+        """What a variable's ids are at least, and what they are below."""
+        lows, highs = [], []
+        for comparison in self.shape.comparisons:
+            if self._last(comparison) == depth and (bound := self._as_bound(comparison)):
+                op, other = bound
+                if op in (">", ">=", "="):
+                    lows.append(self._rank(other, op == ">"))
+                if op in ("<", "<=", "="):
+                    highs.append(self._rank(other, op != "<"))
+        if depth == 0 or depth in self.bounded:
+            lows.append(f"box[{2 * depth}]")
+            highs.append(f"box[{2 * depth + 1}]")
+        return lows, highs
+
+    def _rank(self, side, after: bool) -> str:
+        """The first id not below a value, or above it."""
+        if self._by_id(side):
+            return f"x{side} + 1" if after else f"x{side}"
+        return f"rank(names, base, size, {self.raw(side)}, {after})"
+
+    def filters(self, depth: int) -> list[str]:
+        """Conditions on a binding of the variables up to `depth` that no range expresses."""
+        found = []
+        if depth in self.bounded and depth not in self.shape.joined:  # a value that is no id is the first box's
+            low, high = f"box[{2 * depth}]", f"box[{2 * depth + 1}]"
+            found.append(f"({low} <= x{depth} < {high} or (x{depth} < 0 and {low} == 0))")
+        for comparison in self.shape.comparisons:
+            if self._last(comparison) == depth and self._as_bound(comparison) is None:
+                sides = (comparison.left, comparison.right)
+                left, right = (f"x{s}" if all(map(self._by_id, sides)) else self.raw(s) for s in sides)
+                found.append(f"{left} {PYTHON[comparison.op]} {right}")
+        return found
+
+    def _present(self, member: Member) -> str:
+        """Whether the last term of an atom is in its range."""
+        last = member.path[-1]
+        node = member.node(len(member.path) - 1)
+        if node.level == 0:
+            return self._in_directory(member.slot, last)
+        if frozenset([node]) in self.marked:
+            lookup = f"{self.mark(frozenset([node]))}[{self.id(last)}] == 1"
+            return lookup if last in self.shape.joined else f"({self.id(last)} >= 0 and {lookup})"
+        return f"contains({self.levels(node)}, {self.low(node)}, {self.high(node)}, {self.id(last)})"
+
+    def id(self, term: int) -> str:
+        return f"ids[{~term}]" if term < 0 else f"x{term}"
+
+    def _in_directory(self, slot: int, term: int) -> str:
+        return f"present(dir{slot}, {self.id(term)} - base{slot})"

@@ -1,0 +1,1 @@
+"""BiGJoin on partitions: what travels between tasks, and what they do with it."""

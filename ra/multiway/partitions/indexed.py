@@ -1,0 +1,98 @@
+"""Indexes whole on every host, or spread over the partitions by hash. `want` makes what is missing."""
+
+import numpy as np
+
+from ra.multiway.partitions import loading, spreading
+from ra.multiway.partitions.loading import Shared, Stored
+from ra.multiway.prefixes.indexed import Indexed
+from ra.multiway.prefixes.indexes import IndexKey
+from ra.multiway.query import QueryError, columns_of
+from ra.replica import Replica
+from ra.runs import Remove, Store
+
+FORMS = ("shuffled", "replicated")
+
+
+class OnFabric(Indexed):
+    """With files on the hosts of a fabric. `store`: where; by default a new one, which `close` removes."""
+
+    def __init__(self, relations, fabric, store: Store | None = None):
+        super().__init__(relations)
+        self.fabric, self.partitions = fabric, fabric.partitions
+        self.own, self.store, self.jobs = store is None, store or Store.create(), 0
+
+    def job(self) -> int:
+        """The number of the next job, for the names of its files."""
+        self.jobs += 1
+        return self.jobs
+
+    def close(self) -> None:
+        """One job on a cluster."""
+        if self.own:
+            if not self.fabric.sc.master.startswith("local["):
+                self.fabric.job(Remove(self.store))
+            self.store.remove()
+
+
+class OnHosts(OnFabric):
+    """Each index whole on every host, in a memory-mapped file; the driver, which made it, has it too."""
+
+    def __init__(self, relations, fabric, store: Store | None = None):
+        super().__init__(relations, fabric, store)
+        self.handles: dict[IndexKey, tuple[Stored, ...]] = {}
+
+    def want(self, keys) -> None:
+        super().want(keys)
+        for key in dict.fromkeys(keys):
+            if key not in self.handles:
+                (part,) = self.indexes[key].parts
+                file = Replica.share(self.fabric.sc, self.store, f"index-{len(self.handles)}", part.flat())
+                self.handles[key] = (Stored(file, part.shape),)
+
+
+class OnPartitions(OnFabric):
+    """Each index spread over the partitions: by its key, or, for BiGJoin-S, in tables by all that is looked up."""
+
+    def __init__(self, relations, fabric, store: Store | None = None, skew: bool = False):
+        super().__init__(relations, fabric, store)
+        self.skew, self.known = skew, set()
+        self.handles: list[dict] = [{} for _ in range(fabric.partitions)]
+        self.sizes: dict[IndexKey, int] = {}  # of those without a key, over all partitions
+
+    def want(self, keys) -> None:
+        """One job: of one shuffle, or of four for the tables of BiGJoin-S."""
+        missing = tuple(key for key in dict.fromkeys(keys) if key not in self.known)
+        if not missing:
+            return
+        files = self._shared(missing)
+        try:
+            load = spreading.load if self.skew else loading.load
+            handles, sizes = load(self.fabric, files, missing, self.store.root, len(self.known))
+        finally:
+            for relation in files.values():
+                relation.file.close()
+        for mine, new in zip(self.handles, handles, strict=True):
+            mine |= new
+        self.sizes |= sizes
+        self.known |= set(missing)
+
+    def _shared(self, keys) -> dict[str, Shared]:
+        """The relations that indexes are to be made of, on every host: one file each, 8 bytes a value. No two have the same
+        name, as other hosts keep theirs."""
+        found = {}
+        for number, name in enumerate(dict.fromkeys(key.relation for key in keys)):
+            columns = columns_of(self.relations[name])
+            file = Replica.share(self.fabric.sc, self.store, f"relation-{len(self.known)}-{number}", np.concatenate(columns))
+            found[name] = Shared(file, len(columns))
+        return found
+
+
+def indexed(relations, fabric=None, form: str = "shuffled", skew: bool = False, store: Store | None = None) -> Indexed:
+    """Relations, ready to be indexed for a form of BiGJoin (see `BigJoin`)."""
+    if form not in FORMS:
+        raise QueryError(f"no form of BiGJoin is called {form!r}; there are {', '.join(FORMS)}")
+    if skew and (form != "shuffled" or fabric is None):
+        raise QueryError("BiGJoin-S evens out what travels between partitions: it needs a fabric, and the shuffled form")
+    if fabric is None:
+        return Indexed(relations)
+    return OnHosts(relations, fabric, store) if form == "replicated" else OnPartitions(relations, fabric, store, skew)

@@ -1,0 +1,1 @@
+"""What BiGJoin does to batches of prefixes and their candidates, wherever they are. No Spark."""

@@ -1,0 +1,1 @@
+"""Trie arrays, whole or in slices and boxes, and what a query looks like over them."""

@@ -1,0 +1,297 @@
+"""Boxes: the variables' values cut into ranges, so that the slices of the tries that a box needs fit a memory budget.
+
+After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Graphs" (2015), §4, for any query:
+
+1. A variable is a *dimension* if tries begin with it. Its range is the longest whose sub-tries fit the dimension's
+   share of the budget, found by probing the tries; atoms over one relation share slices.
+2. Each dimension but the last may use four times as much of the budget as the last: its slices are copied most often, so
+   those of the others should be few. Were each to leave a fifth to all after it, the three of 4-cliques made three times as
+   many boxes.
+3. Where the sub-trie of a single value is too large, it *spills*: the range is that one value, and the atom is sliced by its
+   next variable, which becomes a dimension.
+4. A box is skipped as soon as a comparison, or the values that the slices have for a later variable, leave it empty.
+5. Where all tries fit, they are one box.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from ra.multiway.query import Query
+from ra.multiway.tries.shape import Member, Shape, TrieKey
+from ra.multiway.tries.slices import Siblings, bytes_of, least_bytes, siblings, span
+from ra.multiway.tries.trie import TrieArray
+
+RATIO = 4  # of what a dimension may use to what the last one may
+
+
+class BudgetTooSmall(ValueError):
+    """Not even one tuple of each atom fits; the message says what does."""
+
+
+class Slice(NamedTuple):
+    """What of a trie a box has: below the path, the ids in [low, high)."""
+
+    trie: TrieKey
+    path: tuple[int, ...]
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Box:
+    """Ranges of ids, one a variable in the order; at what level each atom is sliced, None of whole tries; slices by slot."""
+
+    ranges: tuple[tuple[int, int], ...]
+    levels: tuple[int, ...] | None
+    slices: tuple[Slice, ...]
+    bytes: int
+
+
+class Group(NamedTuple):
+    """Atoms that share a slice: with one trie, and the same terms up to the variable that it is sliced by."""
+
+    trie: TrieKey
+    terms: tuple[int, ...]
+    atoms: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a box is described: ranges of the variables so far, atoms' levels, slices taken, bytes left."""
+
+    ranges: tuple[tuple[int, int], ...]
+    levels: tuple[int, ...]
+    left: int
+    taken: dict[Group, Slice] = field(default_factory=dict)
+
+    def slice(self, group: Group, piece: Slice, size: int) -> "State":
+        return replace(self, left=self.left - size, taken={**self.taken, group: piece})
+
+    def spill(self, group: Group) -> "State":
+        return replace(self, levels=tuple(level + (i in group.atoms) for i, level in enumerate(self.levels)))
+
+    def with_range(self, depth: int, low: int, high: int) -> "State":
+        return replace(self, ranges=(*self.ranges[:depth], (low, high), *self.ranges[depth + 1 :]))
+
+
+def cost(state: State, group: Group, of: Siblings, low: int, high: int) -> tuple[Slice, int]:
+    """The slice for a range, and the bytes it takes: none where the box already has one of that trie that covers it."""
+    for piece in state.taken.values():
+        if (piece.trie, piece.path) == (group.trie, of.path) and piece.low <= low and high <= piece.high:
+            return piece, 0
+    return Slice(group.trie, of.path, low, high), bytes_of(of, low, high)
+
+
+@dataclass
+class Boxes:
+    """The boxes of a query over tries (mapped files: probing touches a few pages of them). `most`: of the first dimension's
+    bytes a box may have at most that share of all its slices, so that there are boxes for many tasks."""
+
+    query: Query
+    order: tuple[str, ...]
+    tries: dict[TrieKey, TrieArray]
+    size: int  # of the domain
+    ids: list[int]  # of the constants of the atoms, -1 for what is no value
+    ranks: list[tuple[int, int]]  # of the literals of comparisons: how many values are below, and not above
+    budget: int
+    most: float = 1.0
+
+    def __post_init__(self):
+        self.shape = Shape(self.query, self.order)
+        self.keys = [self.shape.tries[member.slot] for member in self.shape.members]
+        self.slots: dict[tuple[int, ...], tuple] = {}  # of boxes, by their levels
+
+    def __iter__(self) -> Iterator[Box]:
+        least = sum(least_bytes(len(key.order)) for key in self.keys)
+        if self.budget < least:
+            raise BudgetTooSmall(
+                f"a budget of {self.budget:,} bytes does not hold one tuple of each atom: the least that works is {least:,}"
+            )
+        whole = tuple((0, self.size if depth in self.shape.joined else max(self.size, 1)) for depth in range(len(self.order)))
+        start = self._grounded(State(whole, levels_of(self.shape.members), self.budget))
+        start = start and self.narrowed(start)
+        if start and self.most == 1 and (box := self._everything(start)).bytes <= self.budget:
+            return iter([box])
+        return self._from(start, 0) if start else iter(())
+
+    def _everything(self, state: State) -> Box:
+        """The box that is a join of whole tries, as if there were no boxes."""
+        pieces = tuple(Slice(trie, (), 0, self.size) for trie in self.shape.tries)
+        sizes = (bytes_of(siblings(self.tries[trie], ()), 0, self.size) for trie in self.shape.tries)
+        return Box(state.ranges, None, pieces, sum(sizes))
+
+    def _grounded(self, state: State) -> State | None:
+        """Atoms of constants alone have the one slice; None where one is missing from a relation that must have it."""
+        for group in self._groups(state, lambda term: term < 0):
+            below = self._siblings(group, state)
+            id = self.ids[~group.terms[-1]]
+            found = id >= 0 and below.at(id) < min(below.end, below.at(id + 1))
+            if not found and self._positive(group):
+                return None
+            low, high = (id, id + 1) if found else (0, 0)
+            state = state.slice(group, *cost(state, group, below, low, high))
+        return state
+
+    def _from(self, state: State, depth: int) -> Iterator[Box]:
+        """The boxes within a state whose variables before `depth` have their ranges."""
+        if depth == len(self.order):
+            yield self._box(state)
+            return
+        groups = self._groups(state, lambda term: term == depth)
+        if not groups:
+            yield from self._from(state, depth + 1)
+            return
+        below = {group: self._siblings(group, state) for group in groups}
+        low, last = state.ranges[depth]
+        while (low := self._next(below, low)) < last:
+            high, inner = self._provision(state, below, depth, low, last)
+            inner = self.narrowed(inner.with_range(depth, low, high))
+            if inner:
+                yield from self._from(inner, depth + 1)
+            low = high
+
+    def _provision(self, state: State, below: dict[Group, Siblings], depth: int, low: int, last: int) -> tuple[int, State]:
+        """The longest range from `low` whose slices fit, and the state with them; for one value that does not fit, what of
+        it spills."""
+        room = self._room(state, below, depth)
+
+        def size(high: int) -> int:
+            return sum(cost(state, group, of, low, high)[1] for group, of in below.items())
+
+        if size(low + 1) > room:
+            return low + 1, self._spilled(state, below, low, room)
+        fits, not_yet = low + 1, last + 1
+        while not_yet - fits > 1:
+            middle = (fits + not_yet) >> 1
+            fits, not_yet = (middle, not_yet) if size(middle) <= room else (fits, middle)
+        for group, of in below.items():
+            state = state.slice(group, *cost(state, group, of, low, fits))
+        return fits, state
+
+    def _room(self, state: State, below: dict[Group, Siblings], depth: int) -> int:
+        """The bytes this dimension may use: what later ones cannot do without is kept for them."""
+        here = {atom for group in below for atom in group.atoms}
+        done = {atom for group in state.taken for atom in group.atoms}
+        later = [atom for atom in range(len(self.keys)) if atom not in here | done]
+        dimensions = len({self.shape.members[atom].path[state.levels[atom] - 1] for atom in later})
+        least = sum(least_bytes(len(self.keys[atom].order)) for atom in later)
+        room = min(state.left * RATIO // (RATIO * dimensions + 1), state.left - least) if later else state.left
+        if depth == 0 and self.most < 1:
+            whole = sum(bytes_of(of, 0, self.size) for of in below.values() if not of.level)
+            room = min(room, max(int(whole * self.most), 1))
+        return room
+
+    def _spilled(self, state: State, below: dict[Group, Siblings], low: int, room: int) -> State:
+        """Of one value the slices that fit, smallest first; the other atoms are left to the next of their variables."""
+        pieces = [(group, *cost(state, group, of, low, low + 1)) for group, of in below.items()]
+        owed = self._owed(state)
+        for group, piece, size in sorted(pieces, key=lambda piece: piece[2]):
+            deeper = len(group.terms) < len(group.trie.order)
+            owed -= len(group.atoms) * least_bytes(len(group.trie.order))
+            if deeper and (size > room or state.left - size < owed):
+                state = state.spill(group)
+                owed += len(group.atoms) * least_bytes(len(group.trie.order))
+                continue
+            state = state.slice(group, piece, size)
+            room -= size
+        return state
+
+    def _owed(self, state: State) -> int:
+        """What the atoms without a slice need at the least."""
+        done = {atom for group in state.taken for atom in group.atoms}
+        return sum(least_bytes(len(key.order)) for atom, key in enumerate(self.keys) if atom not in done)
+
+    def _groups(self, state: State, here) -> list[Group]:
+        """The groups whose slice is by a term for which `here` holds, of atoms that have none yet."""
+        done = {atom for group in state.taken for atom in group.atoms}
+        found: dict[tuple, list[int]] = {}
+        for atom, (member, level) in enumerate(zip(self.shape.members, state.levels, strict=True)):
+            if atom not in done and here(member.path[level - 1]):
+                found.setdefault((self.keys[atom], member.path[:level]), []).append(atom)
+        return [Group(trie, terms, tuple(atoms)) for (trie, terms), atoms in found.items()]
+
+    def _siblings(self, group: Group, state: State) -> Siblings:
+        """The range of its trie that a group slices: constants and spilled variables, of one value each, lead there."""
+        path = [self.ids[~term] if term < 0 else state.ranges[term][0] for term in group.terms[:-1]]
+        return siblings(self.tries[group.trie], path)
+
+    def _positive(self, group: Group) -> bool:
+        return any(not self.shape.members[atom].negated for atom in group.atoms)
+
+    def _next(self, below: dict[Group, Siblings], low: int) -> int:
+        """The first id from `low` that all positive atoms have here; the domain's size if there is none."""
+        found = -1
+        while found < low:
+            found = low
+            for of in (of for group, of in below.items() if self._positive(group)):
+                at = of.at(low)
+                if at >= of.end:
+                    return self.size
+                low = int(of.values[at])
+        return low
+
+    def narrowed(self, state: State) -> State | None:
+        """The state with the ranges that comparisons and the slices' children leave; None when one is empty."""
+        ranges = list(state.ranges)
+        for group, piece in state.taken.items():
+            if len(group.terms) < len(group.trie.order) and self._positive(group) and piece.low < piece.high:
+                low, high = span(siblings(self.tries[group.trie], piece.path), piece.low, piece.high)
+                for member in (self.shape.members[atom] for atom in group.atoms if not self.shape.members[atom].negated):
+                    _meet(ranges, member.path[len(group.terms)], low, high)
+        for _ in range(2):
+            for comparison in self.shape.comparisons:
+                self._compare(ranges, comparison.op, comparison.left, comparison.right)
+        if any(ranges[depth][0] >= ranges[depth][1] for depth in self.shape.joined):
+            return None
+        return replace(state, ranges=tuple(ranges))
+
+    def _compare(self, ranges: list, op: str, left, right) -> None:
+        """Narrow both sides of a comparison of two variables, or of a variable and a literal."""
+        if op in (">", ">="):
+            op, left, right = {">": "<", ">=": "<="}[op], right, left
+        if op == "!=" or not all(self._plain(side) for side in (left, right)):
+            return
+        for below, above in ((left, right), (right, left))[: 2 if op == "=" else 1]:
+            strict = op == "<"
+            least, most = self._least(ranges, below, strict), self._most(ranges, above, strict)
+            if isinstance(below, int):
+                _meet(ranges, below, 0, most)
+            if isinstance(above, int):
+                _meet(ranges, above, least, self.size)
+
+    def _plain(self, side) -> bool:
+        return side in self.shape.joined if isinstance(side, int) else side[0] == "literal"
+
+    def _least(self, ranges: list, side, strict: bool) -> int:
+        """The least id that is above this side (not below it, unless strict)."""
+        if isinstance(side, int):
+            return ranges[side][0] + strict
+        below, not_above = self.ranks[side[1]]
+        return not_above if strict else below
+
+    def _most(self, ranges: list, side, strict: bool) -> int:
+        """The first id too large to be below this side (not above it, unless strict)."""
+        if isinstance(side, int):
+            return ranges[side][1] - strict
+        below, not_above = self.ranks[side[1]]
+        return below if strict else not_above
+
+    def _box(self, state: State) -> Box:
+        """The slices in the order of the slots that a shape of these levels gives them."""
+        if state.levels not in self.slots:
+            self.slots[state.levels] = tuple(Shape(self.query, self.order, state.levels).slots)
+        by_slot = {(group.trie, group.terms): piece for group, piece in state.taken.items()}
+        pieces = tuple(by_slot[slot] for slot in self.slots[state.levels])
+        return Box(state.ranges, state.levels, pieces, self.budget - state.left)
+
+
+def _meet(ranges: list, term: int, low: int, high: int) -> None:
+    """Narrow the range of a variable; constants have none."""
+    if term >= 0:
+        ranges[term] = (max(ranges[term][0], low), min(ranges[term][1], high))
+
+
+def levels_of(members: list[Member]) -> tuple[int, ...]:
+    """At which level each atom is sliced unless it spills: by its first variable."""
+    return tuple(1 + sum(term < 0 for term in member.path[:-1]) for member in members)

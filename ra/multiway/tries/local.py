@@ -1,0 +1,110 @@
+"""Cliques and the like: variables that all range over one set, refined by one another, as bits of a small matrix.
+
+    clique(w, x, y, z) :- edge(w, x), edge(w, y), edge(w, z), edge(x, y), edge(x, z), edge(y, z).
+
+Below w everything is among the children of w. For each x of them, row x of the matrix has a bit for each that edge(x, _)
+has too; y then takes the bits of row x, and z those of row x & row y: 64 candidates an instruction, where scanning
+edge(y, _) anew for each x and y took forty times as long for 5-cliques.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, types
+
+from ra.bits import count_bits, lowest_bit
+from ra.multiway.tries.seeks import below, i32, size
+from ra.multiway.tries.shape import Member, Shape, Values, depths_in
+from ra.words import JIT, u64
+
+LIMIT = 2048  # values of the set: half a megabyte of bits a matrix, which stays in the cache
+
+
+class Run(NamedTuple):
+    """Variables over one set: what it is, and which of the variables before refine each."""
+
+    values: Values
+    refined: dict[int, dict[int, int]]  # depth of a variable -> {depth of one before it: slot of the trie that has both}
+
+    @property
+    def slots(self) -> list[int]:
+        return sorted({slot for by in self.refined.values() for slot in by.values()})
+
+
+def run_of(shape: Shape, group: list[int], bounded: frozenset[int]) -> Run | None:
+    """The run that a group of variables is, or None: if some variable is refined twice, and nothing else is asked of any."""
+    values = shape.values(group[0])
+    if not values or bounded & set(group) or not shape.joined.issuperset(group):
+        return None
+    asked = {depth for c in shape.comparisons for side in (c.left, c.right) for depth in depths_in(side)}
+    asked |= {depth for expression in shape.assigned.values() for depth in depths_in(expression)}
+    members = [member for member in shape.members if set(member.path) & set(group)]
+    if asked & set(group) or not all(_belongs(member, values, group) for member in members):
+        return None
+    refined = {depth: _refining(shape, depth, values) for depth in group}
+    if any(by is None for by in refined.values()) or max(map(len, refined.values())) < 2:
+        return None
+    return Run(values, refined)
+
+
+def _belongs(member: Member, values: Values, group: list[int]) -> bool:
+    """Whether an atom puts a variable into the set, or joins two of the group."""
+    if member.negated:
+        return False
+    return member.node(len(member.path) - 1) in values or (len(member.path) == 2 and set(member.path) <= set(group))
+
+
+def _refining(shape: Shape, depth: int, values: Values) -> dict[int, int] | None:
+    """Slots by variable; None if the variable is not in the set, or two atoms join it to the same one."""
+    own = shape.values(depth)
+    by = {node.path[0]: node.slot for node in own - values}
+    return by if values <= own and len(by) == len(own - values) else None
+
+
+@njit(types.void(i32, size, size, i32, size, i32, i32, size, u64), **JIT)
+def fill(values, low, high, places, base, directory, children, words, bits):
+    """Row i of `bits`: which of values[low:high] are among the children of the i-th. `places` has a place for every id,
+    -1 on entry and on return."""
+    for i in range(low, high):
+        places[values[i]] = i - low
+    bits[: (high - low) * words] = 0
+    for i in range(low, high):
+        begin, end = below(directory, values[i] - base)
+        row = (i - low) * words
+        for j in range(begin, end):
+            place = places[children[j]]
+            if place >= 0:
+                bits[row + (place >> 6)] |= np.uint64(1) << np.uint64(place & 63)
+    for i in range(low, high):
+        places[values[i]] = -1
+
+
+@njit(types.boolean(u64, size, u64, size, size, u64), **JIT)
+def both(a, a_row, b, b_row, words, out):
+    """The bits that two rows have in common go to `out`; whether there are any."""
+    any = np.uint64(0)
+    for k in range(words):
+        out[k] = a[a_row + k] & b[b_row + k]
+        any |= out[k]
+    return any != 0
+
+
+@njit(size(u64, size, u64, size, size), **JIT)
+def count_both(a, a_row, b, b_row, words):
+    found = np.uint64(0)
+    for k in range(words):
+        found += count_bits(a[a_row + k] & b[b_row + k])
+    return np.int64(found)
+
+
+@njit(size(u64, size, size), **JIT)
+def count_row(a, row, words):
+    found = np.uint64(0)
+    for k in range(words):
+        found += count_bits(a[row + k])
+    return np.int64(found)
+
+
+@njit(size(types.uint64), **JIT)
+def first_bit(word):
+    return np.int64(lowest_bit(word))
