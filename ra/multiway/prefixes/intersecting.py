@@ -55,16 +55,17 @@ def _meet(pool, i, stop, values, j, end, out, size, listing):
 
 @njit(types.int64(i64, types.int64, types.int64, u8, types.int64, i64, types.int64, types.boolean), **JIT)
 def _marked(pool, i, stop, marks, low, out, size, listing):
-    """The candidates v with marks[v - low]; all lie within the marks."""
+    """The candidates v with marks[v - low]; all lie within the marks. Unsigned indices need no look at their sign."""
     if listing:
-        for at in range(i, stop):
-            out[size] = pool[at]
-            size += marks[np.uint64(pool[at] - low)]
-        return size
-    found = 0
-    for at in range(i, stop):
-        found += marks[np.uint64(pool[at] - low)]
-    return size + found
+        end = np.uint64(size)
+        for at in range(np.uint64(i), np.uint64(stop)):
+            out[end] = pool[at]
+            end += np.uint64(marks[np.uint64(pool[at] - low)])
+        return np.int64(end)
+    found = np.uint64(0)
+    for at in range(np.uint64(i), np.uint64(stop)):
+        found += np.uint64(marks[np.uint64(pool[at] - low)])
+    return size + np.int64(found)
 
 
 @njit(types.int64(i64, types.int64, types.int64, types.int64), inline="always", **JIT)
