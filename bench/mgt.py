@@ -47,8 +47,10 @@ def pass_over(index, targets, chunk, low, first, last):
             marked[targets[i]] = 1
         for i in range(begin, end):
             v = targets[i]
-            for j in range(max(index[v], low), min(index[v + 1], high)):
-                found += marked[chunk[j - low]]
+            hits = np.uint32(0)
+            for j in range(np.uint64(max(index[v], low) - low), np.uint64(max(min(index[v + 1], high) - low, 0))):
+                hits += np.uint32(marked[np.uint32(chunk[j])])
+            found += hits
         for i in range(begin, end):
             marked[targets[i]] = 0
     return found

@@ -200,13 +200,18 @@ def _check_atom(atom: Atom, relations: Mapping | None) -> None:
         return
     if atom.relation not in relations:
         raise QueryError(f"{atom}: no relation is called {atom.relation}; there are {', '.join(relations) or 'none'}")
-    arity = len(columns_of(relations[atom.relation]))
+    arity = len(_checked_columns(relations[atom.relation]))
     if arity != len(atom.terms):
         raise QueryError(f"{atom} has {len(atom.terms)} terms, and the relation {atom.relation} has {arity} columns")
 
 
 def columns_of(relation) -> tuple[np.ndarray, ...]:
     """The columns of a relation given as equally long int64 arrays, or as one (n, k) array."""
+    return tuple(column.astype(np.int64, copy=False) for column in _checked_columns(relation))
+
+
+def _checked_columns(relation) -> tuple[np.ndarray, ...]:
+    """The same as they are; nothing is copied."""
     if isinstance(relation, np.ndarray):
         if relation.ndim != 2:
             raise QueryError(f"a relation is an (n, k) array or k columns, got an array of shape {relation.shape}")
@@ -217,4 +222,4 @@ def columns_of(relation) -> tuple[np.ndarray, ...]:
             raise QueryError(f"the columns of a relation are equally long, got shapes {[c.shape for c in columns]}")
         if column.size and column.dtype.kind not in "iu":
             raise QueryError(f"the columns of a relation are of 64-bit integers, got {column.dtype}")
-    return tuple(column.astype(np.int64, copy=False) for column in columns)
+    return columns

@@ -14,7 +14,8 @@ i32 = types.Array(types.int32, 1, "C")
 u8 = types.Array(types.uint8, 1, "C")
 size = types.int64
 
-UNEQUAL = 16  # a set so many times as long as the other is galloped over, not scanned
+UNEQUAL = 16  # a set so many times as long as another is galloped over, not stepped through
+FAR = 64  # and one so many times as long as a marked set, not scanned
 NEAR = 256  # so few values are scanned rather than bisected, whose branches are mispredicted
 
 
@@ -114,7 +115,7 @@ def count_marked(mark, a, a_low, a_high, b, b_low, b_high):
     """How many values a set `a` that is marked and another have in common."""
     if a_low >= a_high or b_low >= b_high:
         return 0
-    if UNEQUAL * (a_high - a_low) < b_high - b_low:
+    if FAR * (a_high - a_low) < b_high - b_low:
         return count_galloping(a, a_low, a_high, b, b_low, b_high)
     b_low, b_high = within(b, b_low, b_high, a[a_low], a[a_high - 1])
     found = np.uint32(0)
@@ -131,7 +132,7 @@ def keep_marked(mark, a, a_low, a_high, b, b_low, b_high, out):
     """
     if a_low >= a_high or b_low >= b_high:
         return 0
-    if UNEQUAL * (a_high - a_low) < b_high - b_low:
+    if FAR * (a_high - a_low) < b_high - b_low:
         return keep_galloping(a, a_low, a_high, b, b_low, b_high, out)
     b_low, b_high = within(b, b_low, b_high, a[a_low], a[a_high - 1])
     made = np.uint64(0)
