@@ -16,6 +16,7 @@ boxes: ranges, bytes, copied, seconds, count    first and last value of each var
 result: tuples
 """
 
+import contextlib
 import logging
 import time
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from balance.trace import VERSION
+from ra.exchange import Fabric
 from ra.multiway.leapfrog import Leapfrog, Nest, nest
 from ra.multiway.query import Query
 from ra.multiway.tries.boxes import Box, Boxes, Slice
@@ -31,7 +33,7 @@ from ra.multiway.tries.domain import NOTHING, Domain
 from ra.multiway.tries.shape import Shape, TrieKey
 from ra.multiway.tries.slices import cut, siblings
 from ra.multiway.tries.trie import TrieArray, TrieFile, Tries
-from ra.runs import Store
+from ra.runs import Remove, Store
 
 log = logging.getLogger("semi_naive")
 
@@ -73,6 +75,16 @@ def run(
         return shelf.result(budget, keep, parts, time.perf_counter() - begun)
     finally:
         store.remove()
+        if sc and not sc.master.startswith("local["):
+            _remove_elsewhere(store, sc)
+
+
+def _remove_elsewhere(store: Store, sc) -> None:
+    """The tries that other hosts have written: one job."""
+    with contextlib.suppress(Exception):  # Spark may have been stopped, or be the reason we are here
+        fabric = Fabric(sc, sc.defaultParallelism)
+        fabric.job(Remove(store))
+        fabric.close()
 
 
 def watched(boxes: Boxes) -> Iterator[Box]:
