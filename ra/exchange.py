@@ -10,11 +10,12 @@ each, are what Spark's locality holds on to: every stage is a union with the anc
 does without a shuffle, and so partition p is computed where it was computed before.
 """
 
+import contextlib
 import functools
 import gc
 import logging
 
-from ra.runs import RunMissing
+from ra.runs import Remove, RunMissing, Store
 
 log = logging.getLogger("semi_naive")
 
@@ -80,6 +81,14 @@ class Fabric:
                 rdd = self.anchors.union(rdd.partitionBy(self.partitions, home))
             rdd = rdd.mapPartitionsWithIndex(_Step(task, raw=number == 0 and source is not None))
         return rdd
+
+    def remove(self, store: Store) -> None:
+        """Remove a directory of runs from every host: one job on a cluster. It may fail unheard: Spark may have been stopped,
+        or be the reason we are here."""
+        store.remove()
+        if not self.sc.master.startswith("local["):
+            with contextlib.suppress(Exception):
+                self.job(Remove(store))
 
     def close(self) -> None:
         self.anchors.unpersist()

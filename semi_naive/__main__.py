@@ -161,9 +161,7 @@ def simulate(source, ranks, policies, options, trace, quiet):
 @click.option("--directed", is_flag=True, help="Edges lead one way.")
 @click.option("-o", "--output", metavar="OUT", help="Write the matches: .parquet .csv .tsv .facts .txt, also .gz.")
 @click.option("--all", "every", is_flag=True, help="Each match in every order that the pattern's symmetries have.")
-@click.option(
-    "--plan", type=click.Choice(["auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s"]), default="auto", show_default=True
-)
+@click.option("--plan", type=click.Choice(SEARCHES), default="auto", show_default=True)
 @click.option("--memory", type=Bytes(), metavar="BYTES", help="Of the edges in memory at a time: 500000, 64M, 2G.")
 @click.option("--trace", metavar="FILE", help="Write the record of a boxed or bigjoin plan as JSON; see `semi-naive plot`.")
 @click.option("--header", is_flag=True, help="Skip the first row of the file.")

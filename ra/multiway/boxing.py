@@ -33,7 +33,7 @@ from ra.multiway.tries.domain import NOTHING, Domain
 from ra.multiway.tries.shape import Shape, TrieKey
 from ra.multiway.tries.slices import cut, siblings
 from ra.multiway.tries.trie import TrieArray, TrieFile, Tries
-from ra.runs import Remove, Store
+from ra.runs import Store
 
 log = logging.getLogger("semi_naive")
 
@@ -80,10 +80,10 @@ def run(
 
 
 def _remove_elsewhere(store: Store, sc) -> None:
-    """The tries that other hosts have written: one job."""
-    with contextlib.suppress(Exception):  # Spark may have been stopped, or be the reason we are here
+    """The tries that other hosts have written."""
+    with contextlib.suppress(Exception):  # Spark may have been stopped
         fabric = Fabric(sc, sc.defaultParallelism)
-        fabric.job(Remove(store))
+        fabric.remove(store)
         fabric.close()
 
 

@@ -3,7 +3,6 @@
 A task joins every so many of many ranges, so that heavy ones and light ones are mixed; nothing is shuffled.
 """
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -12,7 +11,7 @@ from ra.multiway.leapfrog import Leapfrog, looped
 from ra.multiway.query import Query
 from ra.multiway.tries.domain import NOTHING, Domain
 from ra.multiway.tries.trie import TrieFile, Tries
-from ra.runs import Remove, Store
+from ra.runs import Store
 
 TASKS_PER_CORE = 4  # so that a heavy share does not leave the other cores idle for long
 
@@ -34,10 +33,7 @@ def run(query: Query, relations: Mapping | Tries, sc, *, count: bool = False, lo
         parts = fabric.job(Share(query, join.shape.order, keep, _lean(join), files, tasks))
         return sum(found for found, _ in parts) if count else join.gathered(query.variables, keep, parts)[0]
     finally:
-        store.remove()
-        if not sc.master.startswith("local["):
-            with contextlib.suppress(Exception):  # Spark may have been stopped, or be the reason we are here
-                fabric.job(Remove(store))
+        fabric.remove(store)
         fabric.close()
 
 

@@ -47,10 +47,6 @@ def kept(messages, width: int, name: int = KEPT) -> np.ndarray:
     return wire.columns_of([message for message in messages if message.name == name], width)
 
 
-def values_message(due: int, name: int, source: int, values: np.ndarray) -> wire.Message:
-    return wire.columns_message(due, name, source, values[None])
-
-
 def ask_ranges(due: int, name: int, source: int, keys: np.ndarray, ranges: np.ndarray, partitions: int):
     """Yield the messages, as (partition, message), that ask for ranges (3, n) of the numbers of keys: the key's place, the
     first and the end. What it takes to put the answers in order is kept."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from ra.multiway.partitions import wire
 from ra.multiway.partitions.itinerary import Layout, keyed
-from ra.multiway.partitions.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, cheapest, remove
+from ra.multiway.partitions.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, cheapest
 from ra.multiway.prefixes.frontier import Frontier, extended, joined
 from ra.multiway.prefixes.lists import Lists, in_order
 from ra.multiway.prefixes.verbs import NEVER, Equation
@@ -108,10 +108,7 @@ class Propose(Keyed):
     waiting: list[Waiting | None]
 
     def work(self, here: Here, messages):
-        remove(here.setting.garbage[here.partition])
-        waiting = here.queue(self.waiting)
-        frontier = waiting.frontier(here.stage.width) if waiting else self._arrived(here, messages)
-        for proposals in here.taken(frontier, waiting, self.shares[here.partition]):
+        for proposals in here.begun(self, messages):
             verb = here.stage.verbs[proposals.proposer]
             lists = verb.propose(here.indexes, *proposals[1:])
             for number, other in enumerate(here.stage.locals, len(here.stage.atoms)):
@@ -120,7 +117,7 @@ class Propose(Keyed):
             here.made(int((proposals.high - proposals.low).sum()))
             yield from self.sent_on(here, proposals.proposer, 0, proposals.prefixes, lists)
 
-    def _arrived(self, here: Here, messages) -> Frontier:
+    def arrived(self, here: Here, messages) -> Frontier:
         """What came home from the stage before, those with equal keys side by side: they share lists."""
         found = [Frontier.empty(here.stage.width)]
         for proposer in sorted({message.name for message in messages}):

@@ -37,7 +37,7 @@ from ra.multiway.partitions.asking import (
 )
 from ra.multiway.partitions.dealing import portions
 from ra.multiway.partitions.spreading import COUNT, MEMBER, RESOLVER
-from ra.multiway.partitions.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, cheapest, remove
+from ra.multiway.partitions.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, cheapest
 from ra.multiway.prefixes.frontier import Frontier, extended
 from ra.multiway.prefixes.intersecting import intersect, subtract
 from ra.multiway.prefixes.lists import Lists, joined
@@ -57,10 +57,7 @@ class Balance(Task):
     waiting: list[Waiting | None]
 
     def work(self, here: Here, messages):
-        remove(here.setting.garbage[here.partition])
-        waiting = here.queue(self.waiting)
-        frontier = waiting.frontier(here.stage.width) if waiting else self._arrived(here, messages)
-        proposals = here.taken(frontier, waiting, self.shares[here.partition])
+        proposals = here.begun(self, messages)
         parts, found = here.setting.partitions, [own.frontier().flat().reshape(here.stage.width + 3, -1) for own in proposals]
         if not found:
             return
@@ -72,7 +69,7 @@ class Balance(Task):
             here.made(own.shape[1])
             yield part, wire.columns_message(self.number + 1, 0, here.partition, own)
 
-    def _arrived(self, here: Here, messages) -> Frontier:
+    def arrived(self, here: Here, messages) -> Frontier:
         """Count minimisation, over what came back."""
         stage = here.stage
         columns = kept(messages, stage.width + len(stage.proposers))
@@ -108,7 +105,6 @@ class First(Task):
     waiting: list[Waiting | None]
 
     def work(self, here: Here, messages):
-        remove(here.setting.garbage[here.partition])
         waiting, stage = here.queue(self.waiting), here.stage
         if not waiting:
             return

@@ -165,8 +165,15 @@ class Here:
         self.report.sent += tuples
 
     def queue(self, waiting: list[Waiting | None]) -> Waiting | None:
-        """What the round before has left, or else what waited when the job began."""
+        """What the round before has left, or else what waited when the job began; what waited once is removed."""
+        remove(self.setting.garbage[self.partition])
         return self.before.facts["waiting"] if self.before else waiting[self.partition]
+
+    def begun(self, task: "Task", messages) -> list[Proposals]:
+        """The proposals that a round begins with, of what waited or of what arrives: task.shares[partition] at most."""
+        waiting = self.queue(task.waiting)
+        frontier = waiting.frontier(self.stage.width) if waiting else task.arrived(self, messages)
+        return self.taken(frontier, waiting, task.shares[self.partition])
 
     def answer(self, prefixes: np.ndarray, lists: Lists):
         """Whole bindings: counted, written to a run, or on their way to the driver."""

@@ -18,8 +18,6 @@ from ra.multiway.tries.domain import Domain, TooManyValues
 from ra.rules.kernels import sort_rows, unique_rows
 from ra.words import sort_unique
 
-NO_ID = np.empty(0, np.int32)
-
 
 @dataclass(frozen=True)
 class TrieArray:
