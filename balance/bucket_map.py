@@ -9,8 +9,7 @@ from functools import cached_property
 from itertools import chain
 
 import numpy as np
-
-from balance.hashing import bucket_of, subbucket_of
+from semi_naive.balance.hashing import bucket_of, subbucket_of
 
 
 @dataclass(frozen=True)

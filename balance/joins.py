@@ -3,7 +3,7 @@
 `ra.multiway.boxing` says what the trace of a boxed join has, `ra.multiway.prefixes.record` what that of a BiGJoin.
 """
 
-from balance.record import NUMBER, check_fields, check_numbers, list_of_dicts, shown
+from semi_naive.balance.record import NUMBER, check_fields, check_numbers, list_of_dicts, shown
 
 HEAD = {"form": str, "order": list, "seconds": NUMBER, "result": dict}
 BOXED = {"budget": int, "input_bytes": int, "boxes": list}

@@ -4,16 +4,16 @@ The paper splits a bucket by four when a subbucket of it exceeds three times the
 round-robin. That looks at what is stored, not at what will be joined; waits until a bucket is three times too heavy; moves no
 subbucket that need not be split; and does not ask whether a partition is better off. `planned` splits in proportion to the
 excess, puts the heaviest part on the lightest partition, and acts when that pays. Simulated on 512 ranks, heaviest ÷ average
-work of the whole run: tree pointing up, height 20, 13.3 → 1.14, RMAT scale 16 1.10 (`python -m plots.paper --only policies`).
+work of the whole run: tree pointing up, height 20, 13.3 → 1.14, RMAT scale 16 1.10 (`python -m
+semi_naive.plots.paper --only policies`).
 """
 
 import heapq
 from dataclasses import dataclass, replace
 
 import numpy as np
-
-from balance.bucket_map import BucketMap
-from balance.policy import MOST, to_consolidate, to_refine
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.policy import MOST, to_consolidate, to_refine
 
 SETTLED = 0.75  # of a bucket still in one subbucket after a split: its tuples share the column that was split by
 

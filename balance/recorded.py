@@ -8,10 +8,9 @@ edges and is exact; this needs the trace alone, also of rules that the simulator
 from dataclasses import dataclass, field
 
 import numpy as np
-
-from balance.bucket_map import BucketMap
-from balance.machine import Machine
-from balance.trace import Trace, balance_of
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.machine import Machine
+from semi_naive.balance.trace import Trace, balance_of
 
 RESIZING = ("refine", "consolidate")
 SHIPPING = ("all-to-all", "intra-bucket")

@@ -33,10 +33,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-
-from balance.joins import checked_join, is_join
-from balance.policy import imbalance_ratio
-from balance.record import checked
+from semi_naive.balance.joins import checked_join, is_join
+from semi_naive.balance.policy import imbalance_ratio
+from semi_naive.balance.record import checked
 
 VERSION = 1
 AGAIN = "record the run again with --trace"

@@ -15,12 +15,12 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import graphs
 from bench import extras
 from bench.command import command
 from bench.inputs import NAMES, Row, rows, write
 from bench.peers import ENGINES, Sample
 from bench.report import measures, tables
+from semi_naive import graphs
 
 LOOPED = ("tree",)  # the loop over DataFrames takes minutes on the others
 
@@ -48,7 +48,7 @@ def parsed(arguments):
 
 def run(options) -> dict:
     """Everything, as one dictionary: versions, machine, rows with their samples, extras, measures."""
-    from ra import session
+    from semi_naive.ra import session
 
     spark = session.start()
     with tempfile.TemporaryDirectory(prefix="bench-closure-") as folder:

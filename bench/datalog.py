@@ -39,7 +39,7 @@ def parsed(arguments):
 
 def run(options) -> dict:
     """Everything, as one dictionary: versions, machine, rows with their samples."""
-    from ra import session
+    from semi_naive.ra import session
 
     spark = session.start()
     with tempfile.TemporaryDirectory(prefix="bench-datalog-") as folder:

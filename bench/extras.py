@@ -6,11 +6,12 @@ import sys
 import time
 from pathlib import Path
 
-import graphs
+from semi_naive.ra.session import cpus
+
 from bench.inputs import Row, write
 from bench.memory import peak
 from bench.peers import ours
-from ra.session import cpus
+from semi_naive import graphs
 
 IMPORTS = {"import": "import semi_naive", "import_names": "from semi_naive import transitive_closure, Config"}
 FIVE = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-import graphs
+from semi_naive import graphs
 
 
 @dataclass

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from semi_naive.ra.multiway import boxing, leapfrog
+from semi_naive.ra.multiway.bigjoin import BigJoin
+from semi_naive.ra.multiway.query import Query
+from semi_naive.ra.runs import Store
+from semi_naive.ra.session import cpus
 
 from bench import mgt
 from bench.peers import Sample, alarm
-from ra.multiway import boxing, leapfrog
-from ra.multiway.bigjoin import BigJoin
-from ra.multiway.query import Query
-from ra.runs import Store
-from ra.session import cpus
 from semi_naive.embeddings import embedding_query
 from semi_naive.patterns import Pattern
 from semi_naive.vertices import Vertices
@@ -102,7 +102,7 @@ def _shelf(graph: Searched) -> boxing.Shelf:
 
 def bigjoin(graph: Searched, spark, timeout: float) -> Sample:
     """The shuffled form, in as many partitions as Spark has cores; indexes are spread before the clock runs."""
-    from ra.exchange import Fabric
+    from semi_naive.ra.exchange import Fabric
 
     fabric = Fabric(spark.sparkContext, spark.sparkContext.defaultParallelism)
     try:

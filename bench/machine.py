@@ -11,12 +11,12 @@ import argparse
 import sys
 
 import numpy as np
+from semi_naive.balance.machine import FIELDS, Machine, fitted
+from semi_naive.balance.recorded import priced
 
-import graphs
-from balance.machine import FIELDS, Machine, fitted
-from balance.recorded import priced
 from bench.closure import say, surroundings
 from bench.command import command
+from semi_naive import graphs
 
 PARTITIONS = 2
 SETTINGS = {"run_ahead": 0, "partitions": PARTITIONS}
@@ -36,7 +36,7 @@ def parsed(arguments):
 
 def run(options) -> dict:
     """Everything, as one dictionary: what it ran on, the prices, and by graph the quality of the fit."""
-    from ra import session
+    from semi_naive.ra import session
 
     spark = session.start()
     options.timeout = None

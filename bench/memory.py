@@ -60,7 +60,8 @@ def resident_of(process: psutil.Process) -> tuple[int, int]:
 
 
 def main(path: str, plan: str) -> None:
-    from ra import session
+    from semi_naive.ra import session
+
     from semi_naive import transitive_closure
 
     with transitive_closure(path, session.start(), plan=plan) as closure:

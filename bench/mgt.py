@@ -12,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numba import njit, types
-
-from ra.words import JIT
+from semi_naive.ra.words import JIT
 
 i32, i64 = types.Array(types.int32, 1, "C"), types.Array(types.int64, 1, "C")
 EDGE = 4  # bytes of one in memory

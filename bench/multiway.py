@@ -18,13 +18,13 @@ from importlib.util import find_spec
 
 import numpy as np
 
-import graphs
 from bench import joins
 from bench.closure import WrongCount, compare, say, surroundings
 from bench.command import command
 from bench.inputs import Row
 from bench.peers import Sample
 from bench.report import Measure, seconds_of
+from semi_naive import graphs
 
 PACKAGES = {"duckdb": "duckdb", "graphblas": "graphblas", "networkit": "networkit"}
 ENGINES = {
@@ -188,7 +188,7 @@ def parsed(arguments):
 
 def run(options) -> dict:
     """Everything, as one dictionary: versions, machine, rows with their samples, measures."""
-    from ra import session
+    from semi_naive.ra import session
 
     for name in (wanted := options.rows.split(",")):
         if name not in CONTESTS:

@@ -54,7 +54,7 @@ def ours(path, spark, **options) -> Sample:
 
 def facts_of(trace: dict) -> dict:
     """What is worth keeping of a trace."""
-    from balance.policy import imbalance_ratio
+    from semi_naive.balance.policy import imbalance_ratio
 
     result, last = trace["result"], trace["iterations"][-1]
     moves = [e for e in trace["events"] if e.get("relation") == "path" and e["iteration"] >= last["iteration"]]

@@ -17,13 +17,13 @@ import time
 from importlib import import_module
 from pathlib import Path
 
-import graphs
 from bench.closure import say, surroundings
 from bench.command import command
+from semi_naive import graphs
 
 TARGET = 0.02
 RECORDING = {  # by module and class: what makes the record of a closure, and of a Datalog program
-    ("balance.trace", "Trace"): ("__init__", "event", "iteration", "take_up", "finish"),
+    ("semi_naive.balance.trace", "Trace"): ("__init__", "event", "iteration", "take_up", "finish"),
     ("semi_naive.balanced", "Balanced"): ("_record",),
     ("semi_naive.running.distributed", "Distributed"): ("_record", "_traced", "_noted"),
     ("semi_naive.running.profile", "Profile"): ("rule", "record"),
@@ -48,7 +48,7 @@ def parsed(arguments):
 
 def run(options) -> dict:
     """Everything, as one dictionary: what it ran on, and by row its runs."""
-    from ra import session
+    from semi_naive.ra import session
 
     spark = session.start()
     options.timeout = None

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-import graphs
 from bench import analyses, loops
 from bench.peers import Sample, decomposed
 from bench.sql import query
+from semi_naive import graphs
 
 PROGRAMS = Path(__file__).parent / "programs"
 

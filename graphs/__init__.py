@@ -5,11 +5,11 @@ Stands alone. Importing it costs numpy; pyarrow, pandas, networkx and pyspark ar
 
 from pathlib import Path
 
-from graphs.edges import Edges
-from graphs.errors import BadInput
-from graphs.generators import bowtie, chain, gnp, grid, rmat, star, tree, zipf
-from graphs.inputs import as_edges
-from graphs.readers import read_edges
+from semi_naive.graphs.edges import Edges
+from semi_naive.graphs.errors import BadInput
+from semi_naive.graphs.generators import bowtie, chain, gnp, grid, rmat, star, tree, zipf
+from semi_naive.graphs.inputs import as_edges
+from semi_naive.graphs.readers import read_edges
 
 __all__ = [
     "BadInput",

@@ -5,12 +5,11 @@ import sys
 from itertools import chain
 
 import numpy as np
-
-from graphs.dataframes import is_spark_frame
-from graphs.edges import Edges, first_odd_id, id_fault, intern, no_pairs
-from graphs.errors import BadInput
-from graphs.readers import read_edges, to_edges
-from graphs.tables import table_block
+from semi_naive.graphs.dataframes import is_spark_frame
+from semi_naive.graphs.edges import Edges, first_odd_id, id_fault, intern, no_pairs
+from semi_naive.graphs.errors import BadInput
+from semi_naive.graphs.readers import read_edges, to_edges
+from semi_naive.graphs.tables import table_block
 
 ACCEPTED = "expected a path, an (n, 2) integer array, a data frame, an Arrow table, a networkx DiGraph or pairs"
 
@@ -37,7 +36,7 @@ def as_edges(source, header=False, expand_symmetric=True, strings=None, any_ids=
 
 def from_spark(frame, strings=None, any_ids=False):
     """Collects a Spark DataFrame of two columns to the driver."""
-    from graphs.parallel import spark_edges
+    from semi_naive.graphs.parallel import spark_edges
 
     blocks = spark_edges(frame, strings=strings, any_ids=any_ids)
     try:

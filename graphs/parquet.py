@@ -3,8 +3,8 @@
 import os
 from contextlib import contextmanager
 
-from graphs.errors import BadInput
-from graphs.files import filesystem, format_of, io_errors, is_uri
+from semi_naive.graphs.errors import BadInput
+from semi_naive.graphs.files import filesystem, format_of, io_errors, is_uri
 
 
 def is_parquet(path):

@@ -4,9 +4,8 @@ Row numbers in messages count from 0, as data frames do.
 """
 
 import numpy as np
-
-from graphs.edges import LARGEST_ID, first_odd_id, id_fault, no_pairs, paired
-from graphs.errors import BadInput
+from semi_naive.graphs.edges import LARGEST_ID, first_odd_id, id_fault, no_pairs, paired
+from semi_naive.graphs.errors import BadInput
 
 
 def table_block(table, file, strings=None, any_ids=False, first_row=0):

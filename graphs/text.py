@@ -7,10 +7,9 @@ import io
 import re
 
 import numpy as np
-
-from graphs.edges import ids_are_plain, no_pairs, paired
-from graphs.errors import BadInput
-from graphs.faults import first_fault
+from semi_naive.graphs.edges import ids_are_plain, no_pairs, paired
+from semi_naive.graphs.errors import BadInput
+from semi_naive.graphs.faults import first_fault
 
 PIECE = 1 << 20
 

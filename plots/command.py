@@ -4,9 +4,8 @@ from pathlib import Path
 from zlib import crc32
 
 import click
-
-from balance.joins import is_join
-from balance.trace import read_trace, spread
+from semi_naive.balance.joins import is_join
+from semi_naive.balance.trace import read_trace, spread
 
 from .figures import OVERVIEW, PROGRAM, comparison, figures
 from .joins import join_figures, kind_of

@@ -1,6 +1,6 @@
 """How runs were configured: first what is not as it is by default, or not the same in all; the rest when asked for."""
 
-from plots.page import folded, paragraph, table
+from semi_naive.plots.page import folded, paragraph, table
 
 
 def configuration(traces: list[dict], called: list[str]) -> str:

@@ -1,9 +1,8 @@
 """What a figure shows, in a sentence: for those who do not see it, and beside it for those who do."""
 
 import numpy as np
-
-from plots.run import Run
-from plots.words import counted, number, seconds, several, size
+from semi_naive.plots.run import Run
+from semi_naive.plots.words import counted, number, seconds, several, size
 
 TITLES = {
     "heat": "Heat map: tuples in each subbucket over the iterations", "imbalance": "Line chart: imbalance over the iterations",

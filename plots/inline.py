@@ -5,8 +5,8 @@ What `plots.style.svg` promises is relied on: black is text and outlines, the co
 
 import re
 
-from plots.outlines import shorter
-from plots.style import NIGHT, svg
+from semi_naive.plots.outlines import shorter
+from semi_naive.plots.style import NIGHT, svg
 
 INK, PAPER = "currentColor", "var(--paper)"
 HEAD = re.compile(r"<svg\b[^>]*>")

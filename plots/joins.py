@@ -4,8 +4,7 @@ Of one record or of several, one under the other.
 """
 
 import numpy as np
-
-from balance.policy import imbalance_ratio
+from semi_naive.balance.policy import imbalance_ratio
 
 from .panels.partitions import bars_of
 from .panels.plane import COPIED, SECONDS, plane, rectangles

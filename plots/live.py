@@ -14,9 +14,9 @@ import socket
 import threading
 import time
 
-from plots.page import paragraph
-from plots.rendering import Renderer
-from plots.serving import BEGINNING, listening
+from semi_naive.plots.page import paragraph
+from semi_naive.plots.rendering import Renderer
+from semi_naive.plots.serving import BEGINNING, listening
 
 LOOPBACK = "127.0.0.1"
 EVERY = 1.0  # seconds at least from the end of a rendering to the next, and twice as long as it took

@@ -5,7 +5,7 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from plots.inline import palette
+from semi_naive.plots.inline import palette
 
 # The page fetches nothing: all of it is inside, and a browser is told to see to that.
 ALONE = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -42,7 +42,7 @@ def style() -> str:
 
 def text_of(name: str) -> str:
     """A file that lies beside this one."""
-    return files("plots").joinpath(name).read_text(encoding="utf-8")
+    return files("semi_naive.plots").joinpath(name).read_text(encoding="utf-8")
 
 
 def section(name: str, title: str, body: str) -> str:

@@ -1,8 +1,8 @@
 """What a report says of a Datalog program: its strata, its rules, its relations, from the program's record."""
 
-from plots.page import bar, code, folded, paragraph, table
-from plots.summary import named
-from plots.words import number, seconds
+from semi_naive.plots.page import bar, code, folded, paragraph, table
+from semi_naive.plots.summary import named
+from semi_naive.plots.words import number, seconds
 
 HOTTEST = 15  # rules that are seen at once
 ROWS = 500  # of any table: a program may have thousands of rules

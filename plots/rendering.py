@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 YIELDING = 10  # added to the process's niceness
 
@@ -50,15 +49,14 @@ class Renderer:
 
 def _started() -> subprocess.Popen:
     """In a session of its own: an interrupted run has its end shown too."""
-    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-    command = [sys.executable, "-m", "plots.rendering"]
-    return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, start_new_session=True, encoding="utf-8", **pipes)
+    command = [sys.executable, "-m", "semi_naive.plots.rendering"]
+    return subprocess.Popen(command, start_new_session=True, encoding="utf-8", **pipes)
 
 
 def answer(request: dict) -> dict:
     """What is wrong with the figures of one state is said on the page; the next state is tried again."""
-    from plots.report import body
+    from semi_naive.plots.report import body
 
     try:
         return {"body": body([request["record"]], [request["name"]])}

@@ -7,18 +7,18 @@ was configured. Of several runs, the same side by side.
 import time
 from pathlib import Path
 
-from balance.record import checked
-from balance.trace import VERSION, read_trace
-from plots.configuration import configuration
-from plots.described import described, title_of_figure
-from plots.figures import PANELS, comparison, figures
-from plots.inline import inlined
-from plots.labels import labels
-from plots.page import escape, facts, folded, heading, listed, page, paragraph, section, standing_alone, table
-from plots.program import relations, rules, spread_strata, strata
-from plots.run import Run, runs
-from plots.summary import named, summary
-from plots.words import counted, events_in_words, number, seconds
+from semi_naive.balance.record import checked
+from semi_naive.balance.trace import VERSION, read_trace
+from semi_naive.plots.configuration import configuration
+from semi_naive.plots.described import described, title_of_figure
+from semi_naive.plots.figures import PANELS, comparison, figures
+from semi_naive.plots.inline import inlined
+from semi_naive.plots.labels import labels
+from semi_naive.plots.page import escape, facts, folded, heading, listed, page, paragraph, section, standing_alone, table
+from semi_naive.plots.program import relations, rules, spread_strata, strata
+from semi_naive.plots.run import Run, runs
+from semi_naive.plots.summary import named, summary
+from semi_naive.plots.words import counted, events_in_words, number, seconds
 
 PANEL = (5.2, 4.0)  # inches of a figure: its smallest text can be read on a phone
 DRAWN, AT_MOST = 4, 2500  # strata of a program that have figures, those that took longest; and iterations of them together

@@ -3,10 +3,9 @@
 from functools import cached_property
 
 import numpy as np
-
-from balance.policy import imbalance_ratio
-from balance.record import checked
-from balance.trace import VERSION, spread
+from semi_naive.balance.policy import imbalance_ratio
+from semi_naive.balance.record import checked
+from semi_naive.balance.trace import VERSION, spread
 
 from .style import count
 

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from plots.page import page, text_of
+from semi_naive.plots.page import page, text_of
 
 BEGINNING = '<main id="report"><p>Nothing to show yet: the input is being read.</p></main>'
 OWN_ONLY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'self'; connect-src 'self'"

@@ -1,6 +1,6 @@
 """A run in a few lines: what a person wants to know first. Of a closure, and of a Datalog program."""
 
-from plots.words import counted, number, seconds, several, size
+from semi_naive.plots.words import counted, number, seconds, several, size
 
 KINDS = ("refine", "consolidate", "move", "copy", "roll-over", "checkpoint", "restore", "runs lost", "to driver",
          "to partitions")  # fmt: skip

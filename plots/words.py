@@ -3,7 +3,7 @@
 from collections import defaultdict
 from itertools import groupby
 
-from balance.policy import imbalance_ratio
+from semi_naive.balance.policy import imbalance_ratio
 
 PAST = {"refine": "refined", "consolidate": "consolidated", "move": "moved"}
 NAMED = 6  # buckets of one event that are named; of more, the first ones

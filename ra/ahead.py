@@ -2,10 +2,9 @@
 
 import numpy as np
 from numba import njit, types
-
-from ra.bits import lowest_bit
-from ra.reach import LANES, advance
-from ra.words import JIT, i64, u64
+from semi_naive.ra.bits import lowest_bit
+from semi_naive.ra.reach import LANES, advance
+from semi_naive.ra.words import JIT, i64, u64
 
 
 @njit(types.Tuple((u64, i64, types.int64, types.boolean))(u64, i64, i64, types.int64, types.int64, types.int64), **JIT)

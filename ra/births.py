@@ -2,10 +2,9 @@
 
 import numpy as np
 from numba import njit, types
-
-from ra.bits import lowest_bit
-from ra.reach import LANES, advance, reach
-from ra.words import JIT, i64, sort, u64
+from semi_naive.ra.bits import lowest_bit
+from semi_naive.ra.reach import LANES, advance, reach
+from semi_naive.ra.words import JIT, i64, sort, u64
 
 
 @njit(types.void(i64, i64, i64, u64, u64, u64, i64, i64, i64, i64, u64, types.int64), **JIT)

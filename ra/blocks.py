@@ -5,10 +5,9 @@
 
 import numpy as np
 from numba import njit, types
-
-from balance.hashing import mix
-from ra import words as single
-from ra.words import JIT, i64
+from semi_naive.balance.hashing import mix
+from semi_naive.ra import words as single
+from semi_naive.ra.words import JIT, i64
 
 i64_rows = types.Array(types.int64, 2, "C")
 u64_rows = types.Array(types.uint64, 2, "C")

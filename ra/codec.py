@@ -6,9 +6,8 @@ carries about 150 MB/s. Seven bits a byte, low first, the high bit set on all bu
 
 import numpy as np
 from numba import njit, types
-
-from balance.hashing import mix
-from ra.words import JIT, i64, u8, u64
+from semi_naive.balance.hashing import mix
+from semi_naive.ra.words import JIT, i64, u8, u64
 
 LONGEST = 10  # bytes of the varint of a 64-bit difference
 _mix = njit(inline="always")(mix)

@@ -8,11 +8,10 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.layout import Layout
-from ra.packing import Bounds
-from ra.stored import Index, Place, Stored
-from ra.view import View
+from semi_naive.ra.layout import Layout
+from semi_naive.ra.packing import Bounds
+from semi_naive.ra.stored import Index, Place, Stored
+from semi_naive.ra.view import View
 
 
 class Plan:
@@ -94,7 +93,7 @@ def indexes(requests) -> list[tuple[Index, View]]:
 
 def build(targets) -> None:
     """Deal relations that are at hand, or at rest under another key, into an index each. One job, one shuffle."""
-    from ra.shuffle import Combine, Deal
+    from semi_naive.ra.shuffle import Combine, Deal
 
     stores, sources, movers, writers = {}, {}, [], []
     for number, (relation, key) in enumerate(targets):
@@ -121,7 +120,7 @@ def run(layout: Layout, stages, writers, stores, source=None) -> None:
     As many shuffles as there are stages. Then buckets that are too heavy are refined, at one more job a time.
 
     An exception that a writer yields is raised here as it is, without Spark's traceback around it."""
-    from ra.phases import Together
+    from semi_naive.ra.phases import Together
 
     tasks = [Together(stage) for stage in stages if stage] + [Together(writers)]
     results = layout.fabric.job(*tasks, source=source)
@@ -134,7 +133,7 @@ def run(layout: Layout, stages, writers, stores, source=None) -> None:
 
 
 def _keep(stored: Stored, place: Place, results) -> Index:
-    from ra.shuffle import widest
+    from semi_naive.ra.shuffle import widest
 
     runs = [[] for _ in range(place.map.partitions)]
     for result in results:
@@ -148,7 +147,7 @@ def _keep(stored: Stored, place: Place, results) -> Index:
 
 def _refine(stored: Stored, index: Index) -> None:
     """*Load-balancing Parallel Relational Algebra*, section 3.2; each round deals the whole index once."""
-    from ra.shuffle import Combine, Deal
+    from semi_naive.ra.shuffle import Combine, Deal
 
     layout, number = stored.layout, 0
     while (finer := layout.refined(index.place.map, index.sizes)) is not index.place.map:

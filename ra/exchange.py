@@ -15,7 +15,7 @@ import functools
 import gc
 import logging
 
-from ra.runs import Remove, RunMissing, Store
+from semi_naive.ra.runs import Remove, RunMissing, Store
 
 log = logging.getLogger("semi_naive")
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ra.evaluation import Plan
+from semi_naive.ra.evaluation import Plan
 
 
 @dataclass

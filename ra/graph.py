@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit, types
-
-from ra.words import JIT, i64, sort_unique
+from semi_naive.ra.words import JIT, i64, sort_unique
 
 HALF = np.uint64(32)
 LOW = np.uint64(0xFFFFFFFF)

@@ -4,12 +4,11 @@ import pickle
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.evaluation import Plan, build, first_key, label, run
-from ra.packing import HIGHEST, LOWEST, Packing, bounds_of, widen
-from ra.schema import INT, SYMBOL, Schema
-from ra.stored import ROWS, Place, Share, Stored
-from ra.symbols import SYMBOLS
+from semi_naive.ra.evaluation import Plan, build, first_key, label, run
+from semi_naive.ra.packing import HIGHEST, LOWEST, Packing, bounds_of, widen
+from semi_naive.ra.schema import INT, SYMBOL, Schema
+from semi_naive.ra.stored import ROWS, Place, Share, Stored
+from semi_naive.ra.symbols import SYMBOLS
 
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 
@@ -29,7 +28,7 @@ class Local(Plan):
         return "1 job, 1 shuffle, when it is first needed"
 
     def source(self, stored: Stored) -> Share:
-        from ra.replica import Replica
+        from semi_naive.ra.replica import Replica
 
         packing = Packing(self.bounds)
         words = packing.pack(self.columns).reshape(-1)
@@ -54,8 +53,7 @@ class Frame(Plan):
 
     def evaluate(self, relation, key, view):
         from pyspark import StorageLevel
-
-        from ra.shuffle import Combine, Deal
+        from semi_naive.ra.shuffle import Combine, Deal
 
         rdd = self._tables().persist(StorageLevel.MEMORY_AND_DISK)
         try:

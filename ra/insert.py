@@ -5,14 +5,13 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra import codec
-from ra.ahead import merge_earliest
-from ra.pieces import Piece, Report, reports, ship, streams
-from ra.placed import Placed, Runs
-from ra.replica import Replica
-from ra.runs import Keep, Run, compact, write_run
-from ra.words import drop, exchanged, merge_all
+from semi_naive.ra import codec
+from semi_naive.ra.ahead import merge_earliest
+from semi_naive.ra.pieces import Piece, Report, reports, ship, streams
+from semi_naive.ra.placed import Placed, Runs
+from semi_naive.ra.replica import Replica
+from semi_naive.ra.runs import Keep, Run, compact, write_run
+from semi_naive.ra.words import drop, exchanged, merge_all
 
 MANY = 32  # runs of one iteration before they are merged within it
 

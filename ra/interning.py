@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.graph import HALF, distinct
-from ra.replica import Replica
-from ra.runs import Store
-from ra.words import sort_unique
+from semi_naive.ra.graph import HALF, distinct
+from semi_naive.ra.replica import Replica
+from semi_naive.ra.runs import Store
+from semi_naive.ra.words import sort_unique
 
 
 @dataclass

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit, types
-
-from ra.bits import lowest_bit
-from ra.words import FEW, JIT, i64, put, seek, sort, u64
+from semi_naive.ra.bits import lowest_bit
+from semi_naive.ra.words import FEW, JIT, i64, put, seek, sort, u64
 
 CHUNK = 1 << 20  # head tuples made before they are coded and shipped: 8 MB, so the join needs no more than that
 

@@ -4,12 +4,12 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from balance.bucket_map import BucketMap
-from balance.policy import to_refine
-from ra.session import context_of
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.policy import to_refine
+from semi_naive.ra.session import context_of
 
 if TYPE_CHECKING:  # importing this file stays light: no compiled kernels
-    from ra.exchange import Fabric
+    from semi_naive.ra.exchange import Fabric
 
 BUCKETS = 64
 RATIO, FACTOR = 3.0, 4  # of refinement, Load-balancing Parallel Relational Algebra, section 3.2
@@ -35,7 +35,7 @@ class Layout:
         for name, value in (("partitions", 1 if partitions is None else partitions), ("buckets", buckets)):
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} is {value!r}: expected a whole number from 1")
-        from ra.exchange import Fabric
+        from semi_naive.ra.exchange import Fabric
 
         sc = context_of(spark)
         partitions = partitions or sc.defaultParallelism

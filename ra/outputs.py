@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.evaluation import settled
-from ra.schema import INT, Schema
-from ra.symbols import SYMBOLS
+from semi_naive.ra.evaluation import settled
+from semi_naive.ra.schema import INT, Schema
+from semi_naive.ra.symbols import SYMBOLS
 
 
 @dataclass

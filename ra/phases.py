@@ -5,16 +5,15 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-
-from balance.bucket_map import BucketMap
-from ra import codec
-from ra.ahead import run_ahead
-from ra.joins import Join
-from ra.pieces import Piece, Report, reports, ship, streams
-from ra.placed import Runs
-from ra.replica import Replica
-from ra.runs import Run, merged, write_run
-from ra.words import exchanged, merge_all, sort, sort_unique
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra import codec
+from semi_naive.ra.ahead import run_ahead
+from semi_naive.ra.joins import Join
+from semi_naive.ra.pieces import Piece, Report, reports, ship, streams
+from semi_naive.ra.placed import Runs
+from semi_naive.ra.replica import Replica
+from semi_naive.ra.runs import Run, merged, write_run
+from semi_naive.ra.words import exchanged, merge_all, sort, sort_unique
 
 
 @dataclass

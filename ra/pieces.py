@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-
-from balance.bucket_map import BucketMap
-from ra import codec
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra import codec
 
 
 class Piece(NamedTuple):

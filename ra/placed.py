@@ -11,10 +11,9 @@ The life of a tuple:
 from dataclasses import dataclass, field
 
 import numpy as np
-
-from balance.bucket_map import BucketMap
-from balance.placement import expected
-from ra.runs import Run
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.placement import expected
+from semi_naive.ra.runs import Run
 
 Runs = list[list[Run]]  # of each partition
 

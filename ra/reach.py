@@ -9,9 +9,8 @@ all 64 is followed once. `delta` of semi-naive evaluation is the word `front[y]`
 
 import numpy as np
 from numba import njit, types
-
-from ra.bits import count_bits, lowest_bit
-from ra.words import JIT, i64, u64
+from semi_naive.ra.bits import count_bits, lowest_bit
+from semi_naive.ra.words import JIT, i64, u64
 
 LANES = 64  # groups in one word
 

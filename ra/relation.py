@@ -1,6 +1,6 @@
 """Relations that a user can call operators on: sets of tuples of 64-bit integers and symbols, spread over Spark.
 
-from ra.relation import Relation, count
+from semi_naive.ra.relation import Relation, count
 
 edge = Relation.from_tuples([("a", "b"), ("b", "c"), ("a", "c")], ["x", "y"])
 two_steps = edge.join(edge.rename(x="y", y="z")).project("x", "z")
@@ -10,18 +10,17 @@ print(two_steps.explain())
 """
 
 import numpy as np
-
-from ra.evaluation import Plan, resolve, settled
-from ra.explain import AtRest, fused_below, headline, tree
-from ra.layout import Layout
-from ra.operators.aggregate import Aggregate, aggregated_schema, count, max_, min_, sum_
-from ra.operators.join import Join
-from ra.operators.product import Product
-from ra.operators.redistribute import Redistribute
-from ra.operators.sets import SetOperation
-from ra.operators.views import Viewed, selected
-from ra.schema import Schema
-from ra.view import View
+from semi_naive.ra.evaluation import Plan, resolve, settled
+from semi_naive.ra.explain import AtRest, fused_below, headline, tree
+from semi_naive.ra.layout import Layout
+from semi_naive.ra.operators.aggregate import Aggregate, aggregated_schema, count, max_, min_, sum_
+from semi_naive.ra.operators.join import Join
+from semi_naive.ra.operators.product import Product
+from semi_naive.ra.operators.redistribute import Redistribute
+from semi_naive.ra.operators.sets import SetOperation
+from semi_naive.ra.operators.views import Viewed, selected
+from semi_naive.ra.schema import Schema
+from semi_naive.ra.view import View
 
 __all__ = ["Relation", "Layout", "count", "sum_", "min_", "max_"]
 
@@ -44,7 +43,7 @@ class Relation:
     def from_tuples(cls, tuples, columns, kinds=None, spark=None, layout: Layout | None = None) -> "Relation":
         """Python tuples of ints and strings. `kinds`: {column: "int" or "symbol"}, needed only where there are no
         tuples to tell. Held in this process until first needed."""
-        from ra.inputs import from_lists
+        from semi_naive.ra.inputs import from_lists
 
         tuples, columns = list(tuples), tuple(columns)
         for number, row in enumerate(tuples):
@@ -57,7 +56,7 @@ class Relation:
     @classmethod
     def from_numpy(cls, array, columns, kinds=None, spark=None, layout: Layout | None = None) -> "Relation":
         """An array (n, arity) of integers, or of strings. Held in this process until first needed."""
-        from ra.inputs import from_array
+        from semi_naive.ra.inputs import from_array
 
         schema, data = from_array(array, columns, kinds)
         return cls._local(schema, data, len(array), spark, layout)
@@ -65,7 +64,7 @@ class Relation:
     @classmethod
     def from_arrow(cls, table, columns=None, spark=None, layout: Layout | None = None) -> "Relation":
         """A pyarrow Table or RecordBatch of integer and string columns; `columns`: other names."""
-        from ra.inputs import from_arrow_columns
+        from semi_naive.ra.inputs import from_arrow_columns
 
         schema, data = from_arrow_columns(tuple(columns or table.schema.names), table.columns)
         return cls._local(schema, data, table.num_rows, spark, layout)
@@ -85,7 +84,7 @@ class Relation:
         """A Spark DataFrame of integer and string columns, read in parallel; `columns`: other names.
 
         The DataFrame is computed once, when the relation is first needed; only distinct strings pass through here."""
-        from ra.inputs import Frame, frame_schema
+        from semi_naive.ra.inputs import Frame, frame_schema
 
         if len(set(frame.columns)) < len(frame.columns):
             raise ValueError(f"DataFrame: two columns have the same name among {', '.join(frame.columns)}: rename one")
@@ -95,7 +94,7 @@ class Relation:
 
     @classmethod
     def _local(cls, schema, data, rows, spark, layout):
-        from ra.inputs import Local
+        from semi_naive.ra.inputs import Local
 
         data = data if schema.arity else np.empty((0, rows), np.int64)
         return cls(schema, layout or Layout.of(spark), Local(data))
@@ -229,15 +228,14 @@ class Relation:
     def to_df(self):
         """A Spark DataFrame. Evaluates; reads the runs, without a shuffle, whenever Spark needs it. The runs then stay
         until `close` or the end of the program, even if this object does not."""
-        from ra.outputs import to_df
+        from semi_naive.ra.outputs import to_df
 
         return to_df(self)
 
     def to_arrow(self):
         """A pyarrow Table, collected to this process."""
         import pyarrow as pa
-
-        from ra.outputs import collected, to_arrow
+        from semi_naive.ra.outputs import collected, to_arrow
 
         return pa.Table.from_batches([to_arrow(collected(self), self.schema)])
 
@@ -249,7 +247,7 @@ class Relation:
 
     def to_numpy(self):
         """An array (n, arity), collected to this process: int64, or of objects when some column holds symbols."""
-        from ra.outputs import collected, to_arrow
+        from semi_naive.ra.outputs import collected, to_arrow
 
         columns = collected(self)
         if set(self.schema.kinds) <= {"int"}:

@@ -5,8 +5,7 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.runs import Run, Store, write_run
+from semi_naive.ra.runs import Run, Store, write_run
 
 
 @dataclass

@@ -9,13 +9,12 @@ import time
 from dataclasses import dataclass, field
 
 import numpy as np
-
-from balance.bucket_map import BucketMap
-from ra import codec
-from ra.pieces import Piece, Report, ship
-from ra.placed import Placed, Runs
-from ra.runs import write_run
-from ra.words import merge_all
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra import codec
+from semi_naive.ra.pieces import Piece, Report, ship
+from semi_naive.ra.placed import Placed, Runs
+from semi_naive.ra.runs import write_run
+from semi_naive.ra.words import merge_all
 
 
 @dataclass

@@ -9,9 +9,8 @@ sorted by (y, x), and its heads are sorted by (z, x); so two joins in a row, one
 
 import numpy as np
 from numba import njit, types
-
-from ra.bits import lowest_bit
-from ra.words import FEW, JIT, i64, put, u64
+from semi_naive.ra.bits import lowest_bit
+from semi_naive.ra.words import FEW, JIT, i64, put, u64
 
 CHUNK = 1 << 20  # heads made at a time, about
 HALF = np.uint64(32)

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-
-from ra.words import merge_all, seek
+from semi_naive.ra.words import merge_all, seek
 
 PREFIX = "semi-naive-"
 PIECE = 1 << 16  # words of each run that a merge looks at: half a megabyte, so that they stay in the cache

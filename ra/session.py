@@ -24,7 +24,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",  # a web server nobody asked for
     "spark.ui.showConsoleProgress": "false",  # its bar would write over ours
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.python.daemon.module": "ra.daemon",  # not documented by Spark; 1.2 s to the first result instead of 1.7
+    "spark.python.daemon.module": "semi_naive.ra.daemon",  # not documented by Spark; 1.2 s to the first result instead of 1.7
     "spark.driver.memory": "2g",
     "spark.driver.maxResultSize": "0",
     "spark.log.level": "ERROR",

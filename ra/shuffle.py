@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-
-from balance.hashing import bucket_of
-from ra import codec
-from ra.blocks import among, combined, merge_all
-from ra.packing import Bounds, Packing, bounds_of, widen
-from ra.runs import Run
-from ra.stored import Place, run_of
+from semi_naive.balance.hashing import bucket_of
+from semi_naive.ra import codec
+from semi_naive.ra.blocks import among, combined, merge_all
+from semi_naive.ra.packing import Bounds, Packing, bounds_of, widen
+from semi_naive.ra.runs import Run
+from semi_naive.ra.stored import Place, run_of
 
 
 class Parcel(NamedTuple):
@@ -70,7 +69,7 @@ class Spread:
     routes: object = None  # ra.phases.Routes over the other relation's map
 
     def __call__(self, partition, records):
-        from ra.blocks import sort_unique
+        from semi_naive.ra.blocks import sort_unique
 
         wanted = self.routes.elsewhere(partition) if self.routes else dict.fromkeys(range(self.partitions))
         wanted.pop(partition, None)

@@ -15,15 +15,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from balance.bucket_map import BucketMap
-from ra.packing import Bounds, Packing
-from ra.view import View
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra.packing import Bounds, Packing
+from semi_naive.ra.view import View
 
 if TYPE_CHECKING:  # importing this file stays light: no compiled kernels
-    from ra.placed import Runs
-    from ra.replica import Replica
-    from ra.runs import Run
+    from semi_naive.ra.placed import Runs
+    from semi_naive.ra.replica import Replica
+    from semi_naive.ra.runs import Run
 
 ROWS = 1 << 20  # tuples of a block: what a task has unpacked at a time
 
@@ -53,13 +52,13 @@ class Place:
 
     def words(self, columns: np.ndarray) -> np.ndarray:
         """Tuples as sorted words without repetitions; needs a few copies of them in memory."""
-        from ra.blocks import sort_unique
+        from semi_naive.ra.blocks import sort_unique
 
         return sort_unique(self.packing.pack(columns[list(self.order)]))
 
     def slots(self, words: np.ndarray) -> np.ndarray:
         """The slot of the bucket map each tuple belongs to."""
-        from ra.blocks import combined
+        from semi_naive.ra.blocks import combined
 
         columns = self.packing.unpack(words)
         return self.map.slots_of(combined(columns[: self.keys]), combined(columns[self.keys :]))
@@ -150,7 +149,7 @@ class Stored:
     closed: bool = False
 
     def __post_init__(self):
-        from ra.runs import Store
+        from semi_naive.ra.runs import Store
 
         self.store = Store.create()
         self._remove = weakref.finalize(self, self.store.remove)
@@ -171,7 +170,7 @@ class Stored:
         if not self.closed:
             self.closed = True
             if not self.layout.sc.master.startswith("local"):
-                from ra.runs import Remove
+                from semi_naive.ra.runs import Remove
 
                 self.layout.fabric.job(Remove(self.store))
             self._remove.detach()
@@ -180,6 +179,6 @@ class Stored:
 
 def run_of(path: str, words: np.ndarray) -> "list[Run]":
     """Write words (lanes, n) as one run, lane after lane; none where there are no tuples."""
-    from ra.runs import write_run
+    from semi_naive.ra.runs import write_run
 
     return [write_run(path, words.reshape(-1), words.shape[0])] if words.shape[1] else []

@@ -7,8 +7,7 @@ cached on disk, so that only the first process ever compiles it.
 
 import numpy as np
 from numba import njit, types
-
-from ra.bits import lowest_bit
+from semi_naive.ra.bits import lowest_bit
 
 u8 = types.Array(types.uint8, 1, "C")
 i64 = types.Array(types.int64, 1, "C")

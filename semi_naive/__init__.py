@@ -13,15 +13,20 @@ __version__ = "0.1.0"
 _LAZY = {
     "Program": "semi_naive.program",
     "ProgramError": "semi_naive.language.errors",
-    "EvaluationError": "ra.rules.arithmetic",
+    "EvaluationError": "semi_naive.ra.rules.arithmetic",
     "transitive_closure": "semi_naive.closure",
     "simulate": "semi_naive.simulation",
     "subgraphs": "semi_naive.matching",
     "Vertices": "semi_naive.vertices",
     "Closure": "semi_naive.result",
     "Config": "semi_naive.config",
-    "Relation": "ra.relation",
-    "BadInput": "graphs.errors",
+    "Relation": "semi_naive.ra.relation",
+    "BadInput": "semi_naive.graphs.errors",
+    "CheckpointUnusable": "semi_naive.checkpoint",
+    "DiskFull": "semi_naive.ra.exchange",
+    "JobFailed": "semi_naive.ra.exchange",
+    "NoJava": "semi_naive.ra.session",
+    "RunsLost": "semi_naive.ra.exchange",
 }
 __all__ = sorted(_LAZY)
 

@@ -79,10 +79,10 @@ def tc(
     master, cores, quiet,
 ):  # fmt: skip
     """The transitive closure of EDGES: a .facts .tsv .csv .txt .mtx file (also .gz) or .parquet."""
-    from graphs.inputs import as_edges
-    from graphs.parallel import is_large
-    from ra import session
     from semi_naive import Config, transitive_closure
+    from semi_naive.graphs.inputs import as_edges
+    from semi_naive.graphs.parallel import is_large
+    from semi_naive.ra import session
     from semi_naive.result import output_format
 
     config = Config().with_options(dict(_assignment(text) for text in options))
@@ -110,11 +110,11 @@ def tc(
 
 def _write_records(record: dict, trace: str | None, plot: str | None) -> None:
     if trace:
-        from balance.trace import write_trace
+        from semi_naive.balance.trace import write_trace
 
         write_trace(record, trace)
     if plot:
-        from plots.balance import save
+        from semi_naive.plots.balance import save
 
         save(record, plot)
 
@@ -126,8 +126,8 @@ def _write_records(record: dict, trace: str | None, plot: str | None) -> None:
 @click.option("--only", metavar="NAMES", help="Some figures: balance,heat,imbalance,times,tuples,bytes,duplicates,…")
 def plot(runs, output, only, report):
     """Draw a recorded run (--trace) as figures, PNG and SVG; several runs side by side."""
-    from plots.command import draw
-    from plots.report import report_files
+    from semi_naive.plots.command import draw
+    from semi_naive.plots.report import report_files
 
     _check_writable(report)
     if report:
@@ -237,7 +237,7 @@ def _report(closure, quiet: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from plots.summary import summary
+    from semi_naive.plots.summary import summary
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in summary(closure.trace).items():
@@ -247,14 +247,17 @@ def _report(closure, quiet: bool) -> None:
 
 # What a run that was right can end with, by the module that raises it: one that was not loaded raised nothing, and loading
 # it to find out takes as long as a small program.
-FAILURES = {"ra.exchange": ("DiskFull", "JobFailed", "RunsLost"), "ra.rules.arithmetic": ("EvaluationError",)}
+FAILURES = {
+    "semi_naive.ra.exchange": ("DiskFull", "JobFailed", "RunsLost"),
+    "semi_naive.ra.rules.arithmetic": ("EvaluationError",),
+}
 
 
 def main(arguments=None) -> None:
     """Run the command line; every expected error is one message on stderr. Exit status 1: the program is wrong, or
     failed; 2: bad input and usage."""
-    from ra.session import NoJava
     from semi_naive.language.errors import ProgramError
+    from semi_naive.ra.session import NoJava
 
     try:
         cli.main(arguments, prog_name="semi-naive", standalone_mode=False)

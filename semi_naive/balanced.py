@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from balance.bucket_map import BucketMap
-from balance.trace import Trace, balance_of, phase
-from ra.exchange import Fabric
-from ra.insert import Inserted, LocalInsert
-from ra.phases import Load, LocalJoin, RunAhead, Together, Version
-from ra.pieces import Report
-from ra.placed import Placed
-from ra.replica import Replica
-from ra.routing import IntraBucket, Routes
-from ra.runs import Store
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.trace import Trace, balance_of, phase
 from semi_naive.config import REPLICATED, Config
+from semi_naive.ra.exchange import Fabric
+from semi_naive.ra.insert import Inserted, LocalInsert
+from semi_naive.ra.phases import Load, LocalJoin, RunAhead, Together, Version
+from semi_naive.ra.pieces import Report
+from semi_naive.ra.placed import Placed
+from semi_naive.ra.replica import Replica
+from semi_naive.ra.routing import IntraBucket, Routes
+from semi_naive.ra.runs import Store
 from semi_naive.rebalance import Rebalance
 
 MOST_STEPS = 4096  # of one run-ahead

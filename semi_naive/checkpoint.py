@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from balance.bucket_map import BucketMap
-from ra.exchange import Fabric
-from ra.placed import Placed, Runs
-from ra.runs import Run
+from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balanced import State
+from semi_naive.ra.exchange import Fabric
+from semi_naive.ra.placed import Placed, Runs
+from semi_naive.ra.runs import Run
 
 MANIFEST = "manifest.json"
 PARTS = ("full", "delta")

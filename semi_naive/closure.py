@@ -2,11 +2,11 @@
 
 import os
 
-from graphs.dataframes import is_spark_frame
-from graphs.inputs import as_edges
-from graphs.parallel import is_large, spark_edges
-from ra import session
 from semi_naive.config import PLANS, REPLICATED, Config
+from semi_naive.graphs.dataframes import is_spark_frame
+from semi_naive.graphs.inputs import as_edges
+from semi_naive.graphs.parallel import is_large, spark_edges
+from semi_naive.ra import session
 
 READING = ("header", "expand_symmetric", "strings", "any_ids", "delimiter")
 

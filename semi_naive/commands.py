@@ -7,8 +7,8 @@ import time
 
 import click
 
-from graphs.errors import BadInput
-from graphs.files import io_errors
+from semi_naive.graphs.errors import BadInput
+from semi_naive.graphs.files import io_errors
 from semi_naive.live import live_page, write_report
 
 TICK = 0.1  # seconds between two looks of the bar: an iteration may take microseconds
@@ -114,7 +114,7 @@ def spark_of(master: str | None, jobs: str | None):
         return None
 
     def start():
-        from ra import session
+        from semi_naive.ra import session
 
         return session.context(master, cores)
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from balance.policy import imbalance_ratio
-from balance.trace import Trace
-from ra.exchange import Fabric
-from ra.reach import LANES, harvest, reach
-from ra.replica import Replica
+from semi_naive.balance.policy import imbalance_ratio
+from semi_naive.balance.trace import Trace
+from semi_naive.ra.exchange import Fabric
+from semi_naive.ra.reach import LANES, harvest, reach
+from semi_naive.ra.replica import Replica
 
 
 @dataclass

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ra.multiway import boxing, leapfrog, shares
-from ra.multiway.bigjoin import BigJoin
-from ra.multiway.query import Atom, Comparison, Query
-from ra.multiway.tries import orders
 from semi_naive.patterns import BadPattern, Pattern
+from semi_naive.ra.multiway import boxing, leapfrog, shares
+from semi_naive.ra.multiway.bigjoin import BigJoin
+from semi_naive.ra.multiway.query import Atom, Comparison, Query
+from semi_naive.ra.multiway.tries import orders
 from semi_naive.vertices import Vertices
 
 VARIABLES = "abcdefgh"
@@ -120,7 +120,7 @@ def _elsewhere(spark) -> bool:
 
 def _context(spark):
     """The SparkContext of a session, or of what runs or can be started."""
-    from ra import session
+    from semi_naive.ra import session
 
     return session.context() if spark is None else getattr(spark, "sparkContext", spark)
 

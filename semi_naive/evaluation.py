@@ -8,19 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
-from balance.hashing import mix
-from balance.trace import Trace
-from graphs.edges import Edges
-from ra.exchange import Fabric, RunsLost
-from ra.graph import Dense, adjacency, intern, relabel
-from ra.interning import DenseBlocks, intern_blocks
-from ra.placed import Placed
-from ra.replica import Replica
-from ra.runs import Keep, Remove, Store
-from ra.words import merge_all
 from semi_naive import decomposed
+from semi_naive.balance.hashing import mix
+from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
 from semi_naive.decomposed import Groups
+from semi_naive.graphs.edges import Edges
+from semi_naive.ra.exchange import Fabric, RunsLost
+from semi_naive.ra.graph import Dense, adjacency, intern, relabel
+from semi_naive.ra.interning import DenseBlocks, intern_blocks
+from semi_naive.ra.placed import Placed
+from semi_naive.ra.replica import Replica
+from semi_naive.ra.runs import Keep, Remove, Store
+from semi_naive.ra.words import merge_all
 from semi_naive.result import Closure, Reader, Stored
 
 RESTARTS = 3  # after lost runs

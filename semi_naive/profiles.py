@@ -4,8 +4,8 @@ import json
 import os
 import sys
 
-from graphs.errors import BadInput
-from graphs.files import io_errors
+from semi_naive.graphs.errors import BadInput
+from semi_naive.graphs.files import io_errors
 
 
 def print_profile(path: str, top: int) -> None:

@@ -10,7 +10,6 @@ import os
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ra.rules import ir
 from semi_naive.config import Config
 from semi_naive.language import check, compile_text
 from semi_naive.language.parse import parse_file
@@ -20,6 +19,7 @@ from semi_naive.planning.magic import magic
 from semi_naive.planning.shared import share
 from semi_naive.planning.simplify import simplify
 from semi_naive.planning.strata import Stratum, strata
+from semi_naive.ra.rules import ir
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from balance.placement import Change, planned, spread_inner
-from balance.trace import Trace, tell_change
-from ra.exchange import Fabric
-from ra.insert import Inserted, LocalInsert
-from ra.phases import Together
-from ra.pieces import Report
-from ra.placed import Placed
-from ra.routing import Copies, Depart, IntraBucket
+from semi_naive.balance.placement import Change, planned, spread_inner
+from semi_naive.balance.trace import Trace, tell_change
 from semi_naive.config import Config
+from semi_naive.ra.exchange import Fabric
+from semi_naive.ra.insert import Inserted, LocalInsert
+from semi_naive.ra.phases import Together
+from semi_naive.ra.pieces import Report
+from semi_naive.ra.placed import Placed
+from semi_naive.ra.routing import Copies, Depart, IntraBucket
 
 
 @dataclass

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ra.placed import Runs
-from ra.replica import Replica
+from semi_naive.ra.placed import Runs
+from semi_naive.ra.replica import Replica
 
 DELIMITERS = {".tsv": "\t", ".facts": "\t", ".txt": "\t", ".csv": ","}
 ROWS = 1 << 20  # of one Arrow batch, about
@@ -228,7 +228,7 @@ class Closure:
 
     def report(self, path=None) -> str:
         """The evaluation as a page of HTML, figures and all; also written to `path`, whole or not at all."""
-        from plots.report import report
+        from semi_naive.plots.report import report
 
         return report(self.trace, path)
 

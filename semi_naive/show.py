@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from ra.rules import ir
+from semi_naive.ra.rules import ir
 
 
 def datalog(program: ir.Program) -> str:

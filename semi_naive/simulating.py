@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import click
 import numpy as np
 
-from balance.policy import imbalance_ratio
-from balance.recorded import check, replayed
-from balance.trace import read_trace, spread, write_trace
+from semi_naive.balance.policy import imbalance_ratio
+from semi_naive.balance.recorded import check, replayed
+from semi_naive.balance.trace import read_trace, spread, write_trace
 from semi_naive.config import Config
 
 WORD = 8  # bytes of a tuple in memory

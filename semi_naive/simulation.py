@@ -1,6 +1,6 @@
 """A closure on a machine we do not have: `simulate(edges, ranks)`; how it counts is told in `balance.simulate`."""
 
-from balance.machine import Machine
+from semi_naive.balance.machine import Machine
 from semi_naive.config import Config
 
 
@@ -24,9 +24,9 @@ class Replayable:
     def of(cls, source, config: Config) -> "Replayable":
         import numpy as np
 
-        from graphs.inputs import as_edges
-        from ra.births import births
-        from ra.graph import adjacency, intern, relabel
+        from semi_naive.graphs.inputs import as_edges
+        from semi_naive.ra.births import births
+        from semi_naive.ra.graph import adjacency, intern, relabel
 
         if config.rule == "path-path":
             raise ValueError("only rules that carry a column are simulated, path-edge and edge-path: path-path carries none")
@@ -38,7 +38,7 @@ class Replayable:
 
     def simulate(self, ranks: int, config: Config | None = None, machine: Machine | None = None, **options) -> dict:
         """The record on so many ranks."""
-        from balance.simulate import Simulation
+        from semi_naive.balance.simulate import Simulation
 
         if not isinstance(ranks, int) or ranks < 1:
             raise ValueError(f"ranks is {ranks!r}: expected a whole number from 1")

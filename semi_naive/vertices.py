@@ -11,16 +11,16 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from graphs.inputs import as_edges
-from ra.exchange import Fabric
-from ra.multiway import leapfrog
-from ra.multiway.loops.rooted import Rooted
-from ra.multiway.partitions.indexed import OnPartitions
-from ra.multiway.query import Atom, Query
-from ra.multiway.tries.domain import NOTHING, Domain
-from ra.multiway.tries.trie import Tries
-from ra.words import sort_unique
+from semi_naive.graphs.inputs import as_edges
 from semi_naive.patterns import Pattern
+from semi_naive.ra.exchange import Fabric
+from semi_naive.ra.multiway import leapfrog
+from semi_naive.ra.multiway.loops.rooted import Rooted
+from semi_naive.ra.multiway.partitions.indexed import OnPartitions
+from semi_naive.ra.multiway.query import Atom, Query
+from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
+from semi_naive.ra.multiway.tries.trie import Tries
+from semi_naive.ra.words import sort_unique
 
 
 @dataclass

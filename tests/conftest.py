@@ -5,8 +5,8 @@ import os
 import pytest
 from fabric import ContextHere, FabricHere, to_numpy
 from hypothesis import settings
+from semi_naive.ra import session
 
-from ra import session
 from semi_naive.__main__ import main
 
 # A JVM of a few minutes does not win back what its second compiler takes: starting Spark, 10.6 s of CPU time and 5.9 without.

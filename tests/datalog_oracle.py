@@ -6,8 +6,7 @@ left out: they speak of ids, and an oracle has none.
 """
 
 from datalog_operators import COMPARISONS, OPERATORS, aggregate, convert, fitted, match, ranged, recast
-
-from ra.rules import ir
+from semi_naive.ra.rules import ir
 
 
 def solve(program: ir.Program, facts: dict[str, set[tuple]]) -> dict[str, set[tuple]]:

@@ -5,9 +5,23 @@ that sums of floats are exact, and nothing is ever divided by zero.
 """
 
 from hypothesis import strategies as st
-
-from ra.rules import ir
-from ra.rules.ir import Aggregate, Atom, Call, Compare, Const, Kind, Not, Pack, Range, Relation, Rule, Type, Var, Wild
+from semi_naive.ra.rules import ir
+from semi_naive.ra.rules.ir import (
+    Aggregate,
+    Atom,
+    Call,
+    Compare,
+    Const,
+    Kind,
+    Not,
+    Pack,
+    Range,
+    Relation,
+    Rule,
+    Type,
+    Var,
+    Wild,
+)
 
 NUMBER, UNSIGNED, FLOAT, SYMBOL, RECORD = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL, Kind.RECORD
 TYPES = {kind.value: Type(kind.value, kind) for kind in (NUMBER, UNSIGNED, FLOAT, SYMBOL)}

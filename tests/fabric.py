@@ -6,9 +6,9 @@ import random
 import sys
 
 import numpy as np
+from semi_naive.ra.exchange import Fabric
+from semi_naive.ra.layout import Layout
 
-from ra.exchange import Fabric
-from ra.layout import Layout
 from semi_naive.result import Closure
 
 _to_numpy = Closure.to_numpy

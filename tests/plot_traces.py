@@ -1,6 +1,6 @@
 """Traces that are made up, small and whole, for the figures to be drawn from."""
 
-from balance.trace import VERSION
+from semi_naive.balance.trace import VERSION
 
 REFINE = {"refine": True, "refinement_ratio": 3.0, "buckets": 3}
 

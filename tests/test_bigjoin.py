@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from semi_naive.graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_vertex
+from semi_naive.ra.exchange import Fabric
+from semi_naive.ra.multiway.agm import agm_bound
+from semi_naive.ra.multiway.bigjoin import BigJoin
+from semi_naive.ra.multiway.partitions.indexed import OnPartitions, indexed
+from semi_naive.ra.multiway.partitions.itinerary import Layout
+from semi_naive.ra.multiway.prefixes.indexes import Index, Part, built
+from semi_naive.ra.multiway.prefixes.stages import planned
+from semi_naive.ra.multiway.prefixes.worker import Worker
+from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
 
-from graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_vertex
-from ra.exchange import Fabric
-from ra.multiway.agm import agm_bound
-from ra.multiway.bigjoin import BigJoin
-from ra.multiway.partitions.indexed import OnPartitions, indexed
-from ra.multiway.partitions.itinerary import Layout
-from ra.multiway.prefixes.indexes import Index, Part, built
-from ra.multiway.prefixes.stages import planned
-from ra.multiway.prefixes.worker import Worker
-from ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
 from tests.fabric import FabricHere
 
 X, Y, Z, W = "xyzw"

@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from semi_naive.graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_vertex
+from semi_naive.ra.blocks import combined
+from semi_naive.ra.multiway.bigjoin import BigJoin
+from semi_naive.ra.multiway.partitions import dealing
+from semi_naive.ra.multiway.partitions.answering import counts_of, members_of, resolved
+from semi_naive.ra.multiway.partitions.indexed import indexed
+from semi_naive.ra.multiway.partitions.loading import Opened
+from semi_naive.ra.multiway.partitions.spreading import COUNT, MEMBER, RESOLVER
+from semi_naive.ra.multiway.prefixes import unions
+from semi_naive.ra.multiway.prefixes.indexes import IndexKey
+from semi_naive.ra.multiway.prefixes.lists import Lists
+from semi_naive.ra.multiway.query import Atom, Query
 
-from graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_vertex
-from ra.blocks import combined
-from ra.multiway.bigjoin import BigJoin
-from ra.multiway.partitions import dealing
-from ra.multiway.partitions.answering import counts_of, members_of, resolved
-from ra.multiway.partitions.indexed import indexed
-from ra.multiway.partitions.loading import Opened
-from ra.multiway.partitions.spreading import COUNT, MEMBER, RESOLVER
-from ra.multiway.prefixes import unions
-from ra.multiway.prefixes.indexes import IndexKey
-from ra.multiway.prefixes.lists import Lists
-from ra.multiway.query import Atom, Query
 from tests.fabric import FabricHere
 
 CORNERS = Query((Atom("r", ("x", "y")), Atom("s", ("y", "z")), Atom("t", ("x", "z"))), order=("x", "y", "z"))

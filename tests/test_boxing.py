@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from semi_naive.graphs import generators
+from semi_naive.ra.multiway import boxing, leapfrog
+from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query
+from semi_naive.ra.multiway.tries.boxes import BudgetTooSmall
+from semi_naive.ra.multiway.tries.slices import bytes_of, cut, least_bytes, siblings
+from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
+from semi_naive.ra.runs import Store
 
-from graphs import generators
-from ra.multiway import boxing, leapfrog
-from ra.multiway.query import Atom, Comparison, Constant, Query
-from ra.multiway.tries.boxes import BudgetTooSmall
-from ra.multiway.tries.slices import bytes_of, cut, least_bytes, siblings
-from ra.multiway.tries.trie import TrieArray, Tries
-from ra.runs import Store
 from tests import multiway_oracle as oracle
 from tests.test_multiway_leapfrog import CLIQUE, TRIANGLE, edges, oriented, uncompiled  # noqa: F401
 

@@ -8,8 +8,7 @@ import time
 
 import pytest
 from oracle import closure
-
-from ra.session import NoJava, check_java
+from semi_naive.ra.session import NoJava, check_java
 
 EDGES = [(1, 2), (2, 3), (3, 1), (4, 1)]
 

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import closure, differences, pairs, steps
 
-import graphs
-from semi_naive import Config, transitive_closure
+from semi_naive import Config, graphs, transitive_closure
 
 ANY = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -3,8 +3,8 @@
 import re
 
 import pytest
+from semi_naive.graphs.errors import BadInput
 
-from graphs.errors import BadInput
 from semi_naive import Program
 
 PATHS = """.decl edge(x: number, y: number)

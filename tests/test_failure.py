@@ -10,16 +10,15 @@ import textwrap
 import numpy as np
 import psutil
 import pytest
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra.exchange import Fabric, JobFailed, RunsLost
+from semi_naive.ra.insert import LocalInsert
+from semi_naive.ra.pieces import Piece
+from semi_naive.ra.placed import Placed
+from semi_naive.ra.routing import IntraBucket, Routes
+from semi_naive.ra.runs import RunMissing, Store, write_run
 
-import graphs
-from balance.bucket_map import BucketMap
-from ra.exchange import Fabric, JobFailed, RunsLost
-from ra.insert import LocalInsert
-from ra.pieces import Piece
-from ra.placed import Placed
-from ra.routing import IntraBucket, Routes
-from ra.runs import RunMissing, Store, write_run
-from semi_naive import transitive_closure
+from semi_naive import graphs, transitive_closure
 from semi_naive.checkpoint import CheckpointUnusable
 
 EDGES = graphs.grid(9)
@@ -44,7 +43,7 @@ def python_workers():
     found = []
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # a zombie, or gone meanwhile
-            if "ra.daemon" in " ".join(process.cmdline()):
+            if "semi_naive.ra.daemon" in " ".join(process.cmdline()):
                 found.append(process)
     return found
 
@@ -169,7 +168,7 @@ def test_lost_executor(tmp_path):
     """local-cluster: two executors of their own processes; one is killed in the middle of the run."""
     program = """
         import os, signal, sys, psutil, graphs
-        from ra import session
+        from semi_naive.ra import session
         from semi_naive import transitive_closure
         def tell(iteration, delta, tuples):
             if iteration == 4:

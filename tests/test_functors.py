@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
-
-from ra.rules import ir
-from ra.rules.aggregates import reduce_groups
-from ra.rules.functors import EvaluationError, evaluate, holds
-from ra.rules.ir import Autoinc, Call, Compare, Const, Kind, Pack, Truth, Var, Wild
-from ra.rules.patterns import BadPattern, compiled
-from ra.rules.ranges import expand_ranges
-from ra.rules.values import Values
-from ra.symbols import SymbolTable
+from semi_naive.ra.rules import ir
+from semi_naive.ra.rules.aggregates import reduce_groups
+from semi_naive.ra.rules.functors import EvaluationError, evaluate, holds
+from semi_naive.ra.rules.ir import Autoinc, Call, Compare, Const, Kind, Pack, Truth, Var, Wild
+from semi_naive.ra.rules.patterns import BadPattern, compiled
+from semi_naive.ra.rules.ranges import expand_ranges
+from semi_naive.ra.rules.values import Values
+from semi_naive.ra.symbols import SymbolTable
 
 NUMBER, UNSIGNED, FLOAT, SYMBOL = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL
 LEAST, MOST = -(2**63), 2**63 - 1

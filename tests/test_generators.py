@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import graphs
+from semi_naive import graphs
 
 
 def closure_size(edges):

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.hashing import bucket_of, subbucket_of
+from semi_naive.ra import codec, words
+from semi_naive.ra.ahead import merge_earliest, run_ahead
+from semi_naive.ra.graph import adjacency, intern, relabel
+from semi_naive.ra.joins import Join
+from semi_naive.ra.rowwise import compose
+from semi_naive.ra.rules import kernels
+from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.block import Block, snug
 
-from balance.bucket_map import BucketMap
-from balance.hashing import bucket_of, subbucket_of
-from ra import codec, words
-from ra.ahead import merge_earliest, run_ahead
-from ra.graph import adjacency, intern, relabel
-from ra.joins import Join
-from ra.rowwise import compose
-from ra.rules import kernels
-from ra.rules.batch import Batch
-from ra.rules.block import Block, snug
 from semi_naive.running.sampling import distinct_among
 
 settings.register_profile("kernels", deadline=None)

@@ -10,13 +10,12 @@ import threading
 import time
 
 import pytest
+from semi_naive.balance.trace import VERSION, Trace
+from semi_naive.plots.live import Live, version_of
+from semi_naive.plots.rendering import Renderer, answer
+from semi_naive.plots.serving import BEGINNING, known_host
 
-import graphs
-from balance.trace import VERSION, Trace
-from plots.live import Live, version_of
-from plots.rendering import Renderer, answer
-from plots.serving import BEGINNING, known_host
-from semi_naive import Program, transitive_closure
+from semi_naive import Program, graphs, transitive_closure
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PATHS = """
@@ -57,7 +56,7 @@ def drawing():
 @pytest.fixture
 def drawn(monkeypatch, drawing):
     """Whoever is live has its pages drawn by that process."""
-    monkeypatch.setattr("plots.live.Renderer", lambda: drawing)
+    monkeypatch.setattr("semi_naive.plots.live.Renderer", lambda: drawing)
 
 
 class Client:

@@ -7,14 +7,14 @@ import pytest
 from datalog_programs import VALUES, programs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from semi_naive.graphs import generators
+from semi_naive.ra.multiway import leapfrog
+from semi_naive.ra.rules import ir
+from semi_naive.ra.rules import multiway as step
+from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Not, Relation, Rule, Var, Wild
 from test_datalog_engine import SETTINGS, check
 from test_golden import expected, written
 
-from graphs import generators
-from ra.multiway import leapfrog
-from ra.rules import ir
-from ra.rules import multiway as step
-from ra.rules.ir import Atom, Compare, Const, Kind, Not, Relation, Rule, Var, Wild
 from semi_naive import Config, Program, ProgramError
 from semi_naive.planning import multiway
 from semi_naive.planning.order import binary_steps

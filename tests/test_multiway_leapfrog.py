@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from semi_naive.graphs import generators
+from semi_naive.ra.multiway import leapfrog
+from semi_naive.ra.multiway.loops import compiled
+from semi_naive.ra.multiway.loops.codegen import Generator
+from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
+from semi_naive.ra.multiway.tries import local, orders, seeks
+from semi_naive.ra.multiway.tries.shape import Shape
+from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
 
-from graphs import generators
-from ra.multiway import leapfrog
-from ra.multiway.loops import compiled
-from ra.multiway.loops.codegen import Generator
-from ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
-from ra.multiway.tries import local, orders, seeks
-from ra.multiway.tries.shape import Shape
-from ra.multiway.tries.trie import TrieArray, TrieFile, Tries
 from tests import multiway_oracle as oracle
 
 

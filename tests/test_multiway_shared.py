@@ -5,19 +5,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from semi_naive.ra.multiway import leapfrog
+from semi_naive.ra.multiway import query as joins
+from semi_naive.ra.multiway.query import Comparison, Constant, Query
+from semi_naive.ra.multiway.tries.shared import SharedTries
+from semi_naive.ra.multiway.tries.trie import TrieArray
+from semi_naive.ra.rules import context
+from semi_naive.ra.rules import multiway as step
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.ir import Atom, Kind, Var
+from semi_naive.ra.rules.multiway import A_CALL, WORTH, Multiway
 from test_datalog_engine import SETTINGS, check
 from test_multiway_datalog import cyclic, interpreted  # noqa: F401
 
-from ra.multiway import leapfrog
-from ra.multiway import query as joins
-from ra.multiway.query import Comparison, Constant, Query
-from ra.multiway.tries.shared import SharedTries
-from ra.multiway.tries.trie import TrieArray
-from ra.rules import context
-from ra.rules import multiway as step
-from ra.rules.block import Block
-from ra.rules.ir import Atom, Kind, Var
-from ra.rules.multiway import A_CALL, WORTH, Multiway
 from semi_naive import Config, Program
 from semi_naive.running.cluster import Cluster
 from tests import multiway_oracle as oracle

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from semi_naive.graphs import generators
+from semi_naive.ra.multiway import leapfrog, shares
+from semi_naive.ra.multiway.query import Atom, Query
+from semi_naive.ra.multiway.tries.trie import Tries
 
-from graphs import generators
-from ra.multiway import leapfrog, shares
-from ra.multiway.query import Atom, Query
-from ra.multiway.tries.trie import Tries
 from semi_naive import subgraphs
 from tests import multiway_oracle as oracle
 from tests.fabric import ContextHere, FabricHere

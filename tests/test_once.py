@@ -7,8 +7,7 @@ import textwrap
 import time
 
 import pytest
-
-from ra import once
+from semi_naive.ra import once
 
 MEET = """
     import os, sys, time
@@ -19,7 +18,7 @@ MEET = """
             time.sleep(0.001)
 """
 MAKE = """
-    from ra.once import once
+    from semi_naive.ra.once import once
     def make():
         time.sleep(0.2)
         return me
@@ -27,10 +26,10 @@ MAKE = """
     print(once(f"{folder}/thing", make))
 """
 COMPILE = """
-    from ra.multiway.loops.codegen import Generator
-    from ra.multiway.loops.compiled import compiled
-    from ra.multiway.query import Atom, Query
-    from ra.multiway.tries.shape import Shape
+    from semi_naive.ra.multiway.loops.codegen import Generator
+    from semi_naive.ra.multiway.loops.compiled import compiled
+    from semi_naive.ra.multiway.query import Atom, Query
+    from semi_naive.ra.multiway.tries.shape import Shape
     query = Query((Atom("e", ("x", "y")),))
     source = Generator(Shape(query, query.variables), 0).kernel()
     meet()
@@ -38,7 +37,7 @@ COMPILE = """
     print(sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
 """
 HOLD = """
-    from ra.once import alone
+    from semi_naive.ra.once import alone
     with alone(f"{folder}/lock"):
         meet()
 """

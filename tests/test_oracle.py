@@ -8,12 +8,27 @@ from datalog_oracle import relations_in, solve, strata, value
 from datalog_programs import listing, programs
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-
-from ra.rules import ir
-from ra.rules.functors import EvaluationError, bits, evaluate
-from ra.rules.ir import Aggregate, Atom, Call, Compare, Const, Kind, Not, Pack, Range, Relation, Rule, Truth, Type, Var, Wild
-from ra.rules.values import Values
-from ra.symbols import SymbolTable
+from semi_naive.ra.rules import ir
+from semi_naive.ra.rules.functors import EvaluationError, bits, evaluate
+from semi_naive.ra.rules.ir import (
+    Aggregate,
+    Atom,
+    Call,
+    Compare,
+    Const,
+    Kind,
+    Not,
+    Pack,
+    Range,
+    Relation,
+    Rule,
+    Truth,
+    Type,
+    Var,
+    Wild,
+)
+from semi_naive.ra.rules.values import Values
+from semi_naive.ra.symbols import SymbolTable
 
 NUMBER = Kind.NUMBER
 x, y, z, n, m = (Var(name, NUMBER) for name in "xyznm")

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from balance.bucket_map import BucketMap
-from ra import blocks
-from ra.operators.grouping import finished, grouped, states
-from ra.packing import HIGHEST, LOWEST, Packing, bounds_of, widen
-from ra.schema import Schema
-from ra.stored import Place
-from ra.symbols import SymbolTable
-from ra.view import View
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra import blocks
+from semi_naive.ra.operators.grouping import finished, grouped, states
+from semi_naive.ra.packing import HIGHEST, LOWEST, Packing, bounds_of, widen
+from semi_naive.ra.schema import Schema
+from semi_naive.ra.stored import Place
+from semi_naive.ra.symbols import SymbolTable
+from semi_naive.ra.view import View
 
 NUMBERS = st.one_of(
     st.integers(-3, 3), st.integers(-(10**6), 10**6), st.integers(LOWEST, HIGHEST), st.sampled_from([LOWEST, HIGHEST])

@@ -1,14 +1,13 @@
 """What is sent between tasks arrives as it was, in whatever packings and order its blocks were made."""
 
 import numpy as np
-
-from balance.bucket_map import BucketMap
-from ra.packing import Packing
-from ra.rules.block import Block
-from ra.rules.loading import Deal, Relocate
-from ra.rules.parcels import Streams, home, received
-from ra.rules.spread import SpreadIndex, SpreadRelation
-from ra.rules.stored import store
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra.packing import Packing
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.loading import Deal, Relocate
+from semi_naive.ra.rules.parcels import Streams, home, received
+from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
+from semi_naive.ra.rules.stored import store
 
 NARROW, SIGNED = Packing(((0, 2**21 - 1),) * 3), Packing(((-(2**20), 2**20 - 1),) * 3)
 

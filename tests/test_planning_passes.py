@@ -8,8 +8,8 @@ from datalog_oracle import solve
 from datalog_programs import listing, programs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from semi_naive.ra.rules import ir
 
-from ra.rules import ir
 from semi_naive.language import compile_text
 from semi_naive.planning import rewrite
 from semi_naive.planning.inline import inline

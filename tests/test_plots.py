@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 from plot_texts import outside, overlapping, seen
 from plot_traces import GROUPS, NOT_REFINED, REFINE, REFINED, SIMULATED, SPREAD, entry, program, stratum, trace
+from semi_naive.balance.trace import VERSION, write_trace
+from semi_naive.plots.balance import save
+from semi_naive.plots.command import draw
+from semi_naive.plots.figures import PANELS, comparison, figures, overview
+from semi_naive.plots.labels import labels
+from semi_naive.plots.panels import duplicates, heat_map, imbalance, shuffled, times, tuples
+from semi_naive.plots.run import Run, lasting
+from semi_naive.plots.style import new_figure, svg
 
-import graphs
-from balance.trace import VERSION, write_trace
-from plots.balance import save
-from plots.command import draw
-from plots.figures import PANELS, comparison, figures, overview
-from plots.labels import labels
-from plots.panels import duplicates, heat_map, imbalance, shuffled, times, tuples
-from plots.run import Run, lasting
-from plots.style import new_figure, svg
-from semi_naive import transitive_closure
+from semi_naive import graphs, transitive_closure
 from semi_naive.__main__ import main
 
 ODD = {

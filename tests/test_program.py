@@ -8,8 +8,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from semi_naive.graphs.errors import BadInput
 
-from graphs.errors import BadInput
 from semi_naive import EvaluationError, Program
 
 PATHS = """

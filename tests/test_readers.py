@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from graphs import BadInput, Edges, as_edges, read_edges
-from graphs.parallel import LARGE, byte_ranges, is_large, spark_edges
+from semi_naive.graphs import BadInput, Edges, as_edges, read_edges
+from semi_naive.graphs.parallel import LARGE, byte_ranges, is_large, spark_edges
 
 DELIMITERS = {".facts": "\t", ".tsv": "\t", ".csv": ",", ".txt": " "}
 IDS = st.integers(0, 2**32)

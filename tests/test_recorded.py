@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plot_traces import GROUPS, REFINED, program, stratum, trace
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.machine import Machine
+from semi_naive.balance.recorded import flows, replayed, shared
+from semi_naive.balance.trace import read_trace, spread, write_trace
 
-import graphs
-from balance.bucket_map import BucketMap
-from balance.machine import Machine
-from balance.recorded import flows, replayed, shared
-from balance.trace import read_trace, spread, write_trace
-from semi_naive import Config, Program, simulate, transitive_closure
+from semi_naive import Config, Program, graphs, simulate, transitive_closure
 
 PLAIN = {"buckets": 7, "partitions": 3, "run_ahead": 0}
 COUNTED = ("received", "sent", "bytes", "joined")
@@ -150,7 +149,7 @@ def test_made_up_traces_are_replayed_or_refused():
     for record, expected in (
         (GROUPS, "decomposed plan, which has no buckets.*--plan balanced"),
         (trace([]), "no iterations"),
-        (program([stratum("path", 1.0, REFINED)]), "balance.trace.spread"),
+        (program([stratum("path", 1.0, REFINED)]), "semi_naive.balance.trace.spread"),
     ):
         with pytest.raises(ValueError, match=expected):
             replayed(record, 2)

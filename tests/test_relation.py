@@ -15,9 +15,8 @@ import pytest
 from fabric import layout_here
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from ra.packing import HIGHEST, LOWEST
-from ra.relation import Layout, Relation, count, max_, min_, sum_
+from semi_naive.ra.packing import HIGHEST, LOWEST
+from semi_naive.ra.relation import Layout, Relation, count, max_, min_, sum_
 
 LAYOUTS = [layout_here(partitions, buckets) for partitions, buckets in product((1, 2, 5), (1, 7, 64))]
 EAGER = [layout_here(partitions, buckets, 1) for partitions, buckets in ((2, 7), (5, 64))]  # refines whatever it can

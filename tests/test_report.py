@@ -9,18 +9,17 @@ from html import escape, unescape
 from html.parser import HTMLParser
 
 import pytest
+from semi_naive.balance.trace import VERSION
+from semi_naive.plots.described import described
+from semi_naive.plots.inline import inlined
+from semi_naive.plots.outlines import shorter
+from semi_naive.plots.report import report
+from semi_naive.plots.run import Run
+from semi_naive.plots.style import new_figure
+from semi_naive.plots.summary import summary
+from semi_naive.plots.words import events_in_words, number, seconds, size
 
-import graphs
-from balance.trace import VERSION
-from plots.described import described
-from plots.inline import inlined
-from plots.outlines import shorter
-from plots.report import report
-from plots.run import Run
-from plots.style import new_figure
-from plots.summary import summary
-from plots.words import events_in_words, number, seconds, size
-from semi_naive import Program, transitive_closure
+from semi_naive import Program, graphs, transitive_closure
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 SECTIONS = ["summary", "figures", "events", "configuration"]

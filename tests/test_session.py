@@ -8,9 +8,8 @@ import textwrap
 
 import psutil
 import pytest
-
-from ra import session
-from ra.exchange import Fabric
+from semi_naive.ra import session
+from semi_naive.ra.exchange import Fabric
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def fabric(spark):
 
 def test_workers_are_forked_from_our_daemon(fabric, where):
     for _, parent, _ in fabric.job(where):
-        assert "ra.daemon" in psutil.Process(parent).cmdline()
+        assert "semi_naive.ra.daemon" in psutil.Process(parent).cmdline()
 
 
 def test_workers_are_used_again_and_keep_the_collector_off_the_kernels(fabric, where):

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from semi_naive.balance.machine import Machine, fitted
+from semi_naive.balance.policy import imbalance_ratio
 
-import graphs
-from balance.machine import Machine, fitted
-from balance.policy import imbalance_ratio
-from semi_naive import Config, simulate, transitive_closure
+from semi_naive import Config, graphs, simulate, transitive_closure
 from semi_naive.simulation import Replayable
 
 WORK = {"run_ahead": 0, "refinement_minimum": 16}

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from networkx.algorithms.isomorphism import DiGraphMatcher, GraphMatcher
+from semi_naive.ra.multiway import leapfrog
 
-import graphs
-from ra.multiway import leapfrog
-from semi_naive import BadInput, embeddings, subgraphs, vertices
+from semi_naive import BadInput, embeddings, graphs, subgraphs, vertices
 from semi_naive.patterns import NAMED, BadPattern, Pattern
 from semi_naive.vertices import Vertices
 from tests import multiway_oracle as oracle

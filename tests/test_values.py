@@ -10,11 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from ra.rules.carried import CarriedValues
-from ra.rules.lexicon import Lexicon, Rows, Strings
-from ra.rules.values import Made, Values
-from ra.symbols import SymbolTable
+from semi_naive.ra.rules.carried import CarriedValues
+from semi_naive.ra.rules.lexicon import Lexicon, Rows, Strings
+from semi_naive.ra.rules.values import Made, Values
+from semi_naive.ra.symbols import SymbolTable
 
 
 @pytest.fixture

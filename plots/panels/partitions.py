@@ -1,8 +1,7 @@
 """What lay where: the loads of the partitions, or of the decomposed plan's tasks."""
 
 import numpy as np
-
-from balance.policy import imbalance_ratio
+from semi_naive.balance.policy import imbalance_ratio
 
 from ..style import DARK, MOST_BARS, SAND, YELLOW, count, legend, note, number_ticks, titled, whole_ticks
 

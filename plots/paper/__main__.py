@@ -1,7 +1,7 @@
 """The evaluations of the papers that this engine is built after, made again: every figure and table of *Load-balancing Parallel
 Relational Algebra*, our numbers beside the paper's; of worst-case optimal joins boxes, memory budgets and skew.
 
-    python -m plots.paper [--quick | --full] [-o DIR] [--only fig8,fig12] [--data DIR] [--cores N] [--redraw]
+    python -m semi_naive.plots.paper [--quick | --full] [-o DIR] [--only fig8,fig12] [--data DIR] [--cores N] [--redraw]
 
 Writes for each its data (JSON), its table (Markdown, CSV) and its picture (PNG, SVG), and paper.md with all of them. --redraw
 makes tables and pictures again from the data that is there. Quick takes minutes, full up to an hour.
@@ -14,8 +14,8 @@ import traceback
 from importlib import import_module
 from pathlib import Path
 
-from plots.paper.evaluation import Evaluation
-from plots.paper.output import make, write_page
+from semi_naive.plots.paper.evaluation import Evaluation
+from semi_naive.plots.paper.output import make, write_page
 
 PAPERS = {
     "Load-balancing Parallel Relational Algebra (Kumar and Gilray, 2020)":
@@ -46,7 +46,7 @@ def main(arguments=None) -> int:
 
 def parsed(arguments):
     parser = argparse.ArgumentParser(
-        prog="python -m plots.paper", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m semi_naive.plots.paper", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     sizes = parser.add_mutually_exclusive_group()
     for size, what in (("quick", "minutes (the default)"), ("full", "the papers' sizes where they fit, up to an hour"),

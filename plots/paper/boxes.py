@@ -7,10 +7,9 @@ boxes of one range of x share its slice, which only the first of them copies.
 """
 
 import numpy as np
-
-from plots.panels.plane import COPIED, SECONDS, plane, rectangles
-from plots.paper.tables import Table
-from plots.style import engineering, new_figure, titled
+from semi_naive.plots.panels.plane import COPIED, SECONDS, plane, rectangles
+from semi_naive.plots.paper.tables import Table
+from semi_naive.plots.style import engineering, new_figure, titled
 
 TITLE = "Boxes of triangles over the (x, y) plane"
 SIZES = {  # scale of the RMAT graph, 16 edges a vertex; budgets, per cent of the input
@@ -33,7 +32,7 @@ def measure(evaluation) -> dict:
 
 def given(scale: int) -> dict[str, np.ndarray]:
     """Graphs by name, an edge once and towards the larger number, as the vertices are numbered."""
-    import graphs
+    from semi_naive import graphs
 
     real = graphs.read_edges(graphs.bundled("p2p-gnutella09")).pairs
     found = {"p2p-Gnutella09": real, f"RMAT of scale {scale}": graphs.rmat(scale, 16 << scale)}
@@ -45,7 +44,7 @@ def oriented(edges: np.ndarray) -> np.ndarray:
     >>> oriented(np.array([[2, 1], [1, 2], [3, 3], [1, 3]])).tolist()
     [[1, 2], [1, 3]]
     """
-    from ra.words import sort_unique
+    from semi_naive.ra.words import sort_unique
 
     low, high = edges.min(axis=1).astype(np.uint64), edges.max(axis=1).astype(np.uint64)
     words = sort_unique((low << np.uint64(32) | high)[low < high])
@@ -54,8 +53,8 @@ def oriented(edges: np.ndarray) -> np.ndarray:
 
 def boxed(edges: np.ndarray, percent: int) -> dict:
     """Runs by one thread within a part of the input."""
-    from ra.multiway import boxing
-    from ra.multiway.query import Atom, Query
+    from semi_naive.ra.multiway import boxing
+    from semi_naive.ra.multiway.query import Atom, Query
 
     query = Query(tuple(Atom("edge", tuple(pair)) for pair in ("xy", "yz", "xz")), order=("x", "y", "z"))
     whole = boxing.run(query, {"edge": edges}, 1 << 62, count=True).trace["input_bytes"]

@@ -6,9 +6,9 @@ After Zinn's evaluation, of other patterns too: boxing knows nothing of triangle
 import time
 from functools import partial
 
-from plots.paper.drawing import logarithmic, small_legend
-from plots.paper.tables import Table
-from plots.style import DARK, SAND, new_figure
+from semi_naive.plots.paper.drawing import logarithmic, small_legend
+from semi_naive.plots.paper.tables import Table
+from semi_naive.plots.style import DARK, SAND, new_figure
 
 TITLE = "Memory budgets of a boxed leapfrog triejoin"
 BUDGETS = (5, 7, 10, 15, 25, 35, 50, 75, 100, 150, 200)  # per cent of the input
@@ -23,7 +23,7 @@ PANELS = {"seconds": "seconds", "copied": "bytes copied (MGT: read) ÷ input", "
 
 
 def measure(evaluation) -> dict:
-    import graphs
+    from semi_naive import graphs
 
     found = []
     for pattern, (scale, least) in evaluation.pick(SIZES).items():
@@ -34,7 +34,8 @@ def measure(evaluation) -> dict:
 
 def searched(evaluation, pattern: str, edges, budgets: list[int]) -> dict:
     """One pattern in one graph: unboxed, boxed under each budget, and, where there is one, by its competitor."""
-    from ra.multiway import boxing, leapfrog
+    from semi_naive.ra.multiway import boxing, leapfrog
+
     from semi_naive.embeddings import embedding_query
     from semi_naive.patterns import Pattern
     from semi_naive.vertices import Vertices
@@ -79,7 +80,7 @@ def clocked(work) -> float:
 
 def boxed(query, tries, budget: int) -> float:
     """Seconds of choosing and running the boxes; the tries are in files before."""
-    from ra.multiway import boxing
+    from semi_naive.ra.multiway import boxing
 
     return boxing.run(query, tries, budget, count=True).trace["seconds"]
 
@@ -99,7 +100,7 @@ def competitor(vertices, budget: int) -> tuple | None:
         from bench import mgt
     except ImportError:
         return None
-    from ra.session import cpus
+    from semi_naive.ra.session import cpus
 
     trie = vertices.want(["up"]).trie("up", (0, 1))
     targets = trie.values[-1]

@@ -1,8 +1,7 @@
 """What several of the paper's figures draw alike: groups of bars, logarithmic axes of few decades."""
 
 import numpy as np
-
-from plots.style import SMALL
+from semi_naive.plots.style import SMALL
 
 
 def grouped(axes, names: list[str], series: dict[str, list[float]], styles: dict[str, tuple[str, str]]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from plots.paper.datasets import chosen
+from semi_naive.plots.paper.datasets import chosen
 
 SIZES = ("toy", "quick", "full")
 
@@ -30,8 +30,9 @@ class Evaluation:
     @cached_property
     def spark(self):
         """The session, started when first asked for, and warm: kernels are compiled, and Python workers are there."""
-        from graphs import grid
-        from ra.session import start
+        from semi_naive.graphs import grid
+        from semi_naive.ra.session import start
+
         from semi_naive import transitive_closure
 
         self.say("starting Spark")

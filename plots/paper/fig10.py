@@ -4,9 +4,9 @@ Three ways: nothing is moved; the paper's policy, refinement and consolidation b
 taken together (run_ahead=0), as the paper has no such thing.
 """
 
-from plots.paper.drawing import grouped, small_legend
-from plots.paper.tables import Table
-from plots.style import DARK, SAND, new_figure
+from semi_naive.plots.paper.drawing import grouped, small_legend
+from semi_naive.plots.paper.tables import Table
+from semi_naive.plots.style import DARK, SAND, new_figure
 
 TITLE = "Fig. 10 · trees, with and without spatial balancing"
 SIZES = {  # heights, runs of each
@@ -22,7 +22,7 @@ STYLES = {"off": ("white", "////"), "paper's": (SAND, "...."), "ours": (DARK, ""
 
 def ways() -> dict[str, dict]:
     """The settings of each way."""
-    from plots.paper.runs import papers
+    from semi_naive.plots.paper.runs import papers
 
     return {
         "off": papers(**LAYOUT, refine=False, consolidate=False),
@@ -32,8 +32,8 @@ def ways() -> dict[str, dict]:
 
 
 def measure(evaluation) -> dict:
-    from graphs import tree
-    from plots.paper.runs import closure
+    from semi_naive.graphs import tree
+    from semi_naive.plots.paper.runs import closure
 
     heights, repeat = evaluation.pick(SIZES)
     runs = []

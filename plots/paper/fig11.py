@@ -4,9 +4,9 @@ On an RMAT graph whose joins outgrow the threshold. Its quadrants are less skewe
 their closures end after a dozen iterations.
 """
 
-from plots.paper import claims
-from plots.paper.tables import Table
-from plots.style import new_figure, same_limits
+from semi_naive.plots.paper import claims
+from semi_naive.plots.paper.tables import Table
+from semi_naive.plots.style import new_figure, same_limits
 
 TITLE = "Fig. 11 · iterations with temporal balancing"
 QUADRANTS = {"a": 0.45, "b": 0.2, "c": 0.2, "seed": 2}
@@ -18,8 +18,8 @@ SIZES = {  # scale, edges drawn, threshold
 
 
 def measure(evaluation) -> dict:
-    from graphs import rmat
-    from plots.paper.runs import closure, papers
+    from semi_naive.graphs import rmat
+    from semi_naive.plots.paper.runs import closure, papers
 
     scale, drawn, threshold = evaluation.pick(SIZES)
     edges, runs = rmat(scale, drawn, **QUADRANTS), {}
@@ -32,8 +32,8 @@ def measure(evaluation) -> dict:
 
 
 def table(data: dict) -> Table:
-    from plots.paper.runs import inner_iterations
-    from plots.run import phase_seconds
+    from semi_naive.plots.paper.runs import inner_iterations
+    from semi_naive.plots.run import phase_seconds
 
     phases = ("intra-bucket", "join", "all-to-all", "insert", "driver")
     columns = ["iteration", "delta", "born", "inner iterations", *(f"{name}, s" for name in phases), "all, s", "all without, s"]
@@ -66,8 +66,8 @@ def _memory(run: dict) -> str:
 
 
 def draw(data: dict):
-    from plots.panels import times
-    from plots.run import Run
+    from semi_naive.plots.panels import times
+    from semi_naive.plots.run import Run
 
     labels = {"rolling over": f"rolling over at {data['threshold']:,} tuples", "not": "not rolling over"}
     runs = [Run(data["runs"][way]["trace"], label=label) for way, label in labels.items()]

@@ -1,10 +1,10 @@
 """Fig. 12: a bow tie, whose closure is made almost whole in one iteration, against the threshold of rolling over: time, inner
 iterations, memory."""
 
-from plots.paper import claims
-from plots.paper.drawing import small_legend
-from plots.paper.tables import Table
-from plots.style import DARK, GREY, SAND, log_ticks, new_figure
+from semi_naive.plots.paper import claims
+from semi_naive.plots.paper.drawing import small_legend
+from semi_naive.plots.paper.tables import Table
+from semi_naive.plots.style import DARK, GREY, SAND, log_ticks, new_figure
 
 TITLE = "Fig. 12 · bow tie, thresholds of rolling over"
 SIZES = {  # width, thresholds
@@ -17,8 +17,8 @@ PARTITIONS = 4
 
 
 def measure(evaluation) -> dict:
-    from graphs import bowtie
-    from plots.paper.runs import closure, papers
+    from semi_naive.graphs import bowtie
+    from semi_naive.plots.paper.runs import closure, papers
 
     width, thresholds = evaluation.pick(SIZES)
     edges, runs = bowtie(width, LENGTH), []
@@ -66,7 +66,7 @@ def draw(data: dict):
 
 def _scale(axes, values: list, unit: str) -> None:
     """From 0, or logarithmic when the values are of different orders."""
-    from plots.style import number_ticks
+    from semi_naive.plots.style import number_ticks
 
     if max(values) > 20 * min(values):
         axes.set_yscale("log")

@@ -7,11 +7,10 @@ without what jobs and tasks cost by themselves, as where processes pass messages
 import functools
 
 import numpy as np
-
-from plots.paper import claims
-from plots.paper.drawing import logarithmic, small_legend
-from plots.paper.tables import Table
-from plots.style import DARK, GREY, OTHERS, PHASES, log_ticks, new_figure
+from semi_naive.plots.paper import claims
+from semi_naive.plots.paper.drawing import logarithmic, small_legend
+from semi_naive.plots.paper.tables import Table
+from semi_naive.plots.style import DARK, GREY, OTHERS, PHASES, log_ticks, new_figure
 
 TITLE = "Fig. 13 · strong scaling, simulated"
 QUADRANTS = {"a": 0.45, "b": 0.2, "c": 0.2, "seed": 2}
@@ -25,9 +24,9 @@ BUCKETS = 512  # and as many as there are ranks, if these are more
 
 
 def measure(evaluation) -> dict:
-    from graphs import rmat
-    from plots.paper.runs import papers
-    from plots.paper.simulated import prices, replayable, simulated, summary
+    from semi_naive.graphs import rmat
+    from semi_naive.plots.paper.runs import papers
+    from semi_naive.plots.paper.simulated import prices, replayable, simulated, summary
 
     scale, drawn, numbers = evaluation.pick(SIZES)
     edges, runs = rmat(scale, drawn, **QUADRANTS), []

@@ -4,12 +4,11 @@ Measured by the engine's hash over all nodes, in closed form, and at small heigh
 """
 
 import numpy as np
-
-from plots.paper import claims
-from plots.paper.drawing import logarithmic, small_legend
-from plots.paper.tables import Table
-from plots.paper.trees import bucket_sizes, closed_form, depth_counts, measured, root_alone
-from plots.style import DARK, GREY, SAND, new_figure, whole_ticks
+from semi_naive.plots.paper import claims
+from semi_naive.plots.paper.drawing import logarithmic, small_legend
+from semi_naive.plots.paper.tables import Table
+from semi_naive.plots.paper.trees import bucket_sizes, closed_form, depth_counts, measured, root_alone
+from semi_naive.plots.style import DARK, GREY, SAND, new_figure, whole_ticks
 
 TITLE = "Fig. 8 · worst-case imbalance between buckets, trees up and down"
 KINDS = [("up", "T"), ("down", "T"), ("up", "G"), ("down", "G")]
@@ -56,8 +55,8 @@ def one(counts: np.ndarray, direction: str, relation: str, height: int) -> dict:
 def engine(evaluation, direction: str, height: int) -> float:
     """Heaviest ÷ average bucket of T at the end of a run. Its ids are not in heap order when the tree points up, so its hash
     puts other nodes together."""
-    from graphs import tree
-    from plots.paper.runs import closure, papers
+    from semi_naive.graphs import tree
+    from semi_naive.plots.paper.runs import closure, papers
 
     evaluation.say(f"a run, tree {direction}, height {height}")
     run = closure(evaluation, tree(height, direction), **papers(buckets=EVALUATED, refine=False, consolidate=False))

@@ -32,7 +32,7 @@ def kept(folder: Path, name: str) -> dict:
 
 def machine(cores: int | None = None) -> dict:
     """Where and with what something was measured; on so many cores, None: all."""
-    from ra.session import cpus
+    from semi_naive.ra.session import cpus
 
     found = {
         "cores": cores or cpus(),

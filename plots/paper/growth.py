@@ -5,13 +5,12 @@ spread evenly over its subbuckets; the simulator hashes every tuple.
 """
 
 import numpy as np
-
-from balance.hashing import bucket_of
-from plots.paper import claims
-from plots.paper.drawing import logarithmic, small_legend
-from plots.paper.tables import Table
-from plots.paper.trees import bucket_sizes
-from plots.style import DARK, GREY, new_figure, whole_ticks
+from semi_naive.balance.hashing import bucket_of
+from semi_naive.plots.paper import claims
+from semi_naive.plots.paper.drawing import logarithmic, small_legend
+from semi_naive.plots.paper.tables import Table
+from semi_naive.plots.paper.trees import bucket_sizes
+from semi_naive.plots.style import DARK, GREY, new_figure, whole_ticks
 
 TITLE = "Growth of the subbuckets, balancing 512 buckets"
 HEIGHTS = {"toy": 9, "quick": 16, "full": 20}
@@ -21,9 +20,9 @@ CHECK = 2  # iterations between two looks at the sizes: `Config.check_interval`
 
 
 def measure(evaluation) -> dict:
-    from graphs import tree
-    from plots.paper.runs import papers
-    from plots.paper.simulated import replayable, simulated
+    from semi_naive.graphs import tree
+    from semi_naive.plots.paper.runs import papers
+    from semi_naive.plots.paper.simulated import replayable, simulated
 
     height = evaluation.pick(HEIGHTS)
     edges = tree(height)
@@ -48,7 +47,7 @@ def one(entry: dict, closed: np.ndarray) -> dict:
 
 def counts_of(edges: np.ndarray, height: int) -> np.ndarray:
     """Nodes of each depth in each bucket, as `trees.depth_counts`, but of the ids that the engine gives the nodes."""
-    from ra.graph import intern, relabel
+    from semi_naive.ra.graph import intern, relabel
 
     nodes = relabel(intern(edges)).values  # in heap order: node n has depth floor(log2(n + 1))
     bucket = bucket_of(np.arange(nodes.size, dtype=np.uint64), np.uint64(BUCKETS)).astype(np.int64)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from plots.paper import files
-from plots.style import save
+from semi_naive.plots.paper import files
+from semi_naive.plots.style import save
 
 
 def make(module, name: str, evaluation, folder: Path, redraw: bool) -> None:

@@ -5,11 +5,10 @@ no constant of a machine decides; what a rebalancing moves is set against it.
 """
 
 import numpy as np
-
-from balance.policy import imbalance_ratio
-from plots.paper.drawing import grouped, logarithmic, small_legend
-from plots.paper.tables import Table
-from plots.style import DARK, GREY, PALE, STRAW, new_figure
+from semi_naive.balance.policy import imbalance_ratio
+from semi_naive.plots.paper.drawing import grouped, logarithmic, small_legend
+from semi_naive.plots.paper.tables import Table
+from semi_naive.plots.style import DARK, GREY, PALE, STRAW, new_figure
 
 TITLE = "Policies on many ranks"
 RANKS = {"toy": 32, "quick": 512, "full": 512}
@@ -34,9 +33,10 @@ STYLES = {"none": (PALE, ""), "paper": (GREY, "...."), "paper, copies": (STRAW, 
 
 
 def measure(evaluation) -> dict:
-    import graphs
-    from balance.machine import Machine
-    from plots.paper.simulated import replayable
+    from semi_naive.balance.machine import Machine
+    from semi_naive.plots.paper.simulated import replayable
+
+    from semi_naive import graphs
 
     rows, machine, ranks = [], Machine.mpi(), evaluation.pick(RANKS)
     for name, (generator, *sizes) in GRAPHS.items():

@@ -5,7 +5,8 @@ import threading
 import time
 from collections import Counter
 
-from plots.paper import claims
+from semi_naive.plots.paper import claims
+
 from semi_naive import Config, transitive_closure
 
 EVERY = 0.05  # seconds, between two looks at the memory
@@ -57,7 +58,7 @@ def result(trace: dict) -> dict:
 
 def ended(trace: dict) -> float:
     """Heaviest ÷ average partition at the end, after whatever was moved last."""
-    from balance.policy import imbalance_ratio
+    from semi_naive.balance.policy import imbalance_ratio
 
     last = trace["iterations"][-1]
     after = [e["loads_after"] for e in trace["events"] if "loads_after" in e and e.get("relation") == "path"

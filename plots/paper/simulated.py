@@ -3,9 +3,8 @@
 from collections import defaultdict
 
 import numpy as np
-
-from balance.machine import Machine
-from balance.policy import imbalance_ratio
+from semi_naive.balance.machine import Machine
+from semi_naive.balance.policy import imbalance_ratio
 
 REBALANCING = "rebalancing"
 COUNTED = ("join", "insert")  # the phases whose tuples are a rank's work

@@ -4,11 +4,10 @@ After section 3.4 of Ammar, McSherry, Salihoglu and Joglekar, who proved BiGJoin
 """
 
 import numpy as np
-
-from balance.policy import imbalance_ratio
-from plots.paper.drawing import small_legend
-from plots.paper.tables import Table
-from plots.style import DARK, SAND, new_figure, number_ticks
+from semi_naive.balance.policy import imbalance_ratio
+from semi_naive.plots.paper.drawing import small_legend
+from semi_naive.plots.paper.tables import Table
+from semi_naive.plots.style import DARK, SAND, new_figure, number_ticks
 
 TITLE = "Work of the partitions on adversarial inputs"
 SIZES = {"toy": (0.02, 2), "quick": (1, 8), "full": (10, 8)}  # times as large as the generators make them; partitions
@@ -22,7 +21,7 @@ FORMS = {"BiGJoin": (SAND, "////"), "BiGJoin-S": (DARK, "")}
 
 
 def measure(evaluation) -> dict:
-    from graphs import adversaries
+    from semi_naive.graphs import adversaries
 
     runs, (times, partitions) = [], evaluation.pick(SIZES)
     for name, (generator, sizes) in INPUTS.items():
@@ -36,9 +35,9 @@ def measure(evaluation) -> dict:
 
 def joined(spark, partitions: int, relations: dict, skew: bool) -> dict:
     """triangle(x, y, z) :- r(x, y), s(y, z), t(x, z)."""
-    from ra.exchange import Fabric
-    from ra.multiway.bigjoin import BigJoin
-    from ra.multiway.query import Atom, Query
+    from semi_naive.ra.exchange import Fabric
+    from semi_naive.ra.multiway.bigjoin import BigJoin
+    from semi_naive.ra.multiway.query import Atom, Query
 
     atoms = [Atom(name, tuple(terms)) for name, terms in (("r", "xy"), ("s", "yz"), ("t", "xz"))]
     fabric = Fabric(spark.sparkContext, partitions)

@@ -5,11 +5,10 @@ at once while delta is small; and the decomposed plan, which shuffles nothing.
 """
 
 import numpy as np
-
-from plots.paper import claims
-from plots.paper.drawing import grouped, logarithmic, small_legend
-from plots.paper.tables import Table
-from plots.style import DARK, SAND, new_figure
+from semi_naive.plots.paper import claims
+from semi_naive.plots.paper.drawing import grouped, logarithmic, small_legend
+from semi_naive.plots.paper.tables import Table
+from semi_naive.plots.style import DARK, SAND, new_figure
 
 TITLE = "Table 1 · eight graphs"
 BUCKETS = 512
@@ -18,7 +17,7 @@ STYLES = {"paper's": ("white", "////"), "balanced": (SAND, "...."), "decomposed"
 
 
 def measure(evaluation) -> dict:
-    from plots.paper.runs import papers
+    from semi_naive.plots.paper.runs import papers
 
     ways = {
         "paper's": {"plan": "balanced", **papers(buckets=BUCKETS)},
@@ -30,7 +29,7 @@ def measure(evaluation) -> dict:
 
 def one(evaluation, dataset, ways: dict) -> dict:
     """A graph, every way. ValueError when they do not agree."""
-    from plots.paper.runs import closure
+    from semi_naive.plots.paper.runs import closure
 
     edges = np.unique(dataset.edges(evaluation.data, evaluation.size), axis=0)
     runs = {}

@@ -11,9 +11,8 @@ Nodes are in heap order, as `graphs.tree` has them; node of depth d, tree of hei
 from statistics import NormalDist
 
 import numpy as np
-
-from balance.hashing import bucket_of
-from balance.policy import imbalance_ratio
+from semi_naive.balance.hashing import bucket_of
+from semi_naive.balance.policy import imbalance_ratio
 
 CHUNK = 1 << 22  # nodes hashed at once: 32 MB
 ENOUGH = 16  # keys in a bucket on average, from which on the normal law describes the heaviest one

@@ -10,8 +10,7 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-
-from ra.multiway.query import Query, QueryError
+from semi_naive.ra.multiway.query import Query, QueryError
 
 LEAST = 1e-12  # what counts as 0 in a tableau of logarithms
 
@@ -21,7 +20,7 @@ def agm_bound(query: Query, sizes: Mapping[str, int]) -> float:
 
     Infinite where it is above what a float holds. Costs a small linear program.
 
-    >>> from ra.multiway.query import Atom
+    >>> from semi_naive.ra.multiway.query import Atom
     >>> triangle = Query((Atom("r", ("x", "y")), Atom("s", ("y", "z")), Atom("t", ("x", "z"))))
     >>> round(agm_bound(triangle, {"r": 100, "s": 100, "t": 100}))
     1000

@@ -9,16 +9,15 @@ optimal: at each stage there are no more proposals than the AGM bound of the que
 """
 
 import numpy as np
-
-from ra.multiway.partitions.driver import Partitions
-from ra.multiway.partitions.indexed import OnHosts, OnPartitions, indexed
-from ra.multiway.partitions.replicated import Replicated
-from ra.multiway.prefixes.indexed import Indexed
-from ra.multiway.prefixes.stages import holds, planned
-from ra.multiway.prefixes.worker import OneWorker
-from ra.multiway.query import Query, QueryError
-from ra.multiway.tries import orders
-from ra.multiway.tries.trie import Tries
+from semi_naive.ra.multiway.partitions.driver import Partitions
+from semi_naive.ra.multiway.partitions.indexed import OnHosts, OnPartitions, indexed
+from semi_naive.ra.multiway.partitions.replicated import Replicated
+from semi_naive.ra.multiway.prefixes.indexed import Indexed
+from semi_naive.ra.multiway.prefixes.stages import holds, planned
+from semi_naive.ra.multiway.prefixes.worker import OneWorker
+from semi_naive.ra.multiway.query import Query, QueryError
+from semi_naive.ra.multiway.tries import orders
+from semi_naive.ra.multiway.tries.trie import Tries
 
 BATCH = 1 << 24  # proposals in flight on each partition, as slices of indexes; 128 MB once written out
 

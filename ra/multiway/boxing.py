@@ -23,17 +23,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-
-from balance.trace import VERSION
-from ra.exchange import Fabric
-from ra.multiway.leapfrog import Leapfrog, Nest, nest
-from ra.multiway.query import Query
-from ra.multiway.tries.boxes import Box, Boxes, Slice
-from ra.multiway.tries.domain import NOTHING, Domain
-from ra.multiway.tries.shape import Shape, TrieKey
-from ra.multiway.tries.slices import cut, siblings
-from ra.multiway.tries.trie import TrieArray, TrieFile, Tries
-from ra.runs import Store
+from semi_naive.balance.trace import VERSION
+from semi_naive.ra.exchange import Fabric
+from semi_naive.ra.multiway.leapfrog import Leapfrog, Nest, nest
+from semi_naive.ra.multiway.query import Query
+from semi_naive.ra.multiway.tries.boxes import Box, Boxes, Slice
+from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
+from semi_naive.ra.multiway.tries.shape import Shape, TrieKey
+from semi_naive.ra.multiway.tries.slices import cut, siblings
+from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
+from semi_naive.ra.runs import Store
 
 log = logging.getLogger("semi_naive")
 

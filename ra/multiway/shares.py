@@ -6,12 +6,12 @@ A task joins every so many of many ranges, so that heavy ones and light ones are
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ra.exchange import Fabric
-from ra.multiway.leapfrog import Leapfrog, looped
-from ra.multiway.query import Query
-from ra.multiway.tries.domain import NOTHING, Domain
-from ra.multiway.tries.trie import TrieFile, Tries
-from ra.runs import Store
+from semi_naive.ra.exchange import Fabric
+from semi_naive.ra.multiway.leapfrog import Leapfrog, looped
+from semi_naive.ra.multiway.query import Query
+from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
+from semi_naive.ra.multiway.tries.trie import TrieFile, Tries
+from semi_naive.ra.runs import Store
 
 TASKS_PER_CORE = 4  # so that a heavy share does not leave the other cores idle for long
 

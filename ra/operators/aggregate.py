@@ -9,12 +9,11 @@ group, with what it knows so far, and nothing else travels.
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.evaluation import Plan, Reading, evaluate, label, ready, run
-from ra.outputs import to_arrow
-from ra.packing import HIGHEST, LOWEST, Bounds
-from ra.schema import INT, SYMBOL, Schema
-from ra.stored import Place, Stored
+from semi_naive.ra.evaluation import Plan, Reading, evaluate, label, ready, run
+from semi_naive.ra.outputs import to_arrow
+from semi_naive.ra.packing import HIGHEST, LOWEST, Bounds
+from semi_naive.ra.schema import INT, SYMBOL, Schema
+from semi_naive.ra.stored import Place, Stored
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,8 @@ class Aggregate(Plan):
         return "1 job; no shuffle where groups are together already, else 1, of one row a group and partition"
 
     def evaluate(self, relation, key, view):
-        from ra.operators.grouping import Finish, Partials
-        from ra.shuffle import Deal
+        from semi_naive.ra.operators.grouping import Finish, Partials
+        from semi_naive.ra.shuffle import Deal
 
         reading = self._input()
         layout, stored_bounds = relation.layout, self._bounds(reading)

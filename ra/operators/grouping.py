@@ -7,12 +7,11 @@ the whole group adds up to must fit into 64 bits.
 from dataclasses import dataclass
 
 import numpy as np
-
-from balance.hashing import bucket_of
-from ra.blocks import changes, combined, merge_all, sorted_by
-from ra.packing import HIGHEST, LOWEST
-from ra.shuffle import arrived, written
-from ra.stored import Place
+from semi_naive.balance.hashing import bucket_of
+from semi_naive.ra.blocks import changes, combined, merge_all, sorted_by
+from semi_naive.ra.packing import HIGHEST, LOWEST
+from semi_naive.ra.shuffle import arrived, written
+from semi_naive.ra.stored import Place
 
 LOW_HALF = (1 << 32) - 1
 Wanted = list[tuple[str, int | None]]  # (kind, column) of each aggregate

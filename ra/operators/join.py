@@ -5,10 +5,10 @@ refined the two lie side by side, and joining moves nothing; where one is, the o
 of their bucket first (the intra-bucket shuffle).
 """
 
-from ra.evaluation import Plan, first_key, indexes, kept, label, resolve, run
-from ra.packing import Bounds, Packing
-from ra.stored import Index, Place, Stored
-from ra.view import View
+from semi_naive.ra.evaluation import Plan, first_key, indexes, kept, label, resolve, run
+from semi_naive.ra.packing import Bounds, Packing
+from semi_naive.ra.stored import Index, Place, Stored
+from semi_naive.ra.view import View
 
 
 class Join(Plan):
@@ -57,9 +57,9 @@ class Join(Plan):
 def joined(layout, sides: list[tuple[Index, View]], keys, view: View, key, everywhere=False) -> tuple[Stored, str]:
     """Join two indexes: one side moves if it must, the other stays. `everywhere`: the moving side goes to all
     partitions (a product). One job; one shuffle if a side moves, and one if the result must be dealt."""
-    from ra.operators.local_join import LocalJoin
-    from ra.routing import Routes
-    from ra.shuffle import Combine, Deal, Spread
+    from semi_naive.ra.operators.local_join import LocalJoin
+    from semi_naive.ra.routing import Routes
+    from semi_naive.ra.shuffle import Combine, Deal, Spread
 
     mover, moves = _mover([index for index, _ in sides]) if not everywhere else (_smaller(sides), True)
     (moving, moving_view), (staying, staying_view) = sides[mover], sides[1 - mover]
@@ -87,7 +87,7 @@ def _smaller(sides) -> int:
 
 def _mover(indexes: list[Index]) -> tuple[int, bool]:
     """Which side moves, and whether anything moves at all."""
-    from ra.routing import Routes
+    from semi_naive.ra.routing import Routes
 
     smaller = int(indexes[1].count < indexes[0].count)
     for mover in (smaller, 1 - smaller):

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.blocks import join_pairs, sorted_by
-from ra.packing import Packing
-from ra.shuffle import arrived
-from ra.stored import Scan
-from ra.view import View
+from semi_naive.ra.blocks import join_pairs, sorted_by
+from semi_naive.ra.packing import Packing
+from semi_naive.ra.shuffle import arrived
+from semi_naive.ra.stored import Scan
+from semi_naive.ra.view import View
 
 
 @dataclass

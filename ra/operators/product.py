@@ -1,8 +1,8 @@
 """The product: every tuple of one relation with every tuple of another."""
 
-from ra.evaluation import Plan, ready
-from ra.operators.join import joined
-from ra.view import View
+from semi_naive.ra.evaluation import Plan, ready
+from semi_naive.ra.operators.join import joined
+from semi_naive.ra.view import View
 
 
 class Product(Plan):

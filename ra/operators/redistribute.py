@@ -1,7 +1,7 @@
 """The same tuples over another number of partitions or buckets."""
 
-from ra.evaluation import Plan, first_key, label, run, settled
-from ra.stored import Place, Stored
+from semi_naive.ra.evaluation import Plan, first_key, label, run, settled
+from semi_naive.ra.stored import Place, Stored
 
 
 class Redistribute(Plan):
@@ -17,7 +17,7 @@ class Redistribute(Plan):
         return "1 job, 1 shuffle"
 
     def evaluate(self, relation, key, view):
-        from ra.shuffle import Combine, Deal
+        from semi_naive.ra.shuffle import Combine, Deal
 
         old, seen = settled(self.inputs[0])
         index = old.any_index()

@@ -8,9 +8,9 @@ Equal tuples must meet on one partition. Inputs that are in the right place alre
 
 from functools import reduce
 
-from ra.evaluation import Plan, Reading, first_key, label, ready, run
-from ra.packing import Bounds, widen
-from ra.stored import Place, Stored
+from semi_naive.ra.evaluation import Plan, Reading, first_key, label, ready, run
+from semi_naive.ra.packing import Bounds, widen
+from semi_naive.ra.stored import Place, Stored
 
 
 class SetOperation(Plan):
@@ -31,7 +31,7 @@ class SetOperation(Plan):
 
 def gather(relation, how: str, inputs, key) -> tuple[Stored, str]:
     """Bring the tuples of the inputs together and combine them. One job; no shuffle when all are in place."""
-    from ra.shuffle import Combine, Deal
+    from semi_naive.ra.shuffle import Combine, Deal
 
     readings = ready(inputs, key)
     place = _place(readings, key, relation)

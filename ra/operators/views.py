@@ -6,10 +6,10 @@ relation is hashed by.
 
 import operator
 
-from ra.evaluation import Plan, evaluate, resolve
-from ra.schema import SYMBOL, Schema
-from ra.symbols import SYMBOLS
-from ra.view import View
+from semi_naive.ra.evaluation import Plan, evaluate, resolve
+from semi_naive.ra.schema import SYMBOL, Schema
+from semi_naive.ra.symbols import SYMBOLS
+from semi_naive.ra.view import View
 
 
 class Viewed(Plan):
@@ -41,7 +41,7 @@ class Viewed(Plan):
         return "fused into the task that reads"
 
     def evaluate(self, relation, key, view):
-        from ra.operators.sets import gather
+        from semi_naive.ra.operators.sets import gather
 
         base, seen = resolve(relation)
         if base.stored is None and base.plan.fuses:

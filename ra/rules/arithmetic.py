@@ -3,8 +3,7 @@
 from functools import reduce
 
 import numpy as np
-
-from ra.rules.ir import Kind
+from semi_naive.ra.rules.ir import Kind
 
 _SIX_BITS = 63
 _LEAST, _BEYOND, _BEYOND_UNSIGNED = -(2.0**63), 2.0**63, 2.0**64

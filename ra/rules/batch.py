@@ -1,10 +1,9 @@
 """A batch: some bindings of a rule's variables, as columns, on their way through the steps of the rule's body."""
 
 import numpy as np
-
-from ra import words as single
-from ra.rules import kernels
-from ra.rules.block import Block, bounds_of, roomy, snug
+from semi_naive.ra import words as single
+from semi_naive.ra.rules import kernels
+from semi_naive.ra.rules.block import Block, bounds_of, roomy, snug
 
 SAMPLE = 1 << 13  # bindings from which it is known to 1 % how many are repetitions
 EVERY_HASH = (1 << 64) - (1 << 11)  # the greatest that a float holds

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
 import numpy as np
-
-from ra import words as single
-from ra.blocks import among, merge_all
-from ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
-from ra.rules import kernels
+from semi_naive.ra import words as single
+from semi_naive.ra.blocks import among, merge_all
+from semi_naive.ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
+from semi_naive.ra.rules import kernels
 
 EVERY = 64  # bits of a word
 

@@ -4,8 +4,8 @@ import os
 import uuid
 from pathlib import Path
 
-from ra.rules.lexicon import Lexicon
-from ra.rules.values import SharedValues
+from semi_naive.ra.rules.lexicon import Lexicon
+from semi_naive.ra.rules.values import SharedValues
 
 
 class CarriedValues(SharedValues):

@@ -5,12 +5,11 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.once import digest
-from ra.rules.block import Block
-from ra.rules.lattice import LatticeTable
-from ra.rules.spread import SpreadRelation
-from ra.rules.stored import StoredBlock
+from semi_naive.ra.once import digest
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.lattice import LatticeTable
+from semi_naive.ra.rules.spread import SpreadRelation
+from semi_naive.ra.rules.stored import StoredBlock
 
 
 @dataclass

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.packing import Packing
-from ra.rules.batch import Batch, unit
-from ra.rules.block import Block
-from ra.rules.functors import evaluate
-from ra.rules.ir import Term, Var
-from ra.rules.steps import Context, flow
+from semi_naive.ra.packing import Packing
+from semi_naive.ra.rules.batch import Batch, unit
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.functors import evaluate
+from semi_naive.ra.rules.ir import Term, Var
+from semi_naive.ra.rules.steps import Context, flow
 
 HALVES = Packing(((0, (1 << 32) - 1),) * 2)
 GATHERED = 1 << 22  # head tuples that are sorted and compared with what is known at a time

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numba import njit, types
-
-from ra.rules import kernels
-from ra.rules.table import Table
-from ra.words import JIT, i64
+from semi_naive.ra.rules import kernels
+from semi_naive.ra.rules.table import Table
+from semi_naive.ra.words import JIT, i64
 
 
 @njit(types.void(i64, i64, i64), **JIT)

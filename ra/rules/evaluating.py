@@ -7,14 +7,14 @@ other indexes (`ra.rules.inserting`). What a task sends is in parcels; its repor
 import time
 from dataclasses import dataclass, field, replace
 
-from ra.pieces import Report, reports
-from ra.rules import parcels
-from ra.rules.arithmetic import EvaluationError
-from ra.rules.batch import Batch, joined, unit
-from ra.rules.block import Block
-from ra.rules.context import TaskContext, World
-from ra.rules.derive import Derivation
-from ra.rules.steps import Exchange, flow
+from semi_naive.ra.pieces import Report, reports
+from semi_naive.ra.rules import parcels
+from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.batch import Batch, joined, unit
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.context import TaskContext, World
+from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.steps import Exchange, flow
 
 
 @dataclass

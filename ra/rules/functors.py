@@ -7,10 +7,9 @@ bits, `^` goes by way of a float. What has no value (a division by zero, a strin
 import operator
 
 import numpy as np
-
-from ra.rules import arithmetic, ir, text
-from ra.rules.arithmetic import EvaluationError
-from ra.rules.ir import Autoinc, Call, Compare, Const, Kind, Literal, Pack, Term, Truth, Var
+from semi_naive.ra.rules import arithmetic, ir, text
+from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.ir import Autoinc, Call, Compare, Const, Kind, Literal, Pack, Term, Truth, Var
 
 __all__ = ["EvaluationError", "bits", "evaluate", "holds"]
 

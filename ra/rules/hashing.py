@@ -2,10 +2,9 @@
 
 import numpy as np
 from numba import njit, types
-
-from balance.hashing import mix
-from ra.blocks import combined
-from ra.words import JIT
+from semi_naive.balance.hashing import mix
+from semi_naive.ra.blocks import combined
+from semi_naive.ra.words import JIT
 
 BITS = 62
 

@@ -5,14 +5,13 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.pieces import Report, reports
-from ra.rules import parcels
-from ra.rules.block import Block, merged_as, packing_of
-from ra.rules.context import lattice_table
-from ra.rules.spread import SpreadIndex, SpreadRelation
-from ra.rules.stored import StoredBlock, store
-from ra.words import drop
+from semi_naive.ra.pieces import Report, reports
+from semi_naive.ra.rules import parcels
+from semi_naive.ra.rules.block import Block, merged_as, packing_of
+from semi_naive.ra.rules.context import lattice_table
+from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
+from semi_naive.ra.rules.stored import StoredBlock, store
+from semi_naive.ra.words import drop
 
 FEW = 6  # blocks of a part that are searched one by one before they are merged
 

@@ -2,10 +2,9 @@
 
 import numpy as np
 from numba import njit, types
-
-from balance.hashing import mix
-from ra.bits import count_bits, lowest_bit
-from ra.words import JIT, RADIX_BITS, i64, u64
+from semi_naive.balance.hashing import mix
+from semi_naive.ra.bits import count_bits, lowest_bit
+from semi_naive.ra.words import JIT, RADIX_BITS, i64, u64
 
 u64_rows = types.Array(types.uint64, 2, "C")
 _mix = njit(inline="always")(mix)

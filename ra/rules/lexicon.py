@@ -12,8 +12,7 @@ import uuid
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.rules.distinct import distinct, first_rows
+from semi_naive.ra.rules.distinct import distinct, first_rows
 
 _MOST_BYTES = 1 << 30  # of a merged segment: the offsets of an Arrow string array end at 2 GiB
 
@@ -30,7 +29,7 @@ class Strings:
 
     @staticmethod
     def hashes(strings):
-        from ra.rules.hashing import hash_strings
+        from semi_naive.ra.rules.hashing import hash_strings
 
         return hash_strings(strings)
 
@@ -83,7 +82,7 @@ class Rows:
 
     @staticmethod
     def hashes(rows):
-        from ra.rules.hashing import hash_rows
+        from semi_naive.ra.rules.hashing import hash_rows
 
         return hash_rows(rows)
 

@@ -3,11 +3,11 @@
 import os
 from dataclasses import dataclass
 
-from ra.rules import parcels
-from ra.rules.block import Block, merged_as
-from ra.rules.context import lattice_table
-from ra.rules.spread import SpreadRelation
-from ra.rules.stored import StoredBlock, store
+from semi_naive.ra.rules import parcels
+from semi_naive.ra.rules.block import Block, merged_as
+from semi_naive.ra.rules.context import lattice_table
+from semi_naive.ra.rules.spread import SpreadRelation
+from semi_naive.ra.rules.stored import StoredBlock, store
 
 
 @dataclass

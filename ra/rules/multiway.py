@@ -12,19 +12,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-
-from ra.multiway import query as joins
-from ra.multiway.query import Comparison, Constant, Query, QueryError
-from ra.multiway.tries.domain import Domain
-from ra.multiway.tries.shape import Shape
-from ra.multiway.tries.shared import SharedTries
-from ra.multiway.tries.trie import Tries
-from ra.once import digest
-from ra.rules.batch import Batch, joined
-from ra.rules.block import Block
-from ra.rules.functors import evaluate
-from ra.rules.ir import Atom, Compare, Const, Kind, Var
-from ra.rules.steps import MOST, Context, Join
+from semi_naive.ra.multiway import query as joins
+from semi_naive.ra.multiway.query import Comparison, Constant, Query, QueryError
+from semi_naive.ra.multiway.tries.domain import Domain
+from semi_naive.ra.multiway.tries.shape import Shape
+from semi_naive.ra.multiway.tries.shared import SharedTries
+from semi_naive.ra.multiway.tries.trie import Tries
+from semi_naive.ra.once import digest
+from semi_naive.ra.rules.batch import Batch, joined
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.functors import evaluate
+from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Var
+from semi_naive.ra.rules.steps import MOST, Context, Join
 
 BOUND = "@bound"  # the relation of what a batch has bound
 WORTH = 4_000_000  # bindings made by binary joins, 50 ns each, from which loops are worth compiling
@@ -258,7 +257,9 @@ class Core:
     def listed(self, names: tuple[str, ...], position=None) -> Iterator[Batch]:
         """Bindings of some variables that can be extended to all, perhaps more than once; `position`: (partition, partitions)
         whose share it is."""
-        from ra.multiway.leapfrog import Leapfrog  # its kernels take 0.1 s to load, and most programs have no use for them
+        from semi_naive.ra.multiway.leapfrog import (
+            Leapfrog,  # its kernels take 0.1 s to load, and most programs have no use for them
+        )
 
         if self.empty:
             return
@@ -289,7 +290,7 @@ class Core:
 
 def ordered(query: Query, tries: Tries, names: tuple[str, ...]) -> tuple[str, ...]:
     """The best order, or one that begins with `names` if it is not much worse: then nothing else is listed."""
-    from ra.multiway.tries import orders
+    from semi_naive.ra.multiway.tries import orders
 
     best = orders.choose(query, tries)
     if not names or set(best[: len(names)]) == set(names):

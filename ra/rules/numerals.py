@@ -4,7 +4,7 @@ number is not looked at. Whole numbers may also be hexadecimal (0x1f) or binary 
 import math
 import re
 
-from ra.rules.ir import Kind
+from semi_naive.ra.rules.ir import Kind
 
 _BLANKS = r"[ \t\n\v\f\r]*"
 _INTEGER = re.compile(_BLANKS + r"([+-]?[0-9]+)")

@@ -6,13 +6,12 @@ Blocks are sorted, so one word a tuple goes as coded differences (`ra.codec`); t
 from typing import NamedTuple
 
 import numpy as np
-
-from balance.bucket_map import BucketMap
-from balance.hashing import bucket_of, subbucket_of
-from ra import codec
-from ra.blocks import combined
-from ra.packing import Bounds, Packing
-from ra.rules.block import Block, halved, merged_as
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.hashing import bucket_of, subbucket_of
+from semi_naive.ra import codec
+from semi_naive.ra.blocks import combined
+from semi_naive.ra.packing import Bounds, Packing
+from semi_naive.ra.rules.block import Block, halved, merged_as
 
 
 class Parcel(NamedTuple):

@@ -1,8 +1,7 @@
 """range(start, stop, step): several values of one row."""
 
 import numpy as np
-
-from ra.rules.ir import Kind
+from semi_naive.ra.rules.ir import Kind
 
 
 def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarray | None = None):

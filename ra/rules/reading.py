@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.rules.context import lattice_table
-from ra.rules.spread import SpreadRelation
+from semi_naive.ra.rules.context import lattice_table
+from semi_naive.ra.rules.spread import SpreadRelation
 
 ROWS = 1 << 20
 

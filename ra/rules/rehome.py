@@ -4,13 +4,12 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
-
-from balance.hashing import bucket_of
-from ra.rules import parcels
-from ra.rules.block import Block
-from ra.rules.parcels import combined_key
-from ra.rules.spread import SpreadIndex
-from ra.rules.stored import StoredBlock, store
+from semi_naive.balance.hashing import bucket_of
+from semi_naive.ra.rules import parcels
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.parcels import combined_key
+from semi_naive.ra.rules.spread import SpreadIndex
+from semi_naive.ra.rules.stored import StoredBlock, store
 
 PARTS = ("full", "delta")
 

@@ -7,11 +7,10 @@ born goes on to the other indexes. The life of a tuple is that of `ra.placed`.
 from dataclasses import dataclass, field
 
 import numpy as np
-
-from balance.bucket_map import BucketMap
-from ra.placed import Parted
-from ra.rules.ir import Kind
-from ra.rules.stored import StoredBlock
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra.placed import Parted
+from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.stored import StoredBlock
 
 Order = tuple[int, ...]
 Parts = list[list[StoredBlock]]  # of each partition

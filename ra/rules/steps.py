@@ -8,16 +8,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-
-from ra import rowwise
-from ra.joins import Join as Composition
-from ra.rules import ir, kernels
-from ra.rules.aggregates import reduce_groups
-from ra.rules.batch import Batch, joined
-from ra.rules.block import Block, halved
-from ra.rules.functors import bits, evaluate, holds
-from ra.rules.ir import Aggregate, Compare, Kind, Range, Term, Truth
-from ra.rules.ranges import expand_ranges, range_counts
+from semi_naive.ra import rowwise
+from semi_naive.ra.joins import Join as Composition
+from semi_naive.ra.rules import ir, kernels
+from semi_naive.ra.rules.aggregates import reduce_groups
+from semi_naive.ra.rules.batch import Batch, joined
+from semi_naive.ra.rules.block import Block, halved
+from semi_naive.ra.rules.functors import bits, evaluate, holds
+from semi_naive.ra.rules.ir import Aggregate, Compare, Kind, Range, Term, Truth
+from semi_naive.ra.rules.ranges import expand_ranges, range_counts
 
 MOST = 1 << 21  # bindings of one batch, about: what bounds the memory of a body
 DENSE = 1 << 27  # ids below this have a bitmap in the fused join: 16 MB

@@ -5,10 +5,9 @@ import os
 from dataclasses import dataclass, field
 
 import numpy as np
-
-from ra.packing import Bounds, Packing
-from ra.rules.block import Block
-from ra.runs import Run, write_run
+from semi_naive.ra.packing import Bounds, Packing
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.runs import Run, write_run
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ born into `new`; `turn` makes it `delta`, and the delta before goes into `full`.
 from dataclasses import dataclass, field
 
 import numpy as np
-
-from ra.packing import Bounds, Packing, widen
-from ra.rules.block import Block, bounds_of, fits, merged, packing_of, snug, stacked
+from semi_naive.ra.packing import Bounds, Packing, widen
+from semi_naive.ra.rules.block import Block, bounds_of, fits, merged, packing_of, snug, stacked
 
 Order = tuple[int, ...]
 FEW = 6

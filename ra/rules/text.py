@@ -6,12 +6,11 @@ A string is its UTF-8 bytes, as in Soufflé: lengths and positions count bytes, 
 import sys
 
 import numpy as np
-
-from ra.rules.arithmetic import EvaluationError
-from ra.rules.distinct import distinct, distinct_rows
-from ra.rules.ir import Kind
-from ra.rules.numerals import PARSERS
-from ra.rules.patterns import BadPattern, compiled
+from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.distinct import distinct, distinct_rows
+from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.numerals import PARSERS
+from semi_naive.ra.rules.patterns import BadPattern, compiled
 
 
 def ranks(columns: list[np.ndarray], values) -> list[np.ndarray]:

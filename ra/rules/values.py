@@ -14,9 +14,8 @@ ids, equal where the content is equal. The life of an id:
 from dataclasses import dataclass, field
 
 import numpy as np
-
-from ra.rules.lexicon import Lexicon, Rows, Segment, Strings
-from ra.symbols import SYMBOLS, SymbolTable
+from semi_naive.ra.rules.lexicon import Lexicon, Rows, Segment, Strings
+from semi_naive.ra.symbols import SYMBOLS, SymbolTable
 
 FIRST_RECORD = 1  # nil is 0
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from graphs.errors import BadInput
-from ra.rules.ir import Kind
 from semi_naive.facts.bits import BUILT_IN, EXPECTED, Mismatch
 from semi_naive.facts.fields import bits_of_arrow, bits_of_values
 from semi_naive.facts.order import distinct, keyed
 from semi_naive.facts.record_text import Readable
 from semi_naive.facts.records import NIL, Unpacked
+from semi_naive.graphs.errors import BadInput
+from semi_naive.ra.rules.ir import Kind
 
 
 def arrow_table(relation, types: dict, columns: np.ndarray, values, sort: bool = False):

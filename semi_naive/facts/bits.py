@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 
-from ra.rules.ir import Kind, Type
+from semi_naive.ra.rules.ir import Kind, Type
 
 SIGN = 1 << 63
 MASK = (1 << 64) - 1

@@ -4,10 +4,10 @@ import io
 
 import numpy as np
 
-from graphs.text import pieces
 from semi_naive.facts.bits import Mismatch
 from semi_naive.facts.fields import arrow_type, bits_of_arrow
 from semi_naive.facts.lines import read_lines
+from semi_naive.graphs.text import pieces
 
 PIECE = 1 << 20
 

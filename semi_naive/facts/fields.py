@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ra.rules.ir import Kind
 from semi_naive.facts.bits import Mismatch, of_value
 from semi_naive.facts.record_text import parsed
 from semi_naive.facts.records import Records
+from semi_naive.ra.rules.ir import Kind
 
 
 def arrow_type(kind: Kind):

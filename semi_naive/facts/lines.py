@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from graphs.errors import BadInput
-from ra.rules.ir import Kind
 from semi_naive.facts.bits import EXPECTED, Mismatch, of_text
 from semi_naive.facts.fields import bits_of_list
 from semi_naive.facts.record_text import parsed
 from semi_naive.facts.records import Records
+from semi_naive.graphs.errors import BadInput
+from semi_naive.ra.rules.ir import Kind
 
 
 def read_lines(data: bytes, form, relation, types: dict, values, path: str, line: int = 1) -> np.ndarray:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ra.rules.ir import Kind
 from semi_naive.facts.bits import SIGN
 from semi_naive.facts.records import NIL, Unpacked
+from semi_naive.ra.rules.ir import Kind
 
 FLIP = np.int64(-SIGN)
 

@@ -5,11 +5,11 @@ import sys
 
 import numpy as np
 
-from graphs.dataframes import is_spark_frame
-from graphs.errors import BadInput
-from ra.rules.ir import Directive, Kind
 from semi_naive.facts.bits import BUILT_IN, EXPECTED, Mismatch
 from semi_naive.facts.fields import bits_of_values
+from semi_naive.graphs.dataframes import is_spark_frame
+from semi_naive.graphs.errors import BadInput
+from semi_naive.ra.rules.ir import Directive, Kind
 
 ACCEPTED = "expected a path, a list of tuples, an (n, k) numpy array, or a pandas, Arrow or Spark data frame"
 PATHS = {

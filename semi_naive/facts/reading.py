@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from graphs.errors import BadInput
 from semi_naive.facts.bits import BUILT_IN
 from semi_naive.facts.directives import DEFAULT, STDOUT, Options, format_of, path_of
 from semi_naive.facts.files import check_there, contents, standard_input
+from semi_naive.graphs.errors import BadInput
 
 
 def read(directive, relation, types: dict, folder: str, values, options: Options = DEFAULT) -> np.ndarray:

@@ -8,8 +8,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from ra.rules.ir import Kind
 from semi_naive.facts.bits import Mismatch, of_value
+from semi_naive.ra.rules.ir import Kind
 
 NIL = 0
 

@@ -7,13 +7,13 @@ from math import isnan
 
 import numpy as np
 
-from graphs.errors import BadInput
-from ra.rules.ir import Kind
 from semi_naive.facts.bits import EXPECTED, MASK, Mismatch, of_text, to_value
 from semi_naive.facts.fields import bits_of_values
 from semi_naive.facts.files import check_folder
 from semi_naive.facts.order import ordered
 from semi_naive.facts.record_text import Readable
+from semi_naive.graphs.errors import BadInput
+from semi_naive.ra.rules.ir import Kind
 
 SYMBOLS = "__SymbolTable"
 WIDE = 200  # bytes of a row, at 9 for a value and one more, from which a table has row ids: SQLite's advice

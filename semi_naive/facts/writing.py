@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ra.rules.ir import Kind
 from semi_naive.facts.bits import BUILT_IN, float_text, short_float_text
 from semi_naive.facts.directives import DEFAULT, STDOUT, Options, format_of, path_of
 from semi_naive.facts.files import appearing, written
 from semi_naive.facts.order import Ordered, ordered
 from semi_naive.facts.record_text import Json, Tables, quoted
+from semi_naive.ra.rules.ir import Kind
 
 ROWS = 1 << 18  # that are turned into text at a time
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ra.rules import ir
 from semi_naive.language import syntax
 from semi_naive.language.anonymous import without_anonymous
 from semi_naive.language.checks import (
@@ -28,6 +27,7 @@ from semi_naive.language.trees import walk
 from semi_naive.language.type_checks import type_problems
 from semi_naive.language.types import TypeEnvironment
 from semi_naive.planning.strata import Edge, components, recursive_relations, unstratified
+from semi_naive.ra.rules import ir
 
 NOTHING = MappingProxyType({})
 

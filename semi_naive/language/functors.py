@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ra.rules.ir import Kind
+from semi_naive.ra.rules.ir import Kind
 
 N, U, F, S, R = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL, Kind.RECORD
 PREFERENCE = {S: 0, N: 1, U: 2, F: 3, R: 4}  # among overloads that fit equally, as Soufflé prefers them

@@ -8,12 +8,12 @@ An empty set is a clash.
 from functools import partial
 from itertools import chain
 
-from ra.rules.ir import Kind
 from semi_naive.language import syntax
 from semi_naive.language.functors import INFIX, OVERLOADS, Overload, preference
 from semi_naive.language.single import Single
 from semi_naive.language.trees import walk
 from semi_naive.language.types import CONSTANT, TypeEnvironment
+from semi_naive.ra.rules.ir import Kind
 
 ANY = None  # the set of all types
 NUMERIC = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)

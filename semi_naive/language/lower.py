@@ -10,11 +10,11 @@ becomes
 from dataclasses import replace
 from itertools import count
 
-from ra.rules import ir
 from semi_naive.language import syntax
 from semi_naive.language.inference import Typing
 from semi_naive.language.trees import names, variables, walk
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
+from semi_naive.ra.rules import ir
 
 _IDENTITY = ("min", "max", "cat")  # of one argument
 

@@ -1,12 +1,12 @@
 """What is wrong with the types of a clause, once they are inferred."""
 
-from ra.rules.ir import Kind
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.functors import OVERLOADS
 from semi_naive.language.inference import ANY, Typing, literal_kinds
 from semi_naive.language.trees import shown
 from semi_naive.language.types import KIND
+from semi_naive.ra.rules.ir import Kind
 
 BOUNDS = {Kind.NUMBER: (-(2**63), 2**63 - 1), Kind.UNSIGNED: (0, 2**64 - 1)}
 _ORDERED = ("<", "<=", ">", ">=")

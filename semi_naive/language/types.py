@@ -5,9 +5,9 @@ The lattice is Soufflé's. Over each of the predefined types stands the type of 
 is right, while a variable that comes from an attribute of one subtype may not go into one of another.
 """
 
-from ra.rules.ir import Kind, Type
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
+from semi_naive.ra.rules.ir import Kind, Type
 
 PREDEFINED = {"number": Kind.NUMBER, "unsigned": Kind.UNSIGNED, "float": Kind.FLOAT, "symbol": Kind.SYMBOL}
 CONSTANT = {kind: f"__{name}" for name, kind in PREDEFINED.items()}  # of a kind: the type of its constants

@@ -6,8 +6,8 @@ where the equality is what gives it its value. And what a range or an aggregate 
 
 from dataclasses import replace
 
-from ra.rules import ir
 from semi_naive.planning import rewrite
+from semi_naive.ra.rules import ir
 
 
 def resolve(rule: ir.Rule) -> ir.Rule:

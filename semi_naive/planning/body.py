@@ -9,12 +9,12 @@ compiles the body anew with the sizes of the day; it costs some 100 µs.
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ra.rules import ir, steps
-from ra.rules.derive import Derivation
-from ra.rules.ir import Aggregate, Atom, Compare, Not, Pack, Range, Rule, Term, Truth, Var, Wild
-from ra.rules.multiway import Multiway
 from semi_naive.planning.multiway import Core, pushed
 from semi_naive.planning.rewrite import variables_of, walk
+from semi_naive.ra.rules import ir, steps
+from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.ir import Aggregate, Atom, Compare, Not, Pack, Range, Rule, Term, Truth, Var, Wild
+from semi_naive.ra.rules.multiway import Multiway
 
 
 def names(node) -> set[str]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from ra.rules import ir, steps
-from ra.rules.ir import Atom, Program, Var, Wild
-from ra.rules.multiway import Multiway
 from semi_naive.planning.body import Body, Chosen
 from semi_naive.planning.rewrite import substitute
+from semi_naive.ra.rules import ir, steps
+from semi_naive.ra.rules.ir import Atom, Program, Var, Wild
+from semi_naive.ra.rules.multiway import Multiway
 
 PARTS = {"delta": "the delta", "full": "what is older", "all": "all", "share": "all, a share on each partition"}
 INDENT = "  "

@@ -1,7 +1,7 @@
 """Constants computed once, before anything runs: terms without variables, and comparisons that are decided."""
 
-from ra.rules import ir
 from semi_naive.planning import rewrite
+from semi_naive.ra.rules import ir
 
 NUMERIC = (ir.Kind.NUMBER, ir.Kind.UNSIGNED, ir.Kind.FLOAT)
 REFLEXIVE = {"=": True, "<=": True, ">=": True, "!=": False, "<": False, ">": False}
@@ -36,7 +36,7 @@ def _call(call: ir.Call):
     """Numbers only: strings and records have their ids in the run that makes them."""
     if call.kind not in NUMERIC or not _numeric(call.args):
         return call
-    from ra.rules.functors import EvaluationError, bits, evaluate
+    from semi_naive.ra.rules.functors import EvaluationError, bits, evaluate
 
     try:
         return ir.Const(bits(evaluate(call, {}, 1, None), call.kind)[0].item(), call.kind)
@@ -49,7 +49,7 @@ def _compare(literal: ir.Compare):
     if isinstance(left, ir.Var) and left == right and literal.kind != ir.Kind.FLOAT:  # a NaN is not equal to itself
         return ir.Truth(REFLEXIVE[literal.op])
     if _numeric((left, right)):
-        from ra.rules.functors import holds
+        from semi_naive.ra.rules.functors import holds
 
         return ir.Truth(bool(holds(literal, {}, 1, None)[0]))
     if isinstance(left, ir.Const) and isinstance(right, ir.Const) and literal.op in ("=", "!="):

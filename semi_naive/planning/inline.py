@@ -14,9 +14,9 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
-from ra.rules import ir
 from semi_naive.planning import rewrite
 from semi_naive.planning.simplify import settled
+from semi_naive.ra.rules import ir
 
 MOST_COPIES = 1000  # of one rule; the alternatives of several negated relations multiply
 

@@ -19,9 +19,9 @@ stratified stays so.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from ra.rules import ir
 from semi_naive.planning import rewrite
 from semi_naive.planning.simplify import without_repetition
+from semi_naive.ra.rules import ir
 
 
 def magic(program: ir.Program, keep: Iterable[str] = ()) -> ir.Program:

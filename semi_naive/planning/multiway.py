@@ -10,11 +10,11 @@ on some tuples makes bindings of which few last. A core starts from what is boun
 import math
 from dataclasses import dataclass, replace
 
-from ra.multiway import query as joins
-from ra.multiway.agm import agm_bound
-from ra.rules.ir import Atom, Compare, Const, Kind, Not, Rule, Var, Wild
-from ra.rules.multiway import WORTH
 from semi_naive.planning.trial import tried
+from semi_naive.ra.multiway import query as joins
+from semi_naive.ra.multiway.agm import agm_bound
+from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Not, Rule, Var, Wild
+from semi_naive.ra.rules.multiway import WORTH
 
 LEAST = 2_000  # tuples that a body without a cycle reads, for anything else to be thought about
 LEAST_MET = 0.01  # tuples that meet a value: few, but one never knows

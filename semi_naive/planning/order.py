@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from ra.rules.derive import Derivation
-from ra.rules.ir import Atom, Rule, Var
-from ra.rules.multiway import Multiway
-from ra.rules.steps import AntiJoin, Join
 from semi_naive.planning.body import Body, Chosen, Compiler, names
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.multiway import choose as choose_core
 from semi_naive.planning.multiway import choose_counted
+from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.ir import Atom, Rule, Var
+from semi_naive.ra.rules.multiway import Multiway
+from semi_naive.ra.rules.steps import AntiJoin, Join
 
 FILTERED = 0.5  # of the bindings pass an atom whose columns are all bound: a guess, as good as any
 TURNED = 8  # times larger or smaller than planned for: plan again
@@ -179,7 +179,7 @@ def versions(rule: Rule, recursive: set[str]) -> list[tuple[int, dict[int, str]]
 
     Each new combination of tuples is found once: atoms before the delta read all, those after it only what is older.
 
-    >>> from ra.rules.ir import Kind
+    >>> from semi_naive.ra.rules.ir import Kind
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> rule = Rule(Atom("path", (x, z)), (Atom("path", (x, y)), Atom("path", (y, z))))
     >>> versions(rule, {"path"})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from functools import cache
 
-from ra.rules import ir
+from semi_naive.ra.rules import ir
 
 NODES = (
     ir.Var, ir.Wild, ir.Const, ir.Call, ir.Pack, ir.Autoinc,

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, islice, permutations, product
 
-from ra.rules import ir
 from semi_naive.planning import rewrite
 from semi_naive.planning.multiway import core_of
+from semi_naive.ra.rules import ir
 
 MOST_ATOMS = 4  # of a part
 LONGEST_BODY = 8  # atoms; of longer bodies there are too many parts

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ra.rules import ir
 from semi_naive.planning import rewrite
 from semi_naive.planning.aliases import resolve
 from semi_naive.planning.folding import fold
+from semi_naive.ra.rules import ir
 
 EMPTY_IS_ZERO = ("count", "sum")
 

@@ -3,8 +3,8 @@
 from collections import defaultdict, deque
 from dataclasses import dataclass
 
-from ra.rules import ir
 from semi_naive.language.errors import NOWHERE, Problem, ProgramError, Span
+from semi_naive.ra.rules import ir
 
 
 @dataclass

@@ -166,7 +166,7 @@ class Result:
 
     def report(self, path=None) -> str:
         """The run as a page of HTML: strata, hottest rules, the balance; also written to `path`, whole or not at all."""
-        from plots.report import report
+        from semi_naive.plots.report import report
 
         return report(self.trace, path)
 

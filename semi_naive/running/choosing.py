@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from ra.rules.ir import Atom, Autoinc, Const, Rule
 from semi_naive.config import Config
 from semi_naive.planning.rewrite import walk
 from semi_naive.planning.strata import Stratum, rule_edges
+from semi_naive.ra.rules.ir import Atom, Autoinc, Const, Rule
 from semi_naive.running.shapes import ClosureShape, closure_of
 
 READ_HERE = 4  # times Config.local_tuples: what a stratum may read in the driver

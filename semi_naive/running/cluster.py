@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ra import session
-from ra.exchange import Fabric
-from ra.rules.carried import CarriedValues
-from ra.rules.stored import StoredBlock, store
-from ra.runs import Remove, Store
+from semi_naive.ra import session
+from semi_naive.ra.exchange import Fabric
+from semi_naive.ra.rules.carried import CarriedValues
+from semi_naive.ra.rules.stored import StoredBlock, store
+from semi_naive.ra.runs import Remove, Store
 
 
 class Cluster:

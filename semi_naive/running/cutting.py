@@ -1,11 +1,11 @@
 """A rule version on the partitions: its body cut into segments, between which its bindings go to where their partners are."""
 
-from balance.bucket_map import BucketMap
-from ra.rules.evaluating import Version
-from ra.rules.ir import Atom, Rule, Var
-from ra.rules.multiway import Multiway
-from ra.rules.spread import SpreadRelation
-from ra.rules.steps import Bind, Exchange, Join
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra.rules.evaluating import Version
+from semi_naive.ra.rules.ir import Atom, Rule, Var
+from semi_naive.ra.rules.multiway import Multiway
+from semi_naive.ra.rules.spread import SpreadRelation
+from semi_naive.ra.rules.steps import Bind, Exchange, Join
 
 
 def cut(number: int, rule: Rule, place: int | None, body, relations: dict[str, SpreadRelation]) -> Version:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ra.rules.equivalence import EquivalenceTable
-from ra.rules.ir import Program
-from ra.rules.lattice import LatticeTable
-from ra.rules.table import Table
+from semi_naive.ra.rules.equivalence import EquivalenceTable
+from semi_naive.ra.rules.ir import Program
+from semi_naive.ra.rules.lattice import LatticeTable
+from semi_naive.ra.rules.table import Table
 from semi_naive.running.sampling import distinct_values, drawn_tuples, partners
 from semi_naive.running.spread import Spread
 

@@ -11,22 +11,22 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from balance.bucket_map import BucketMap
-from balance.trace import Trace, balance_of, phase
-from ra.pieces import Report
-from ra.rules.arithmetic import EvaluationError
-from ra.rules.block import Block, merged_as
-from ra.rules.context import World, lattice_table
-from ra.rules.evaluating import Evaluate, Version
-from ra.rules.inserting import Born, Insert, InsertOthers
-from ra.rules.ir import Rule
-from ra.rules.lattice import LatticeTable
-from ra.rules.loading import Deal, Relocate
-from ra.rules.spread import SpreadIndex, SpreadRelation
-from ra.rules.steps import Exchange
-from ra.rules.stored import StoredBlock
-from ra.rules.table import Table
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.trace import Trace, balance_of, phase
 from semi_naive.planning.order import outgrown, plan_body, searched, share_indexes, versions
+from semi_naive.ra.pieces import Report
+from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.block import Block, merged_as
+from semi_naive.ra.rules.context import World, lattice_table
+from semi_naive.ra.rules.evaluating import Evaluate, Version
+from semi_naive.ra.rules.inserting import Born, Insert, InsertOthers
+from semi_naive.ra.rules.ir import Rule
+from semi_naive.ra.rules.lattice import LatticeTable
+from semi_naive.ra.rules.loading import Deal, Relocate
+from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
+from semi_naive.ra.rules.steps import Exchange
+from semi_naive.ra.rules.stored import StoredBlock
+from semi_naive.ra.rules.table import Table
 from semi_naive.running.choosing import names_read
 from semi_naive.running.cutting import cut
 from semi_naive.running.local import TooLarge, located

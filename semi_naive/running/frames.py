@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from ra.rules.ir import Kind, Relation, Type
-from ra.rules.reading import pieces_of
-from ra.rules.spread import SpreadRelation
 from semi_naive.facts import arrow_table
+from semi_naive.ra.rules.ir import Kind, Relation, Type
+from semi_naive.ra.rules.reading import pieces_of
+from semi_naive.ra.rules.spread import SpreadRelation
 from semi_naive.running.spread import Spread
 
 

@@ -6,11 +6,11 @@ iteration, to a plan that spreads it.
 
 from dataclasses import dataclass, field
 
-from ra.rules.arithmetic import EvaluationError
-from ra.rules.derive import Sink
-from ra.rules.ir import Rule
 from semi_naive.planning.order import outgrown, plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum
+from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.derive import Sink
+from semi_naive.ra.rules.ir import Rule
 
 MOST = 100_000_000  # tuples that a stratum's relations may have in the driver: 800 MB, and as much while blocks are merged
 

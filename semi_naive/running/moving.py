@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from balance.placement import planned
-from balance.trace import Trace, tell_change
-from ra.rules.rehome import Arrive, Leave, Moved
-from ra.rules.spread import SpreadIndex, SpreadRelation
+from semi_naive.balance.placement import planned
+from semi_naive.balance.trace import Trace, tell_change
+from semi_naive.ra.rules.rehome import Arrive, Leave, Moved
+from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
 
 
 @dataclass

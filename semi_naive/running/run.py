@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from balance.trace import VERSION
-from ra.rules.ir import Kind, Rule
-from ra.rules.values import Values
+from semi_naive.balance.trace import VERSION
 from semi_naive.facts import Options, as_columns, read
 from semi_naive.planning.indexes import Indexes
+from semi_naive.ra.rules.ir import Kind, Rule
+from semi_naive.ra.rules.values import Values
 from semi_naive.running.answers import Result
 from semi_naive.running.choosing import Choice, chosen, in_one_place, is_fact, limits, names_read, readers
 from semi_naive.running.cluster import Cluster

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from ra import words
-from ra.rules import kernels
+from semi_naive.ra import words
+from semi_naive.ra.rules import kernels
 
 SAMPLE = 1 << 20  # tuples from which distinct values are estimated
 MEETING = 1 << 15  # and from which it is how many of another relation one meets: a millisecond

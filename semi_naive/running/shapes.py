@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphs.edges import Edges
-from ra.rules.ir import Atom, Rule, Var
 from semi_naive.closure import choose
+from semi_naive.graphs.edges import Edges
+from semi_naive.ra.rules.ir import Atom, Rule, Var
 
 SMALL = 4096  # edges from which it is worth a job at once; fewer are tried in the driver first
 

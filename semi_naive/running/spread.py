@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ra.rules.reading import ReadPieces, columns_of
-from ra.rules.spread import SpreadRelation
+from semi_naive.ra.rules.reading import ReadPieces, columns_of
+from semi_naive.ra.rules.spread import SpreadRelation
 
 
 class Spread:

@@ -4,9 +4,9 @@ import os
 
 import pytest
 from fact_files import TYPES, relation, rows
+from semi_naive.ra.rules.ir import Directive
+from semi_naive.ra.rules.values import Values
 
-from ra.rules.ir import Directive
-from ra.rules.values import Values
 from semi_naive.facts import as_columns, read, write
 
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from fact_files import FLOAT, LIST, NAMED, NUMBER, SYMBOL, TREE, TYPES, UNSIGNED, relation, rows
+from semi_naive.graphs.errors import BadInput
 
-from graphs.errors import BadInput
 from semi_naive.facts import as_columns
 
 

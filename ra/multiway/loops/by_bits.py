@@ -1,6 +1,6 @@
 """The part of a kernel that joins variables over one set by the bits of a small matrix; see `local` for when and why."""
 
-from ra.multiway.tries.local import Run
+from semi_naive.ra.multiway.tries.local import Run
 
 
 class ByBits:

@@ -12,10 +12,10 @@ variable is only counted, unless it is listed; variables that nothing connects a
 
 from contextlib import contextmanager
 
-from ra.multiway.loops.by_bits import ByBits
-from ra.multiway.loops.conditions import Conditions
-from ra.multiway.tries.local import run_of
-from ra.multiway.tries.shape import TOP, Member, Node, Shape, Values, fixed
+from semi_naive.ra.multiway.loops.by_bits import ByBits
+from semi_naive.ra.multiway.loops.conditions import Conditions
+from semi_naive.ra.multiway.tries.local import run_of
+from semi_naive.ra.multiway.tries.shape import TOP, Member, Node, Shape, Values, fixed
 
 
 class Generator(Conditions, ByBits):

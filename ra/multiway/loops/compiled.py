@@ -12,9 +12,8 @@ from pathlib import Path
 
 import numba
 import numpy as np
-
-from ra.multiway.tries import local, seeks
-from ra.once import alone
+from semi_naive.ra.multiway.tries import local, seeks
+from semi_naive.ra.once import alone
 
 log = logging.getLogger("semi_naive")
 

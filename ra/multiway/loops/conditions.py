@@ -1,6 +1,6 @@
 """What kernels call things, and how comparisons, negated atoms and bounds are written as conditions and ranges of ids."""
 
-from ra.multiway.tries.shape import TOP, Member, Node, Shape, Values, depths_in
+from semi_naive.ra.multiway.tries.shape import TOP, Member, Node, Shape, Values, depths_in
 
 SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 PYTHON = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}

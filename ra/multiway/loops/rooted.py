@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit, types
-
-from ra.session import cpus
-from ra.words import JIT
+from semi_naive.ra.session import cpus
+from semi_naive.ra.words import JIT
 
 PIECES = 64  # of the roots, for each thread
 MOST = 1 << 63

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.multiway.partitions import dealing, wire
-from ra.multiway.partitions.spreading import COUNT, MEMBER, RESOLVER
-from ra.multiway.partitions.tasks import Here, Task
-from ra.multiway.prefixes.indexes import Part
-from ra.multiway.prefixes.intersecting import intersect
-from ra.multiway.prefixes.lists import Lists
+from semi_naive.ra.multiway.partitions import dealing, wire
+from semi_naive.ra.multiway.partitions.spreading import COUNT, MEMBER, RESOLVER
+from semi_naive.ra.multiway.partitions.tasks import Here, Task
+from semi_naive.ra.multiway.prefixes.indexes import Part
+from semi_naive.ra.multiway.prefixes.intersecting import intersect
+from semi_naive.ra.multiway.prefixes.lists import Lists
 
 
 def counts_of(part: Part, keys: np.ndarray) -> np.ndarray:

@@ -5,11 +5,10 @@ for the same by anyone: at most as many times as there are partitions. What it a
 """
 
 import numpy as np
-
-from ra.blocks import combined
-from ra.multiway.partitions import dealing, wire
-from ra.multiway.prefixes.lists import in_order
-from ra.multiway.prefixes.unions import distinct, values
+from semi_naive.ra.blocks import combined
+from semi_naive.ra.multiway.partitions import dealing, wire
+from semi_naive.ra.multiway.prefixes.lists import in_order
+from semi_naive.ra.multiway.prefixes.unions import distinct, values
 
 KEPT = -1  # the name of what a partition sends to itself; KEPT - 1 - v: of what goes with its questions named v
 

@@ -7,11 +7,10 @@ key is spread more evenly than by a hash of each number, and what is asked for i
 
 import numpy as np
 from numba import njit, types
-
-from balance.hashing import mix
-from ra.blocks import changes
-from ra.multiway.prefixes.directory import i64_rows
-from ra.words import JIT, i64, u64
+from semi_naive.balance.hashing import mix
+from semi_naive.ra.blocks import changes
+from semi_naive.ra.multiway.prefixes.directory import i64_rows
+from semi_naive.ra.words import JIT, i64, u64
 
 BLOCK = 3  # bits: 8 numbers. With 64, 50 values of one key were on two partitions of eight
 

@@ -6,12 +6,12 @@ goes on with the next batches of the same stage. The tasks of a round wait for t
 in flight than with a job for each; and a round takes a third of the time of a job.
 """
 
-from ra.multiway.partitions import keyed, skew, wire
-from ra.multiway.partitions.indexed import OnPartitions
-from ra.multiway.partitions.tasks import PROPOSE, Round, Setting, Waiting
-from ra.multiway.prefixes.record import Record, bound
-from ra.multiway.prefixes.stages import Plan
-from ra.pieces import Report
+from semi_naive.ra.multiway.partitions import keyed, skew, wire
+from semi_naive.ra.multiway.partitions.indexed import OnPartitions
+from semi_naive.ra.multiway.partitions.tasks import PROPOSE, Round, Setting, Waiting
+from semi_naive.ra.multiway.prefixes.record import Record, bound
+from semi_naive.ra.multiway.prefixes.stages import Plan
+from semi_naive.ra.pieces import Report
 
 TASKS = 24  # in a job, at most, of rounds of the last stage
 

@@ -1,14 +1,13 @@
 """Indexes whole on every host, or spread over the partitions by hash. `want` makes what is missing."""
 
 import numpy as np
-
-from ra.multiway.partitions import loading, spreading
-from ra.multiway.partitions.loading import Shared, Stored
-from ra.multiway.prefixes.indexed import Indexed
-from ra.multiway.prefixes.indexes import IndexKey
-from ra.multiway.query import QueryError, columns_of
-from ra.replica import Replica
-from ra.runs import Remove, Store
+from semi_naive.ra.multiway.partitions import loading, spreading
+from semi_naive.ra.multiway.partitions.loading import Shared, Stored
+from semi_naive.ra.multiway.prefixes.indexed import Indexed
+from semi_naive.ra.multiway.prefixes.indexes import IndexKey
+from semi_naive.ra.multiway.query import QueryError, columns_of
+from semi_naive.ra.replica import Replica
+from semi_naive.ra.runs import Remove, Store
 
 FORMS = ("shuffled", "replicated")
 

@@ -8,7 +8,7 @@ is one shuffle, and so is the way there if edge(x, z) counted last.
 
 from typing import NamedTuple
 
-from ra.multiway.prefixes.stages import Plan, Stage
+from semi_naive.ra.multiway.prefixes.stages import Plan, Stage
 
 Route = tuple[int, ...]  # the columns of prefix and candidate whose hash is the partition; () is wherever one is
 

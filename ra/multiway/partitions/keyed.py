@@ -10,13 +10,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.multiway.partitions import wire
-from ra.multiway.partitions.itinerary import Layout, keyed
-from ra.multiway.partitions.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, cheapest
-from ra.multiway.prefixes.frontier import Frontier, extended, joined
-from ra.multiway.prefixes.lists import Lists, in_order
-from ra.multiway.prefixes.verbs import NEVER, Equation
+from semi_naive.ra.multiway.partitions import wire
+from semi_naive.ra.multiway.partitions.itinerary import Layout, keyed
+from semi_naive.ra.multiway.partitions.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, cheapest
+from semi_naive.ra.multiway.prefixes.frontier import Frontier, extended, joined
+from semi_naive.ra.multiway.prefixes.lists import Lists, in_order
+from semi_naive.ra.multiway.prefixes.verbs import NEVER, Equation
 
 
 @dataclass

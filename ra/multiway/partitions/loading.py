@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-
-from ra.multiway.partitions import wire
-from ra.multiway.prefixes.indexes import Index, IndexKey, Part, ordered, selected
-from ra.replica import Replica
-from ra.runs import Run, write_run
+from semi_naive.ra.multiway.partitions import wire
+from semi_naive.ra.multiway.prefixes.indexes import Index, IndexKey, Part, ordered, selected
+from semi_naive.ra.replica import Replica
+from semi_naive.ra.runs import Run, write_run
 
 
 class Stored(NamedTuple):

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-
-from ra.multiway.partitions.indexed import OnHosts
-from ra.multiway.partitions.loading import Opened
-from ra.multiway.partitions.tasks import Waiting, kept, remove, written
-from ra.multiway.prefixes.frontier import Frontier, split
-from ra.multiway.prefixes.record import Record
-from ra.multiway.prefixes.stages import Plan
-from ra.multiway.prefixes.worker import Worker, tallied
-from ra.replica import Replica
-from ra.runs import Run
+from semi_naive.ra.multiway.partitions.indexed import OnHosts
+from semi_naive.ra.multiway.partitions.loading import Opened
+from semi_naive.ra.multiway.partitions.tasks import Waiting, kept, remove, written
+from semi_naive.ra.multiway.prefixes.frontier import Frontier, split
+from semi_naive.ra.multiway.prefixes.record import Record
+from semi_naive.ra.multiway.prefixes.stages import Plan
+from semi_naive.ra.multiway.prefixes.worker import Worker, tallied
+from semi_naive.ra.replica import Replica
+from semi_naive.ra.runs import Run
 
 PIECES = 64  # of the first proposals a task, dealt in turn: heavy ones and light ones are mixed
 FEW = 1 << 16  # proposals: while there are fewer, the driver goes on by itself, so that there is enough to deal

@@ -21,10 +21,9 @@ unimplemented.
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.multiway.partitions import wire
-from ra.multiway.partitions.answering import Answer
-from ra.multiway.partitions.asking import (
+from semi_naive.ra.multiway.partitions import wire
+from semi_naive.ra.multiway.partitions.answering import Answer
+from semi_naive.ra.multiway.partitions.asking import (
     KEPT,
     answers,
     ask,
@@ -35,14 +34,14 @@ from ra.multiway.partitions.asking import (
     keeping,
     kept,
 )
-from ra.multiway.partitions.dealing import portions
-from ra.multiway.partitions.spreading import COUNT, MEMBER, RESOLVER
-from ra.multiway.partitions.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, cheapest
-from ra.multiway.prefixes.frontier import Frontier, extended
-from ra.multiway.prefixes.intersecting import intersect, subtract
-from ra.multiway.prefixes.lists import Lists, joined
-from ra.multiway.prefixes.unions import distinct, ranges, values
-from ra.multiway.prefixes.verbs import NEVER
+from semi_naive.ra.multiway.partitions.dealing import portions
+from semi_naive.ra.multiway.partitions.spreading import COUNT, MEMBER, RESOLVER
+from semi_naive.ra.multiway.partitions.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, cheapest
+from semi_naive.ra.multiway.prefixes.frontier import Frontier, extended
+from semi_naive.ra.multiway.prefixes.intersecting import intersect, subtract
+from semi_naive.ra.multiway.prefixes.lists import Lists, joined
+from semi_naive.ra.multiway.prefixes.unions import distinct, ranges, values
+from semi_naive.ra.multiway.prefixes.verbs import NEVER
 
 NOTHING = Lists(*np.empty((4, 0), np.int64))
 PIECES = 16  # of a partition's proposals for each other one, dealt in turn, so that neighbours do not stay together

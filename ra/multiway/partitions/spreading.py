@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-
-from ra.blocks import changes, combined
-from ra.multiway.partitions import dealing, wire
-from ra.multiway.partitions.loading import Shared, stored
-from ra.multiway.prefixes.indexes import IndexKey, ordered, selected
-from ra.multiway.prefixes.unions import distinct, order_of
+from semi_naive.ra.blocks import changes, combined
+from semi_naive.ra.multiway.partitions import dealing, wire
+from semi_naive.ra.multiway.partitions.loading import Shared, stored
+from semi_naive.ra.multiway.prefixes.indexes import IndexKey, ordered, selected
+from semi_naive.ra.multiway.prefixes.unions import distinct, order_of
 
 COUNT, RESOLVER, MEMBER = "count", "resolver", "member"
 SAMPLE = 128  # tuples of a share

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-
-from ra.multiway.partitions import wire
-from ra.multiway.partitions.loading import Opened, Stored
-from ra.multiway.prefixes.frontier import Frontier, Proposals
-from ra.multiway.prefixes.indexes import IndexKey
-from ra.multiway.prefixes.lists import Lists
-from ra.multiway.prefixes.stages import Plan, Stage
-from ra.pieces import Report
-from ra.runs import Run, write_run
+from semi_naive.ra.multiway.partitions import wire
+from semi_naive.ra.multiway.partitions.loading import Opened, Stored
+from semi_naive.ra.multiway.prefixes.frontier import Frontier, Proposals
+from semi_naive.ra.multiway.prefixes.indexes import IndexKey
+from semi_naive.ra.multiway.prefixes.lists import Lists
+from semi_naive.ra.multiway.prefixes.stages import Plan, Stage
+from semi_naive.ra.pieces import Report
+from semi_naive.ra.runs import Run, write_run
 
 DRIVER = -1  # due there: an answer
 PROPOSE = "propose"  # the phase that begins a round

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit, types
-
-from ra.multiway.prefixes.directory import hash_of, i64_rows
-from ra.multiway.prefixes.lists import Lists, in_order
-from ra.words import JIT, i64, u8
+from semi_naive.ra.multiway.prefixes.directory import hash_of, i64_rows
+from semi_naive.ra.multiway.prefixes.lists import Lists, in_order
+from semi_naive.ra.words import JIT, i64, u8
 
 LONGEST = 10  # bytes of the varint of a 64-bit difference
 

@@ -5,9 +5,8 @@ A hash table, or, where the keys are of one column and lie close together, the p
 
 import numpy as np
 from numba import njit, types
-
-from balance.hashing import mix
-from ra.words import JIT, i64
+from semi_naive.balance.hashing import mix
+from semi_naive.ra.words import JIT, i64
 
 i64_rows = types.Array(types.int64, 2, "C")
 CLOSE = 16  # values from the least to the greatest key, for each key: 8 bytes each, as many as a hash table may take

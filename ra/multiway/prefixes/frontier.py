@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-
-from ra.multiway.prefixes.lists import Lists
-from ra.multiway.prefixes.stages import Stage
-from ra.multiway.prefixes.verbs import NEVER, Indexes
+from semi_naive.ra.multiway.prefixes.lists import Lists
+from semi_naive.ra.multiway.prefixes.stages import Stage
+from semi_naive.ra.multiway.prefixes.verbs import NEVER, Indexes
 
 
 class Proposals(NamedTuple):

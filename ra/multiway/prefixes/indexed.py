@@ -1,6 +1,6 @@
 """Relations and the indexes made of them so far: what one query asked for is there for the next."""
 
-from ra.multiway.prefixes.indexes import built
+from semi_naive.ra.multiway.prefixes.indexes import built
 
 
 class Indexed:

@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-
-from ra.blocks import changes, sort_unique
-from ra.multiway.prefixes.directory import find, slots_of
-from ra.multiway.query import Atom, Constant, columns_of
-from ra.packing import Packing, bounds_of
-from ra.words import JIT, i64
+from semi_naive.ra.blocks import changes, sort_unique
+from semi_naive.ra.multiway.prefixes.directory import find, slots_of
+from semi_naive.ra.multiway.query import Atom, Constant, columns_of
+from semi_naive.ra.packing import Packing, bounds_of
+from semi_naive.ra.words import JIT, i64
 
 
 class IndexKey(NamedTuple):

@@ -5,10 +5,9 @@ Pure, compiled, no Spark.
 
 import numpy as np
 from numba import njit, types
-
-from ra.multiway.prefixes.lists import Lists
-from ra.multiway.tries.seeks import seek
-from ra.words import JIT, i64, u8
+from semi_naive.ra.multiway.prefixes.lists import Lists
+from semi_naive.ra.multiway.tries.seeks import seek
+from semi_naive.ra.words import JIT, i64, u8
 
 WIDE = 1 << 22  # the widest range of values that is marked, a byte each: one that stays in the cache
 FAR = 16  # times as long: from here on one gallops through the longer list

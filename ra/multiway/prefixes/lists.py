@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit, types
-
-from ra.words import JIT, i64, sort
+from semi_naive.ra.words import JIT, i64, sort
 
 
 class Lists(NamedTuple):

@@ -12,8 +12,8 @@ result: tuples
 
 import time
 
-from balance.trace import VERSION, plain
-from ra.multiway.prefixes.stages import Plan
+from semi_naive.balance.trace import VERSION, plain
+from semi_naive.ra.multiway.prefixes.stages import Plan
 
 COUNTED = ("arrived", "proposals", "survivors", "lookups")
 FIGURES = ("received", "sent", "bytes", "seconds")

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-
-from ra.multiway.prefixes.indexes import IndexKey, conditions, selected
-from ra.multiway.prefixes.verbs import COMPARE, Compared, Equation, Relation, evaluate
-from ra.multiway.query import Atom, Comparison, Query, QueryError, columns_of, names
+from semi_naive.ra.multiway.prefixes.indexes import IndexKey, conditions, selected
+from semi_naive.ra.multiway.prefixes.verbs import COMPARE, Compared, Equation, Relation, evaluate
+from semi_naive.ra.multiway.query import Atom, Comparison, Query, QueryError, columns_of, names
 
 
 class Stage(NamedTuple):

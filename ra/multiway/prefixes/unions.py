@@ -2,13 +2,12 @@
 
 import numpy as np
 from numba import njit, types
-
-from ra.bits import lowest_bit
-from ra.blocks import changes
-from ra.multiway.prefixes.directory import i64_rows
-from ra.multiway.prefixes.lists import Lists, in_order
-from ra.packing import Packing, bounds_of
-from ra.words import JIT, i64, u64
+from semi_naive.ra.bits import lowest_bit
+from semi_naive.ra.blocks import changes
+from semi_naive.ra.multiway.prefixes.directory import i64_rows
+from semi_naive.ra.multiway.prefixes.lists import Lists, in_order
+from semi_naive.ra.packing import Packing, bounds_of
+from semi_naive.ra.words import JIT, i64, u64
 
 SPARSE = 16  # words of a bitmap for each candidate: from here on they are sorted instead
 LARGE = 1 << 20  # words of the largest bitmap: 8 MB

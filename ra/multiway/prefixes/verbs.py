@@ -12,11 +12,10 @@ Worst-case Optimal Low-Memory Dataflows*, PVLDB 2018, section 3.1.)
 from typing import NamedTuple
 
 import numpy as np
-
-from ra.multiway.prefixes import intersecting
-from ra.multiway.prefixes.indexes import Index, IndexKey
-from ra.multiway.prefixes.lists import Lists, joined
-from ra.multiway.query import Constant, Expression, names
+from semi_naive.ra.multiway.prefixes import intersecting
+from semi_naive.ra.multiway.prefixes.indexes import Index, IndexKey
+from semi_naive.ra.multiway.prefixes.lists import Lists, joined
+from semi_naive.ra.multiway.query import Constant, Expression, names
 
 NEVER = np.iinfo(np.int64).max
 Indexes = dict[IndexKey, Index]

@@ -1,13 +1,12 @@
 """BiGJoin of one worker, over indexes that are all here. No Spark."""
 
 import numpy as np
-
-from ra.multiway.prefixes.frontier import Frontier, Proposals, counted, extended
-from ra.multiway.prefixes.indexed import Indexed
-from ra.multiway.prefixes.lists import Lists
-from ra.multiway.prefixes.record import Record, bound
-from ra.multiway.prefixes.stages import Plan, Stage
-from ra.multiway.prefixes.verbs import Indexes
+from semi_naive.ra.multiway.prefixes.frontier import Frontier, Proposals, counted, extended
+from semi_naive.ra.multiway.prefixes.indexed import Indexed
+from semi_naive.ra.multiway.prefixes.lists import Lists
+from semi_naive.ra.multiway.prefixes.record import Record, bound
+from semi_naive.ra.multiway.prefixes.stages import Plan, Stage
+from semi_naive.ra.multiway.prefixes.verbs import Indexes
 
 TALLY = ("prefixes", "proposals", "survivors", "lookups", "rounds")
 

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.replica import Replica
-from ra.runs import Run, write_run
+from semi_naive.ra.replica import Replica
+from semi_naive.ra.runs import Run, write_run
 
 Sections = tuple[tuple[str, int], ...]  # dtype and length of each array; every one begins at a multiple of 8 bytes
 

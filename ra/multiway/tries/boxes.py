@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ra.multiway.query import Query
-from ra.multiway.tries.shape import Member, Shape, TrieKey
-from ra.multiway.tries.slices import Siblings, bytes_of, least_bytes, siblings, span
-from ra.multiway.tries.trie import TrieArray
+from semi_naive.ra.multiway.query import Query
+from semi_naive.ra.multiway.tries.shape import Member, Shape, TrieKey
+from semi_naive.ra.multiway.tries.slices import Siblings, bytes_of, least_bytes, siblings, span
+from semi_naive.ra.multiway.tries.trie import TrieArray
 
 RATIO = 4  # of what a dimension may use to what the last one may
 

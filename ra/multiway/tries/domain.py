@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-
-from ra.words import sort_unique
+from semi_naive.ra.words import sort_unique
 
 SPARSE = 4  # a range of so many times its values is still dense enough to be its own ids
 SMALL = 1 << 16

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit, types
-
-from ra.bits import count_bits, lowest_bit
-from ra.multiway.tries.seeks import below, i32, size
-from ra.multiway.tries.shape import Member, Shape, Values, depths_in
-from ra.words import JIT, u64
+from semi_naive.ra.bits import count_bits, lowest_bit
+from semi_naive.ra.multiway.tries.seeks import below, i32, size
+from semi_naive.ra.multiway.tries.shape import Member, Shape, Values, depths_in
+from semi_naive.ra.words import JIT, u64
 
 LIMIT = 2048  # values of the set: half a megabyte of bits a matrix, which stays in the cache
 

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from itertools import permutations
 
 import numpy as np
-
-from ra.multiway.query import Atom, Query, QueryError
-from ra.multiway.tries.local import run_of
-from ra.multiway.tries.shape import Shape
-from ra.multiway.tries.trie import Tries
+from semi_naive.ra.multiway.query import Atom, Query, QueryError
+from semi_naive.ra.multiway.tries.local import run_of
+from semi_naive.ra.multiway.tries.shape import Shape
+from semi_naive.ra.multiway.tries.trie import Tries
 
 EXHAUSTIVE = 6  # up to so many variables every order is looked at; beyond, the best next variable is taken
 LOOKUP = 10.0  # what binding a prefix costs, in values scanned: 6 ns against 0.6

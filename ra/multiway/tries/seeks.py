@@ -7,8 +7,7 @@ cache); one with a much shorter set gallops: O(short · log(long ÷ short)), as 
 
 import numpy as np
 from numba import njit, types
-
-from ra.words import JIT, i64
+from semi_naive.ra.words import JIT, i64
 
 i32 = types.Array(types.int32, 1, "C")
 u8 = types.Array(types.uint8, 1, "C")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from ra.multiway.query import Atom, Comparison, Constant, Expression, Query
+from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Expression, Query
 
 TOP = -1  # the depth of what is known before any variable is bound
 

@@ -4,10 +4,10 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from ra.multiway.tries.arrays import ArrayFile
-from ra.multiway.tries.domain import NOTHING, Domain
-from ra.multiway.tries.trie import TrieArray, TrieFile, Tries
-from ra.once import digest, once
+from semi_naive.ra.multiway.tries.arrays import ArrayFile
+from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
+from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
+from semi_naive.ra.once import digest, once
 
 
 @dataclass

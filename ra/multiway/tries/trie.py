@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-
-from ra.multiway.query import columns_of
-from ra.multiway.tries.arrays import ArrayFile, Sections
-from ra.multiway.tries.domain import Domain, TooManyValues
-from ra.rules.kernels import sort_rows, unique_rows
-from ra.words import sort_unique
+from semi_naive.ra.multiway.query import columns_of
+from semi_naive.ra.multiway.tries.arrays import ArrayFile, Sections
+from semi_naive.ra.multiway.tries.domain import Domain, TooManyValues
+from semi_naive.ra.rules.kernels import sort_rows, unique_rows
+from semi_naive.ra.words import sort_unique
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,62 @@
+"""The package as it is installed: all of it below `semi_naive`, whatever the user's own files are called."""
+
+import configparser
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import semi_naive
+
+ROOT = Path(__file__).parents[1]
+NAMESAKES = ("ra", "balance", "graphs", "plots", "bench", "tests")
+PROGRAM = """
+from semi_naive import BadInput, NoJava, Program, graphs, transitive_closure
+import semi_naive, semi_naive.plots.report
+text = ".decl e(x: number, y: number) .input e .decl p(x: number, y: number) .output p p(x, y) :- e(x, y). p(x, z) :- p(x, y), e(y, z)."
+print(semi_naive.__file__, Program(text).run({"e": [(1, 2), (2, 3)]})["p"].count(), graphs.bundled("p2p-gnutella09").name)
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder with the wheel's contents, as `pip install` leaves them."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*pip, "--target", folder / "site", str(ROOT)], check=True, cwd=folder)
+    return folder / "site"
+
+
+def test_every_folder_is_in_the_wheel():
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    listed = set(setup["options"]["packages"].split())
+    found = {
+        init.parent.relative_to(ROOT).parts
+        for top in (*NAMESAKES[:4], "semi_naive")
+        for init in (ROOT / top).rglob("__init__.py")
+    }
+    assert listed == {".".join(parts if parts[0] == "semi_naive" else ("semi_naive", *parts)) for parts in found}
+
+
+def test_the_wheel_has_one_name(installed):
+    assert {path.name for path in installed.iterdir() if path.suffix != ".dist-info"} <= {"semi_naive", "bin"}
+    assert (installed / "semi_naive" / "py.typed").exists() and (installed / "semi_naive" / "ra" / "words.py").exists()
+
+
+def test_a_folder_of_namesakes(installed, tmp_path):
+    """A user's own graphs.py or plots/ is never taken for a part of the package."""
+    for name in NAMESAKES:
+        (tmp_path / f"{name}.py").write_text("raise ImportError('the file of the user')\n")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    env = os.environ | {"PYTHONPATH": str(installed)}
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[0].startswith(str(installed)) and done.stdout.split()[1:] == ["3", "p2p-gnutella09.tsv.gz"]
+
+
+@pytest.mark.parametrize("name", semi_naive.__all__)
+def test_public_names(name):
+    assert getattr(semi_naive, name).__name__.split(".")[-1] == name
