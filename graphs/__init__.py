@@ -1,15 +1,16 @@
-"""Graphs to run on: seeded generators, readers of every usual format, and one bundled real graph.
+"""Graphs to run on: seeded generators and one bundled real graph; `semi_naive.io` reads those that are a user's own.
 
-Stands alone. Importing it costs numpy; pyarrow, pandas, networkx and pyspark are imported by what needs them.
+Importing it costs numpy; pyarrow, pandas, networkx and pyspark are imported by what needs them.
 """
 
 from pathlib import Path
 
-from semi_naive.graphs.edges import Edges
-from semi_naive.graphs.errors import BadInput
 from semi_naive.graphs.generators import bowtie, chain, gnp, grid, rmat, star, tree, zipf
-from semi_naive.graphs.inputs import as_edges
-from semi_naive.graphs.readers import read_edges
+
+from semi_naive.io.edges import Edges
+from semi_naive.io.errors import BadInput
+from semi_naive.io.inputs import as_edges
+from semi_naive.io.readers import read_edges
 
 __all__ = [
     "BadInput",

@@ -21,7 +21,7 @@ _LAZY = {
     "Closure": "semi_naive.result",
     "Config": "semi_naive.config",
     "Relation": "semi_naive.ra.relation",
-    "BadInput": "semi_naive.graphs.errors",
+    "BadInput": "semi_naive.io.errors",
     "CheckpointUnusable": "semi_naive.checkpoint",
     "DiskFull": "semi_naive.ra.exchange",
     "JobFailed": "semi_naive.ra.exchange",

@@ -3,9 +3,9 @@
 import os
 
 from semi_naive.config import PLANS, REPLICATED, Config
-from semi_naive.graphs.dataframes import is_spark_frame
-from semi_naive.graphs.inputs import as_edges
-from semi_naive.graphs.parallel import is_large, spark_edges
+from semi_naive.io.dataframes import is_spark_frame
+from semi_naive.io.inputs import as_edges
+from semi_naive.io.parallel import is_large, spark_edges
 from semi_naive.ra import session
 
 READING = ("header", "expand_symmetric", "strings", "any_ids", "delimiter")

@@ -7,8 +7,8 @@ import time
 
 import click
 
-from semi_naive.graphs.errors import BadInput
-from semi_naive.graphs.files import io_errors
+from semi_naive.io.errors import BadInput
+from semi_naive.io.formats import io_errors
 from semi_naive.live import live_page, write_report
 
 TICK = 0.1  # seconds between two looks of the bar: an iteration may take microseconds
@@ -169,7 +169,7 @@ def show_errors(program: str, reading: dict) -> int:
 
 def write_record(path: str, record: dict) -> None:
     """A record as JSON, whole or not at all."""
-    from semi_naive.facts.files import written
+    from semi_naive.io.files import written
 
     with written(path) as file:
         file.write(json.dumps(record, indent=1).encode())

@@ -13,7 +13,7 @@ from semi_naive.balance.hashing import mix
 from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
 from semi_naive.decomposed import Groups
-from semi_naive.graphs.edges import Edges
+from semi_naive.io.edges import Edges
 from semi_naive.ra.exchange import Fabric, RunsLost
 from semi_naive.ra.graph import Dense, adjacency, intern, relabel
 from semi_naive.ra.interning import DenseBlocks, intern_blocks

@@ -4,8 +4,8 @@ import json
 import os
 import sys
 
-from semi_naive.graphs.errors import BadInput
-from semi_naive.graphs.files import io_errors
+from semi_naive.io.errors import BadInput
+from semi_naive.io.formats import io_errors
 
 
 def print_profile(path: str, top: int) -> None:

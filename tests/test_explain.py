@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from semi_naive.graphs.errors import BadInput
 
 from semi_naive import Program
+from semi_naive.io.errors import BadInput
 
 PATHS = """.decl edge(x: number, y: number)
 .input edge

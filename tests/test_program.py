@@ -8,9 +8,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from semi_naive.graphs.errors import BadInput
 
 from semi_naive import EvaluationError, Program
+from semi_naive.io.errors import BadInput
 
 PATHS = """
 .decl edge(x: number, y: number)

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from semi_naive.graphs import BadInput, Edges, as_edges, read_edges
-from semi_naive.graphs.parallel import LARGE, byte_ranges, is_large, spark_edges
+
+from semi_naive.io.parallel import LARGE, byte_ranges, is_large, spark_edges
 
 DELIMITERS = {".facts": "\t", ".tsv": "\t", ".csv": ",", ".txt": " "}
 IDS = st.integers(0, 2**32)

@@ -5,7 +5,7 @@ from html import escape
 
 import numpy as np
 
-from semi_naive.facts import Options, arrow_table, together, write
+from semi_naive.io import Options, arrow_table, together, write
 
 SHOWN = 10  # tuples of a relation in a notebook
 _pinned: set["Result"] = set()  # those that a DataFrame may still read

@@ -2,9 +2,9 @@
 
 import os
 
-from semi_naive.facts.bits import BUILT_IN
-from semi_naive.facts.directives import Format
-from semi_naive.facts.writing import write_file
+from semi_naive.io.bits import BUILT_IN
+from semi_naive.io.directives import Format
+from semi_naive.io.writing import write_file
 from semi_naive.result import DELIMITERS, output_format, write_parquet
 
 

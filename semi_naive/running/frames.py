@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from semi_naive.facts import arrow_table
+from semi_naive.io import arrow_table
 from semi_naive.ra.rules.ir import Kind, Relation, Type
 from semi_naive.ra.rules.reading import pieces_of
 from semi_naive.ra.rules.spread import SpreadRelation

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from semi_naive.balance.trace import VERSION
-from semi_naive.facts import Options, as_columns, read
+from semi_naive.io import Options, as_columns, read
 from semi_naive.planning.indexes import Indexes
 from semi_naive.ra.rules.ir import Kind, Rule
 from semi_naive.ra.rules.values import Values

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.closure import choose
-from semi_naive.graphs.edges import Edges
+from semi_naive.io.edges import Edges
 from semi_naive.ra.rules.ir import Atom, Rule, Var
 
 SMALL = 4096  # edges from which it is worth a job at once; fewer are tried in the driver first

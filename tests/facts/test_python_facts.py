@@ -7,9 +7,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from fact_files import FLOAT, LIST, NAMED, NUMBER, SYMBOL, TREE, TYPES, UNSIGNED, relation, rows
-from semi_naive.graphs.errors import BadInput
 
-from semi_naive.facts import as_columns
+from semi_naive.io import as_columns
+from semi_naive.io.errors import BadInput
 
 
 def test_python_data(values, tmp_path):

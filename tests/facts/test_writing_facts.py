@@ -7,10 +7,10 @@ import os
 import numpy as np
 import pytest
 from fact_files import FLOAT, LIST, NAMED, NUMBER, SYMBOL, TYPES, UNSIGNED, relation
-from semi_naive.graphs.errors import BadInput
 from semi_naive.ra.rules.ir import Directive
 
-from semi_naive.facts import as_columns, together, write
+from semi_naive.io import as_columns, together, write
+from semi_naive.io.errors import BadInput
 
 
 def test_written_rows_are_sorted(writer):
@@ -75,7 +75,7 @@ def test_nothing_is_left_of_what_failed(tmp_path, values, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("semi_naive.facts.writing._joined", interrupt)
+    monkeypatch.setattr("semi_naive.io.writing._joined", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write(Directive("output", "r"), relation(NUMBER), TYPES, np.ones((1, 3), np.int64), str(tmp_path), values)
     assert os.listdir(tmp_path) == ["r.csv"] and (tmp_path / "r.csv").read_text() == "old\n"

@@ -4,10 +4,10 @@ import io
 
 import numpy as np
 
-from semi_naive.facts.bits import Mismatch
-from semi_naive.facts.fields import arrow_type, bits_of_arrow
-from semi_naive.facts.lines import read_lines
-from semi_naive.graphs.text import pieces
+from semi_naive.io.bits import Mismatch
+from semi_naive.io.fields import arrow_type, bits_of_arrow
+from semi_naive.io.lines import read_lines
+from semi_naive.io.text import pieces
 
 PIECE = 1 << 20
 

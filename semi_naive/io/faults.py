@@ -1,8 +1,8 @@
 """Finds the first wrong line of a text that the fast parser refused, field by field. Slow: some microseconds a line."""
 
-from semi_naive.graphs.dialect import bare, column_at, is_integer, shown
-from semi_naive.graphs.edges import id_fault
-from semi_naive.graphs.errors import BadInput
+from semi_naive.io.dialect import bare, column_at, is_integer, shown
+from semi_naive.io.edges import id_fault
+from semi_naive.io.errors import BadInput
 
 AS_NAMES = "vertices are read as integers (the first row decides, or strings=False); pass strings=True to read names"
 LONGEST_NUMBER = 4000  # digits; int() itself refuses more than 4,300

@@ -4,14 +4,15 @@ import io
 import os
 
 import numpy as np
-from semi_naive.graphs.dialect import sniff
-from semi_naive.graphs.edges import Edges, intern
-from semi_naive.graphs.errors import BadInput
-from semi_naive.graphs.files import check_is_file, format_of, io_errors, open_binary
-from semi_naive.graphs.matrix_market import check_entries, expanded, read_banner
-from semi_naive.graphs.parquet import is_parquet, read_parquet
-from semi_naive.graphs.tables import table_block
-from semi_naive.graphs.text import concatenated, parse_text
+
+from semi_naive.io.dialect import sniff
+from semi_naive.io.edges import Edges, intern
+from semi_naive.io.errors import BadInput
+from semi_naive.io.formats import check_is_file, format_of, io_errors, open_binary
+from semi_naive.io.matrix_market import check_entries, expanded, read_banner
+from semi_naive.io.parquet import is_parquet, read_parquet
+from semi_naive.io.tables import table_block
+from semi_naive.io.text import concatenated, parse_text
 
 FORBIDDEN = '\r\n"-0123456789'  # as delimiters
 

@@ -7,12 +7,12 @@ from math import isnan
 
 import numpy as np
 
-from semi_naive.facts.bits import EXPECTED, MASK, Mismatch, of_text, to_value
-from semi_naive.facts.fields import bits_of_values
-from semi_naive.facts.files import check_folder
-from semi_naive.facts.order import ordered
-from semi_naive.facts.record_text import Readable
-from semi_naive.graphs.errors import BadInput
+from semi_naive.io.bits import EXPECTED, MASK, Mismatch, of_text, to_value
+from semi_naive.io.errors import BadInput
+from semi_naive.io.fields import bits_of_values
+from semi_naive.io.files import check_folder
+from semi_naive.io.order import ordered
+from semi_naive.io.record_text import Readable
 from semi_naive.ra.rules.ir import Kind
 
 SYMBOLS = "__SymbolTable"

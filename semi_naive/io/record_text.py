@@ -2,7 +2,7 @@
 
 import json
 
-from semi_naive.facts.bits import Mismatch, float_text, of_text, short_float_text, to_value
+from semi_naive.io.bits import Mismatch, float_text, of_text, short_float_text, to_value
 from semi_naive.ra.rules.ir import Kind
 
 SPACE = " \t\n\v\f\r"

@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from semi_naive.facts.bits import Mismatch, of_value
+from semi_naive.io.bits import Mismatch, of_value
 from semi_naive.ra.rules.ir import Kind
 
 NIL = 0
@@ -109,7 +109,7 @@ class Unpacked:
             }
 
     def _fetch(self, type_, ids: list, values, following: dict) -> None:
-        from semi_naive.facts.bits import to_value
+        from semi_naive.io.bits import to_value
 
         raw = values.fields(np.array(ids, np.int64), len(type_.fields))
         columns = []

@@ -5,10 +5,10 @@ import sys
 
 import numpy as np
 
-from semi_naive.facts.bits import BUILT_IN, EXPECTED, Mismatch
-from semi_naive.facts.fields import bits_of_values
-from semi_naive.graphs.dataframes import is_spark_frame
-from semi_naive.graphs.errors import BadInput
+from semi_naive.io.bits import BUILT_IN, EXPECTED, Mismatch
+from semi_naive.io.dataframes import is_spark_frame
+from semi_naive.io.errors import BadInput
+from semi_naive.io.fields import bits_of_values
 from semi_naive.ra.rules.ir import Directive, Kind
 
 ACCEPTED = "expected a path, a list of tuples, an (n, k) numpy array, or a pandas, Arrow or Spark data frame"
@@ -91,7 +91,7 @@ def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:
 
 
 def _from_table(table, relation, types: dict, values) -> np.ndarray:
-    from semi_naive.facts.arrow import columns_of_table
+    from semi_naive.io.arrow import columns_of_table
 
     if not relation.arity:
         return np.zeros((0, min(1, table.num_rows)), np.int64)
@@ -119,7 +119,7 @@ def _from_pandas(frame, relation, types: dict, values) -> np.ndarray:
 
 
 def _from_path(path: str, relation, types: dict, values) -> np.ndarray:
-    from semi_naive.facts.reading import read
+    from semi_naive.io.reading import read
 
     stem, extension = os.path.splitext(path.lower())
     extension = os.path.splitext(stem)[1] if extension == ".gz" else extension

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from semi_naive.graphs.errors import BadInput
+from semi_naive.io.errors import BadInput
 
 STDOUT = "-"  # as an output folder
 EXTENSIONS = {"file": ".facts", "jsonfile": ".json", "sqlite": ".sqlite", "parquet": ".parquet"}

@@ -13,17 +13,17 @@ are, unsigned and floats as their 64 bits, symbols and records as the ids that `
 from importlib import import_module
 
 _LAZY = {
-    "Options": "semi_naive.facts.directives",
-    "read": "semi_naive.facts.reading",
-    "write": "semi_naive.facts.writing",
-    "together": "semi_naive.facts.files",
-    "as_columns": "semi_naive.facts.python_data",
-    "arrow_table": "semi_naive.facts.arrow",
+    "Options": "semi_naive.io.directives",
+    "read": "semi_naive.io.reading",
+    "write": "semi_naive.io.writing",
+    "together": "semi_naive.io.files",
+    "as_columns": "semi_naive.io.python_data",
+    "arrow_table": "semi_naive.io.arrow",
 }
 __all__ = sorted(_LAZY)
 
 
 def __getattr__(name: str):
     if name not in _LAZY:
-        raise AttributeError(f"module 'semi_naive.facts' has no attribute {name!r}")
+        raise AttributeError(f"module 'semi_naive.io' has no attribute {name!r}")
     return getattr(import_module(_LAZY[name]), name)

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from semi_naive.facts.bits import BUILT_IN, float_text, short_float_text
-from semi_naive.facts.directives import DEFAULT, STDOUT, Options, format_of, path_of
-from semi_naive.facts.files import appearing, written
-from semi_naive.facts.order import Ordered, ordered
-from semi_naive.facts.record_text import Json, Tables, quoted
+from semi_naive.io.bits import BUILT_IN, float_text, short_float_text
+from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_of
+from semi_naive.io.files import appearing, written
+from semi_naive.io.order import Ordered, ordered
+from semi_naive.io.record_text import Json, Tables, quoted
 from semi_naive.ra.rules.ir import Kind
 
 ROWS = 1 << 18  # that are turned into text at a time
@@ -41,13 +41,13 @@ def write(directive, relation, types: dict, columns: np.ndarray, folder: str, va
 def write_file(path: str, columns, relation, types: dict, values, form) -> None:
     """Write the tuples of `relation` to a file in the format that `form` describes."""
     if form.io == "sqlite":
-        from semi_naive.facts.sqlite import write_sqlite
+        from semi_naive.io.sqlite import write_sqlite
 
         write_sqlite(path, columns, relation, types, values, form)
     elif form.io == "parquet":
         from pyarrow import parquet
 
-        from semi_naive.facts.arrow import arrow_table
+        from semi_naive.io.arrow import arrow_table
 
         with appearing(path) as beside:
             parquet.write_table(arrow_table(relation, types, columns, values, sort=True), beside)

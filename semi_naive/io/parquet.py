@@ -3,8 +3,8 @@
 import os
 from contextlib import contextmanager
 
-from semi_naive.graphs.errors import BadInput
-from semi_naive.graphs.files import filesystem, format_of, io_errors, is_uri
+from semi_naive.io.errors import BadInput
+from semi_naive.io.formats import filesystem, format_of, io_errors, is_uri
 
 
 def is_parquet(path):

@@ -7,7 +7,7 @@ import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from semi_naive.graphs.errors import BadInput
+from semi_naive.io.errors import BadInput
 
 # What separates the fields, by extension; b" " stands for any run of spaces and tabs.
 DELIMITERS = {".facts": b"\t", ".tsv": b"\t", ".csv": b",", ".txt": b" ", ".mtx": b" "}

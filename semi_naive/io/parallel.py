@@ -9,14 +9,14 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from semi_naive.graphs.dataframes import frame_blocks, is_spark_frame
-from semi_naive.graphs.errors import BadInput
-from semi_naive.graphs.files import check_is_file, filesystem, format_of, io_errors, open_binary
-from semi_naive.graphs.matrix_market import check_entries, expanded
-from semi_naive.graphs.parquet import is_parquet, part_files, read_row_group, read_schema, row_groups
-from semi_naive.graphs.readers import text_dialect, to_edges
-from semi_naive.graphs.tables import block_kind, table_block
-from semi_naive.graphs.text import concatenated, parse_text, pieces
+from semi_naive.io.dataframes import frame_blocks, is_spark_frame
+from semi_naive.io.errors import BadInput
+from semi_naive.io.formats import check_is_file, filesystem, format_of, io_errors, open_binary
+from semi_naive.io.matrix_market import check_entries, expanded
+from semi_naive.io.parquet import is_parquet, part_files, read_row_group, read_schema, row_groups
+from semi_naive.io.readers import text_dialect, to_edges
+from semi_naive.io.tables import block_kind, table_block
+from semi_naive.io.text import concatenated, parse_text, pieces
 
 LARGE = 64 << 20  # bytes; below, starting a job costs more than reading the file here
 SPLIT = 32 << 20  # bytes of text a task reads: about 0.3 s

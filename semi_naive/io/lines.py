@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from semi_naive.facts.bits import EXPECTED, Mismatch, of_text
-from semi_naive.facts.fields import bits_of_list
-from semi_naive.facts.record_text import parsed
-from semi_naive.facts.records import Records
-from semi_naive.graphs.errors import BadInput
+from semi_naive.io.bits import EXPECTED, Mismatch, of_text
+from semi_naive.io.errors import BadInput
+from semi_naive.io.fields import bits_of_list
+from semi_naive.io.record_text import parsed
+from semi_naive.io.records import Records
 from semi_naive.ra.rules.ir import Kind
 
 

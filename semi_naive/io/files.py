@@ -7,8 +7,8 @@ import os
 import sys
 import uuid
 
-from semi_naive.graphs.errors import BadInput
-from semi_naive.graphs.files import io_errors
+from semi_naive.io.errors import BadInput
+from semi_naive.io.formats import io_errors
 
 GZIP = b"\x1f\x8b"
 

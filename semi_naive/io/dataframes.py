@@ -2,8 +2,8 @@
 
 import pickle
 
-from semi_naive.graphs.errors import BadInput
-from semi_naive.graphs.tables import table_block
+from semi_naive.io.errors import BadInput
+from semi_naive.io.tables import table_block
 
 BLOCK = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle
 SPARK_TYPES = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "bigint": "bigint", "string": "string"}

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from semi_naive.facts.bits import BUILT_IN, EXPECTED, Mismatch
-from semi_naive.facts.fields import bits_of_arrow, bits_of_values
-from semi_naive.facts.order import distinct, keyed
-from semi_naive.facts.record_text import Readable
-from semi_naive.facts.records import NIL, Unpacked
-from semi_naive.graphs.errors import BadInput
+from semi_naive.io.bits import BUILT_IN, EXPECTED, Mismatch
+from semi_naive.io.errors import BadInput
+from semi_naive.io.fields import bits_of_arrow, bits_of_values
+from semi_naive.io.order import distinct, keyed
+from semi_naive.io.record_text import Readable
+from semi_naive.io.records import NIL, Unpacked
 from semi_naive.ra.rules.ir import Kind
 
 

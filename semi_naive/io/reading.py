@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from semi_naive.facts.bits import BUILT_IN
-from semi_naive.facts.directives import DEFAULT, STDOUT, Options, format_of, path_of
-from semi_naive.facts.files import check_there, contents, standard_input
-from semi_naive.graphs.errors import BadInput
+from semi_naive.io.bits import BUILT_IN
+from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_of
+from semi_naive.io.errors import BadInput
+from semi_naive.io.files import check_there, contents, standard_input
 
 
 def read(directive, relation, types: dict, folder: str, values, options: Options = DEFAULT) -> np.ndarray:
@@ -27,7 +27,7 @@ def read(directive, relation, types: dict, folder: str, values, options: Options
         options.warn(f"Warning: {missing.message}; {relation.name} has no facts from there")
         return np.zeros((relation.arity, 0), np.int64)
     if form.io == "sqlite":
-        from semi_naive.facts.sqlite import read_sqlite
+        from semi_naive.io.sqlite import read_sqlite
 
         return read_sqlite(path, form, relation, types, values)
     if form.io == "parquet":
@@ -37,10 +37,10 @@ def read(directive, relation, types: dict, folder: str, values, options: Options
 
 def _parsed(data: bytes, form, relation, types: dict, values, path: str) -> np.ndarray:
     if form.io in ("json", "jsonfile"):
-        from semi_naive.facts.json_data import read_json
+        from semi_naive.io.json_data import read_json
 
         return read_json(data, relation, types, values, path)
-    from semi_naive.facts.delimited import read_delimited
+    from semi_naive.io.delimited import read_delimited
 
     return read_delimited(data, form, relation, types, values, path)
 
@@ -49,7 +49,7 @@ def _parquet(path: str, relation, types: dict, values) -> np.ndarray:
     import pyarrow as pa
     from pyarrow import parquet
 
-    from semi_naive.facts.arrow import columns_of_table
+    from semi_naive.io.arrow import columns_of_table
 
     try:
         table = parquet.read_table(path)

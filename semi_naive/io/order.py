@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semi_naive.facts.bits import SIGN
-from semi_naive.facts.records import NIL, Unpacked
+from semi_naive.io.bits import SIGN
+from semi_naive.io.records import NIL, Unpacked
 from semi_naive.ra.rules.ir import Kind
 
 FLIP = np.int64(-SIGN)

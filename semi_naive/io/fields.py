@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from semi_naive.facts.bits import Mismatch, of_value
-from semi_naive.facts.record_text import parsed
-from semi_naive.facts.records import Records
+from semi_naive.io.bits import Mismatch, of_value
+from semi_naive.io.record_text import parsed
+from semi_naive.io.records import Records
 from semi_naive.ra.rules.ir import Kind
 
 

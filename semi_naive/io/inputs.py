@@ -5,11 +5,12 @@ import sys
 from itertools import chain
 
 import numpy as np
-from semi_naive.graphs.dataframes import is_spark_frame
-from semi_naive.graphs.edges import Edges, first_odd_id, id_fault, intern, no_pairs
-from semi_naive.graphs.errors import BadInput
-from semi_naive.graphs.readers import read_edges, to_edges
-from semi_naive.graphs.tables import table_block
+
+from semi_naive.io.dataframes import is_spark_frame
+from semi_naive.io.edges import Edges, first_odd_id, id_fault, intern, no_pairs
+from semi_naive.io.errors import BadInput
+from semi_naive.io.readers import read_edges, to_edges
+from semi_naive.io.tables import table_block
 
 ACCEPTED = "expected a path, an (n, 2) integer array, a data frame, an Arrow table, a networkx DiGraph or pairs"
 
@@ -36,7 +37,7 @@ def as_edges(source, header=False, expand_symmetric=True, strings=None, any_ids=
 
 def from_spark(frame, strings=None, any_ids=False):
     """Collects a Spark DataFrame of two columns to the driver."""
-    from semi_naive.graphs.parallel import spark_edges
+    from semi_naive.io.parallel import spark_edges
 
     blocks = spark_edges(frame, strings=strings, any_ids=any_ids)
     try:

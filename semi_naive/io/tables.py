@@ -4,8 +4,9 @@ Row numbers in messages count from 0, as data frames do.
 """
 
 import numpy as np
-from semi_naive.graphs.edges import LARGEST_ID, first_odd_id, id_fault, no_pairs, paired
-from semi_naive.graphs.errors import BadInput
+
+from semi_naive.io.edges import LARGEST_ID, first_odd_id, id_fault, no_pairs, paired
+from semi_naive.io.errors import BadInput
 
 
 def table_block(table, file, strings=None, any_ids=False, first_row=0):

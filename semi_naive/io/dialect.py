@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from itertools import islice
 
-from semi_naive.graphs.errors import BadInput
+from semi_naive.io.errors import BadInput
 
 LONGEST_LINE = 1 << 20
 INTEGER = re.compile(rb"-?[0-9]+")

@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 
-from semi_naive.facts.bits import EXPECTED, Mismatch
-from semi_naive.facts.fields import bits_of_values
-from semi_naive.graphs.errors import BadInput
+from semi_naive.io.bits import EXPECTED, Mismatch
+from semi_naive.io.errors import BadInput
+from semi_naive.io.fields import bits_of_values
 
 
 def read_json(data: bytes, relation, types: dict, values, path: str) -> np.ndarray:

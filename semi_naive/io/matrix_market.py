@@ -5,8 +5,9 @@ value, even zero. Indices stay 1-based as they are written.
 """
 
 import numpy as np
-from semi_naive.graphs.dialect import Dialect, Matrix, column_at, numbered_lines
-from semi_naive.graphs.errors import BadInput
+
+from semi_naive.io.dialect import Dialect, Matrix, column_at, numbered_lines
+from semi_naive.io.errors import BadInput
 
 SUPPORTED = "supported are coordinate matrices, pattern, real or integer, general or symmetric"
 ALLOWED = (("%%matrixmarket",), ("matrix",), ("coordinate",), ("pattern", "real", "integer"), ("general", "symmetric"))

@@ -7,9 +7,10 @@ import io
 import re
 
 import numpy as np
-from semi_naive.graphs.edges import ids_are_plain, no_pairs, paired
-from semi_naive.graphs.errors import BadInput
-from semi_naive.graphs.faults import first_fault
+
+from semi_naive.io.edges import ids_are_plain, no_pairs, paired
+from semi_naive.io.errors import BadInput
+from semi_naive.io.faults import first_fault
 
 PIECE = 1 << 20
 
