@@ -43,7 +43,9 @@ class Config:
         partitions take as long for what they send each other as they save.
     multiway: "auto": the cyclic core of a rule's body is joined variable by variable where binary joins are expected to make
         many more bindings; "always": whatever can be, "never": nothing.
-    max_iterations: stop early, with the paths of up to that length; for path-path, of up to 2 ** (max_iterations - 1).
+    max_iterations: every recursive stratum stops after so many iterations of semi-naive evaluation. The first is its facts
+        and its rules without recursion; each further one applies all rules to what there was at the end of the one before. So
+        a closure has the paths of up to that length, and one by path-path those of up to 2 ** (max_iterations - 1).
     rule: which of `RULES` derives the closure.
     checkpoint_dir, checkpoint_interval: copy the runs to a durable directory, one that every host sees, every so many
         iterations, and take up from there whatever an earlier evaluation of the same input left.

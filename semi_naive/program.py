@@ -85,21 +85,19 @@ class Program:
         """The relations that the program reads."""
         return list(dict.fromkeys(d.relation for d in self.checked.directives if d.kind == "input"))
 
-    @cached_property
-    def _whole(self) -> Compiled:
-        return compiled(self.checked, None, self.inputs)
-
-    @cached_property
-    def _for_outputs(self) -> Compiled:
-        return compiled(self.checked, set(self.outputs), self.inputs)
-
-    def compile(self, facts=None, only_outputs: bool = False) -> Compiled:
-        """The program after the passes; relations that get `facts` from Python count as inputs."""
-        named = set(facts) - set(self.inputs) if isinstance(facts, dict) else set()
-        if named:
+    def compile(self, facts=None, only_outputs: bool = False, limited: bool = False) -> Compiled:
+        """The program after the passes; relations that get `facts` from Python count as inputs. limited: its iterations are
+        counted (`Config.max_iterations`). What has been compiled is kept."""
+        named = frozenset(facts) - set(self.inputs) if isinstance(facts, dict) else frozenset()
+        key = named, only_outputs, limited
+        if key not in self._compiled:
             keep = set(self.outputs) if only_outputs else None
-            return compiled(self.checked, keep, [*self.inputs, *named])
-        return self._for_outputs if only_outputs else self._whole
+            self._compiled[key] = compiled(self.checked, keep, [*self.inputs, *sorted(named)], limited)
+        return self._compiled[key]
+
+    @cached_property
+    def _compiled(self) -> dict:
+        return {}
 
     def run(self, facts=None, spark=None, config=None, progress=None, lenient=False, only_outputs=False, watch=None, **options):
         """Evaluate. Returns a `Result`.
@@ -119,7 +117,8 @@ class Program:
         from semi_naive.running.run import Run
 
         config = (config or Config()).with_options(options)
-        return Run(self, self.compile(facts, only_outputs), config, spark, progress, watch).run(facts, lenient)
+        compiled = self.compile(facts, only_outputs, config.max_iterations is not None)
+        return Run(self, compiled, config, spark, progress, watch).run(facts, lenient)
 
     def explain(self, facts=None, config=None, only_outputs=False, **options) -> str:
         """The strata and their plans, the rules' delta versions, their join orders and why, and the indexes, as text.
@@ -138,13 +137,13 @@ class Program:
         return f"<Program {self.name}: {counts}; outputs: {outputs or 'none'}>"
 
 
-def compiled(program: ir.Program, keep: set[str] | None, given) -> Compiled:
-    """The passes between checks and planning. keep: the relations to compute, None for all; given: those that get facts."""
+def compiled(program: ir.Program, keep: set[str] | None, given, limited: bool = False) -> Compiled:
+    """The passes between checks and planning. keep: the relations to compute, None for all; given: those that get facts.
+    limited: without the passes after which a recursive stratum takes another number of iterations."""
     keep = None if keep is None else set(keep)
     program = inline(replace(program, rules=list(program.rules)))
     program = simplify(program, keep, given)
-    program = magic(program, {*(keep or ()), *given})
-    program = simplify(program, keep, given)
+    program = program if limited else simplify(magic(program, {*(keep or ()), *given}), keep, given)
     program = share(program)
-    program = halve(program)
+    program = program if limited else halve(program)
     return Compiled(program, strata(program))

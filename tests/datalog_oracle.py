@@ -5,25 +5,36 @@ Values are ints, floats, strs, tuples for records and None for nil. autoinc, ord
 left out: they speak of ids, and an oracle has none.
 """
 
+from itertools import count
+
 from datalog_operators import COMPARISONS, OPERATORS, aggregate, convert, fitted, match, ranged, recast
 from semi_naive.ra.rules import ir
 
 
-def solve(program: ir.Program, facts: dict[str, set[tuple]]) -> dict[str, set[tuple]]:
-    """Every relation of the program, computed from the facts of some."""
+def solve(program: ir.Program, facts: dict[str, set[tuple]], iterations: int | None = None) -> dict[str, set[tuple]]:
+    """Every relation of the program, computed from the facts of some. iterations: of each stratum, no more; the first makes
+    what needs no tuple of the stratum, each further one applies all rules to what the one before has left."""
     tuples = {name: set(facts.get(name, ())) for name in program.relations}
     for stratum in strata(program):
         rules = [(rule, ordered(rule)) for rule in program.rules if rule.head.relation in stratum]
-        while True:
-            before = {name: set(tuples[name]) for name in stratum}
-            for rule, body in rules:
-                for binding in satisfied(body, {}, tuples):
-                    tuples[rule.head.relation].add(tuple(value(arg, binding) for arg in rule.head.args))
-            for name in stratum:
-                tuples[name] = closed(program.relations[name], tuples[name])
-            if before == {name: tuples[name] for name in stratum}:
+        once = [one for one in rules if not any(relations_in(literal) & stratum for literal in one[0].body)]
+        round_(program, stratum, once, tuples)
+        for _ in range(1, iterations) if iterations else count():
+            if not round_(program, stratum, rules, tuples):
                 break
     return tuples
+
+
+def round_(program: ir.Program, stratum: set[str], rules, tuples: dict[str, set[tuple]]) -> bool:
+    """Apply rules to the tuples as they are; whether that changes anything."""
+    made = {name: set(tuples[name]) for name in stratum}
+    for rule, body in rules:
+        for binding in satisfied(body, {}, tuples):
+            made[rule.head.relation].add(tuple(value(arg, binding) for arg in rule.head.args))
+    made = {name: closed(program.relations[name], made[name]) for name in stratum}
+    changed = any(made[name] != tuples[name] for name in stratum)
+    tuples.update(made)
+    return changed
 
 
 def closed(relation: ir.Relation, tuples: set[tuple]) -> set[tuple]:

@@ -13,6 +13,7 @@ from test_failure import python_workers
 
 from semi_naive import Config, EvaluationError, Program
 from semi_naive.__main__ import main
+from semi_naive.planning.simplify import simplify
 from semi_naive.program import compiled
 from semi_naive.running.run import Run
 
@@ -43,11 +44,12 @@ class Asked:
 
 
 def check(case, config, spark=None):
-    """Every relation is as the oracle has it."""
+    """Every relation is as the oracle has it. A rule that can never fire joins no strata, where iterations are counted."""
     program, facts = case
     note(listing(program, facts))
-    expected = solve(program, facts)
-    with Run(Asked(program), compiled(program, None, list(facts)), config, spark).run(facts, False) as result:
+    limited = config.max_iterations is not None
+    expected = solve(simplify(program, None, facts) if limited else program, facts, config.max_iterations)
+    with Run(Asked(program), compiled(program, None, list(facts), limited), config, spark).run(facts, False) as result:
         for name in result:
             found = result[name].to_set()
             assert found == expected[name], f"{name}: missing {expected[name] - found}, extra {found - expected[name]}"
@@ -67,6 +69,44 @@ def test_every_layout_agrees_with_the_oracle(here, config):
         check(case, config, here)
 
     agrees()
+
+
+@pytest.mark.parametrize("iterations", range(1, 6))
+def test_every_stratum_stops_after_so_many_iterations(here, iterations):
+    """Wherever it is evaluated: facts and rules without recursion are the first, each further one applies all rules."""
+
+    @settings(max_examples=20, **SETTINGS)
+    @given(programs(), st.sampled_from([Config(), *LAYOUTS]))
+    def agrees(case, config):
+        check(case, config.with_options({"max_iterations": iterations}), here)
+
+    agrees()
+
+
+def test_iterations_of_a_closure_are_counted_whichever_plan_runs_it(here):
+    """By path-edge, by path-path and with a filter; also where another rule would be better for more of them."""
+    edges = [(i, i + 1) for i in range(40)]
+    step = "path(x, z) :- path(x, y), path(y, z), x >= 0."
+    forms = {"path(x, z) :- path(x, y), edge(y, z).": 4, "path(x, z) :- path(x, y), path(y, z).": 8, step: 8}
+    for form, length in forms.items():
+        for options in ({}, {"local_tuples": 0, "partitions": 2}, {"local_tuples": 20, "partitions": 3}):
+            with Program(NONLINEAR.replace(step, form)).run({"edge": edges}, here, max_iterations=4, **options) as result:
+                assert result["path"].count() == sum(41 - steps for steps in range(1, length + 1)), (form, options)
+
+
+def test_a_rule_joined_by_halves_has_its_iterations_counted_as_written(here):
+    """A half of its own would take an iteration of its own."""
+    text = """
+    .decl load(x: number, y: number)
+    .decl to(x: number, o: number)
+    .output to
+    to(x, o) :- load(x, o).
+    to(x, o) :- load(x, y), to(y, z), to(z, o).
+    """
+    program = Program(text)
+    assert "half@1" in program.compile({"load": []}).program.relations
+    with program.run({"load": [(i, i + 1) for i in range(9)]}, here, max_iterations=2) as result:
+        assert {o - x for x, o in result["to"].to_set()} == {1, 3}
 
 
 @settings(max_examples=5, **SLOW)

@@ -16,7 +16,8 @@ def explained(program, facts=None, only_outputs: bool = False, config: Config | 
     """The text of `Program.explain`. `facts` are loaded, nothing is evaluated."""
     from semi_naive.running.run import Run
 
-    run = Run(program, program.compile(facts, only_outputs), config or Config())
+    config = config or Config()
+    run = Run(program, program.compile(facts, only_outputs, config.max_iterations is not None), config)
     if facts is None:
         run.load_constants()
     else:

@@ -24,8 +24,10 @@ class Choice:
 def chosen(stratum: Stratum, database, config: Config, read_by: set[int]) -> Choice:
     """The first plan that takes the stratum: closure, local, balanced. `read_by`: the strata that read its first relation,
     itself not counted; `stratum` is without its facts."""
-    limited = limits(stratum, database.program)
-    closure = None if limited else closure_of(stratum, stratum.rules, database, read_by)
+    by_rules = limits(stratum, database.program) or config.checkpoint_dir  # what closures have no notion of
+    closure = None if by_rules else closure_of(stratum, stratum.rules, database, read_by)
+    if closure and closure.rule == "path-path" and config.max_iterations:
+        closure = None  # it would be evaluated as another rule, whose iterations reach less far
     if closure and closure.large(database, config):
         return Choice("closure", f"a transitive closure; {closure.plan(database, config)[1]}", closure)
     names = names_read(stratum.rules)

@@ -67,7 +67,7 @@ class Distributed:
             self._iterate([(rule, None, {}, 0) for rule in self.local.once])
         else:
             self._turn()
-        while self._delta() and self.local.again and not self._limited():
+        while self._delta() and not self.local.ended(self.iteration, lambda name: self.relations[name].count):
             before = self._delta()
             self._iterate(list(self._versions()))
             if self._dwindled(before):
@@ -302,9 +302,6 @@ class Distributed:
             index = self.relations[born.relation].indexes[born.index]
             index.full[born.partition], index.new[born.partition] = born.full, born.new
             index.sizes = index.sizes + born.sizes
-
-    def _limited(self) -> bool:
-        return any(self.relations[name].count >= limit for name, limit in self.local.limits.items())
 
     def _turn(self) -> None:
         for relation in self.relations.values():

@@ -33,9 +33,10 @@ class Local:
     watch: object = None  # called with what returns the record so far, should the stratum go to the partitions
     most: int = MOST  # tuples that the stratum's relations may have
     made: int = 0
-    iteration: int = 0
+    iteration: int = 0  # that have been completed; the first is of the rules without recursion
     returns: int = 0  # how often it has come back from the partitions
     limits: dict[str, int] = field(default_factory=dict)  # of relations with a .limitsize
+    max_iterations: int | None = None  # of a recursive stratum
     multiway: str = "auto"  # Config.multiway
     bodies: dict = field(default_factory=dict)
 
@@ -50,31 +51,34 @@ class Local:
         """To the fixpoint, or TooLarge: then nothing of the iteration it was in has been kept."""
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         self.start()
-        while any([table.turn() for table in self.tables.values()]):
-            if self.again and not self.limited():
-                self.iterate()
+        for table in self.tables.values():
+            table.turn()
+        self.go_on()
 
     def go_on(self) -> None:
         """From tables whose delta somebody else has made; to the fixpoint, or TooLarge."""
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
         while any(table.delta_size for table in self.tables.values()):
-            if not self.limited():
+            if not self.ended(self.iteration, self.database.count):
                 self.iterate()
             for table in self.tables.values():
                 table.turn()
 
-    def limited(self) -> bool:
-        """Whether a relation has reached its .limitsize, which ends the recursion: no further iteration begins."""
-        return any(self.database.count(name) >= limit for name, limit in self.limits.items())
+    def ended(self, iteration: int, count) -> bool:
+        """Whether no iteration begins after this one: no rule is recursive, it was the last that is wanted, or a relation has
+        reached its .limitsize. `count`: gives the tuples of a relation."""
+        enough = self.max_iterations is not None and iteration >= self.max_iterations
+        return not self.again or enough or any(count(name) >= limit for name, limit in self.limits.items())
 
     def start(self) -> None:
         """What needs no recursion. Facts that were loaded are in `new`, with whatever this adds."""
         self._plan((rule, None, {}, 0) for rule in self.once)
         for rule in self.once:
             self._derive(rule, None, {}, 0)
+        self._completed(0)
 
     def iterate(self) -> None:
-        self.iteration, self.made = self.iteration + 1, 0
+        self.made = 0
         if self.iteration == 1:
             each = ((rule, enumerate(versions(rule, self.recursive))) for rule in self.again)
             self._plan((rule, place, parts, number) for rule, found in each for number, (place, parts) in found)
@@ -86,7 +90,11 @@ class Local:
             for number, (place, parts) in enumerate(versions(rule, self.recursive)):
                 if self.tables[rule.body[place].relation].delta_size:
                     self._derive(rule, place, parts, number)
-        if self.tell:
+        self._completed(delta)
+
+    def _completed(self, delta: int) -> None:
+        self.iteration += 1
+        if self.tell and self.again:
             self.tell(self.iteration, delta, sum(table.count for table in self.tables.values()))
 
     def _derive(self, rule: Rule, place, parts, number: int) -> None:

@@ -167,7 +167,8 @@ class Run:
         budget = None if in_one_place(stratum, self.program.relations) else self.config.local_tuples
         local = Local(
             stratum, number, self.database, self.indexes, self.profile, budget, tell, self._watched,
-            limits=limits(stratum, self.program), multiway=self.config.multiway,
+            limits=limits(stratum, self.program), max_iterations=self.config.max_iterations,
+            multiway=self.config.multiway,
         )  # fmt: skip
         if choice.closure:
             local.most = CLOSED  # there is something better for a large one
@@ -178,7 +179,7 @@ class Run:
                 small = f" and makes fewer than {budget:,}: no job is worth it" if budget is not None else ""
                 return "local", reason + small, None
             except TooLarge:
-                reason = f"it made too many tuples for one process, {local.made:,} in iteration {local.iteration}"
+                reason = f"it made too many tuples for one process, {local.made:,} in iteration {local.iteration + 1}"
                 if choice.closure:
                     del self.bodies[number]
                     return self._closed(choice, tell)
