@@ -31,6 +31,7 @@ from semi_naive.running.choosing import names_read
 from semi_naive.running.cutting import cut
 from semi_naive.running.local import TooLarge, located
 from semi_naive.running.moving import Moving
+from semi_naive.running.run_ahead import MOST_STEPS, RunAhead
 
 DWINDLED = 100_000  # tuples of a delta that are sooner joined by the driver than by a job, where it can read the runs
 RETURNS = 2  # to the driver, of one stratum: what grows again and again stays on the partitions
@@ -56,6 +57,7 @@ class Distributed:
         self.tries = self.cluster.store.path("tries", self.cluster.label("stratum"))
         self.trace = Trace(plan="balanced", relations=list(self.stratum.relations), config=self.config.to_json())
         self.moving = Moving(self.cluster, self.config, self.trace)
+        self.ahead = RunAhead.of(self)
         if self.local.watch:
             self.local.watch(self.trace.so_far)
 
@@ -69,7 +71,10 @@ class Distributed:
             self._turn()
         while self._delta() and not self.local.ended(self.iteration, lambda name: self.relations[name].count):
             before = self._delta()
-            self._iterate(list(self._versions()))
+            if self.ahead and self.ahead.possible():
+                self.ahead(MOST_STEPS)
+            else:
+                self._iterate(list(self._versions()))
             if self._dwindled(before):
                 return self._finished_by_driver()
             if self.iteration % self.config.check_interval == 0 and self._delta() and self.partitions > 1:
@@ -130,7 +135,9 @@ class Distributed:
             relation = self.database.program.relations[name]
             kind = (relation.lattice, relation.kinds[-1]) if relation.lattice else None
             orders = dict(wanted[name])
-            if kind or not orders:
+            if self.ahead:
+                orders = {self.ahead.walk.order: 1}
+            elif kind or not orders:
                 orders = {tuple(range(relation.arity)): relation.arity - 1 if kind else min(1, relation.arity)} | orders
             indexes = [SpreadIndex(order, keys, self._dealt()) for order, keys in orders.items()]
             self.relations[name] = SpreadRelation(name, relation.arity, indexes, kind)
@@ -157,7 +164,7 @@ class Distributed:
             if blocks:
                 label = self.cluster.label(part)
                 deal = Deal(self.relations, blocks, self.partitions)
-                self._absorb(self._job([deal], list(self.relations.values()), label))
+                self.absorb(self._job([deal], list(self.relations.values()), label))
                 if part == "full":
                     self._turn()
                     self._turn()
@@ -260,7 +267,7 @@ class Distributed:
                 Evaluate(world, compiled, stage, self.partitions, self.config.threshold, cursors) for stage in range(stages)
             ]
             results = self._job(tasks, list(self.relations.values()), label)
-            self._absorb(results)
+            self.absorb(results)
             cursors = self._noted(compiled, results)
             if any(cursors):
                 self.trace.event("roll-over", self.iteration + 1, inner=len(rounds), cursors=cursors)
@@ -268,8 +275,17 @@ class Distributed:
         self._turn()
         for index, before in zip(indexes, sizes, strict=True):
             index.work = np.maximum(index.sizes - before, 0)
-        self.iteration += 1
-        self._record(delta, rounds, begun)
+        phases = []
+        for inner, results in enumerate(rounds):
+            joins = [r for r in results if isinstance(r, Report) and r.phase == "join"]
+            inserts = [r.report for r in results if isinstance(r, Born)]
+            phases += [phase(inner, name, found) for name, found in (("join", joins), ("insert", inserts)) if found]
+        self.advanced(delta, [self._delta()], phases, begun)
+
+    def advanced(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
+        """An iteration of one step or several is over: tell the trace, and whoever watches. births: tuples born in each."""
+        self.iteration += max(1, len(births))
+        self._record(delta, births, phases, begun)
         if self.local.tell:
             self.local.tell(self.iteration, delta, sum(relation.count for relation in self.relations.values()))
 
@@ -297,7 +313,7 @@ class Distributed:
             entry["iterations"] += report.partition == 0
         return cursors
 
-    def _absorb(self, results) -> None:
+    def absorb(self, results) -> None:
         for born in (r for r in results if isinstance(r, Born)):
             index = self.relations[born.relation].indexes[born.index]
             index.full[born.partition], index.new[born.partition] = born.full, born.new
@@ -318,18 +334,13 @@ class Distributed:
             relation.indexes = relation.indexes[:1]
             self.database.place(name, relation, self.cluster)
 
-    def _record(self, delta: int, rounds, begun: float) -> None:
-        phases = []
-        for inner, results in enumerate(rounds):
-            joins = [r for r in results if isinstance(r, Report) and r.phase == "join"]
-            inserts = [r.report for r in results if isinstance(r, Born)]
-            phases += [phase(inner, name, found) for name, found in (("join", joins), ("insert", inserts)) if found]
-        born, seconds = self._delta(), time.perf_counter() - begun
+    def _record(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
+        seconds = time.perf_counter() - begun
         busy = sum(max(p["seconds"]) for p in phases)
         shown = self.relations[self.stratum.relations[0]]  # one of them, the same in every iteration
         self.trace.iteration(
-            self.iteration, delta=delta, born=born, births=[born], steps=1, phases=phases, seconds=seconds,
-            full=sum(relation.count for relation in self.relations.values()), driver=max(0.0, seconds - busy),
+            self.iteration, delta=delta, born=sum(births), births=births, steps=max(1, len(births)), phases=phases,
+            seconds=seconds, full=sum(r.count for r in self.relations.values()), driver=max(0.0, seconds - busy),
             relation=shown.name, **balance_of(shown.home.map, shown.home.sizes),
         )  # fmt: skip
 
