@@ -40,7 +40,9 @@ def check(record: dict, ranks: int) -> None:
     if not isinstance(ranks, int) or ranks < 1:
         raise ValueError(f"ranks is {ranks!r}: expected a whole number from 1")
     if "iterations" not in record:
-        raise ValueError("this is the record of a program: expected that of one stratum, as `balance.trace.spread` finds them")
+        raise ValueError(
+            "this is the record of a program: expected that of one stratum, as `semi_naive.balance.trace.spread` finds them"
+        )
     if not record["iterations"]:
         raise ValueError("the trace has no iterations, so there is nothing to deal to ranks")
     if not all("sizes" in entry for entry in record["iterations"]):

@@ -30,6 +30,7 @@ A join of many relations by itself has another (`balance.joins`); its plan is "m
 
 import json
 import time
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -70,15 +71,42 @@ class Trace:
         return self.record
 
 
-def phase(inner: int, name: str, reports: list) -> dict:
+def phases_of(inner: int, reports: list, arrivals: list, partitions: int) -> list[dict]:
+    """The phases of an inner iteration, from what its tasks report (`ra.pieces.Report`). arrivals: the reports of those inserts
+    that heads went to first."""
+    found = {name: [r for r in reports if r.phase == name] for name in ("intra-bucket", "join", "run-ahead", "insert")}
+    phases = {name: phase(inner, name, some, partitions) for name, some in found.items() if some}
+    if "join" in phases:
+        phases["join"]["joined"] = by_partition(found["join"], lambda report: report.facts["joined"], partitions)
+    inserts = phases.pop("insert")
+    inserts["duplicates"] = [a - b for a, b in zip(inserts["received"], inserts["sent"], strict=True)]
+    makers = [r for r in found["join"] + found["run-ahead"] if r.clock]
+    return [*phases.values(), *([_all_to_all(inner, makers, arrivals, partitions)] if makers else []), inserts]
+
+
+def phase(inner: int, name: str, reports: list, partitions: int) -> dict:
     """What the tasks of one phase report, a list by partition for each figure."""
-    figures = {}
-    for key in ("received", "sent", "bytes", "seconds"):
-        sums: dict[int, float] = {}
-        for report in reports:
-            sums[report.partition] = sums.get(report.partition, 0) + getattr(report, key)
-        figures[key] = [sums[partition] for partition in sorted(sums)]
-    return {"inner": inner, "phase": name, **figures}
+    keys = ("received", "sent", "bytes", "seconds")
+    return {"inner": inner, "phase": name} | {key: by_partition(reports, attrgetter(key), partitions) for key in keys}
+
+
+def by_partition(reports: list, figure, partitions: int) -> list:
+    sums = [0] * partitions
+    for report in reports:
+        sums[report.partition] += figure(report)
+    return sums
+
+
+def _all_to_all(inner: int, makers: list, arrivals: list, partitions: int) -> dict:
+    """The shuffle between the makers of heads and their inserts, as a phase: from when the last maker was done to when a first
+    insert had its input. By the hosts' clocks: on a cluster as good as they agree."""
+    done, begun = max(report.clock for report in makers), {}
+    for report in arrivals:
+        begun[report.partition] = min(report.clock, begun.get(report.partition, report.clock))
+    sent = {key: by_partition(makers, attrgetter(key), partitions) for key in ("sent", "bytes")}
+    received = by_partition(arrivals, attrgetter("received"), partitions)
+    seconds = [max(0.0, begun.get(partition, done) - done) for partition in range(partitions)]
+    return {"inner": inner, "phase": "all-to-all", "received": received, **sent, "seconds": seconds}
 
 
 def balance_of(placement, sizes) -> dict:

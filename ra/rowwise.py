@@ -93,22 +93,23 @@ def _rows(outer, cursor, inner, base, coarse, starts, out, seen):
     return made, joined, cursor
 
 
-def compose(outer: np.ndarray, inner: np.ndarray, directory, greatest: int):
-    """Yield sorted arrays of heads (x, z), without repetitions, from sorted words (x, y) and (y, z) of two halves each.
+def compose(outer: np.ndarray, inner: np.ndarray, directory, greatest: int, cursor: int = 0, most: int = CHUNK):
+    """Yield (words, joined, cursor): sorted arrays of heads (x, z), without repetitions, from sorted words (x, y) and (y, z) of
+    two halves each; the pairs that met in them; and the outer tuple that is next. They are made from outer[cursor:], `most`
+    at a time, or those of one x.
 
     directory: (base, coarse, starts) of inner; greatest: the largest z.
 
     >>> words = lambda *pairs: np.array([a << 32 | b for a, b in pairs], "u8")
     >>> inner = words((1, 5), (2, 5), (2, 6))
     >>> [(int(w) >> 32, int(w) & 7) for w in next(compose(words((7, 1), (7, 2), (8, 2)), inner,
-    ...     (np.uint64(1), 0, np.array([0, 1, 3])), 6))]
+    ...     (np.uint64(1), 0, np.array([0, 1, 3])), 6))[0]]
     [(7, 5), (7, 6), (8, 5), (8, 6)]
     """
     base, coarse, starts = directory
     seen = np.zeros(greatest // 64 + 1, np.uint64)
-    out = np.empty(CHUNK + seen.size * 64, np.uint64)
-    cursor = 0
+    out = np.empty(min(most, CHUNK) + seen.size * 64, np.uint64)
     while cursor < outer.size:
-        made, _, cursor = _rows(outer, cursor, inner, base, coarse, starts, out, seen)
+        made, joined, cursor = _rows(outer, cursor, inner, base, coarse, starts, out, seen)
         if made:
-            yield out[:made].copy()
+            yield out[:made].copy(), joined, cursor

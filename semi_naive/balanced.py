@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.balance.trace import Trace, balance_of, phase
+from semi_naive.balance.trace import Trace, balance_of, phases_of
 from semi_naive.config import REPLICATED, Config
 from semi_naive.ra.exchange import Fabric
 from semi_naive.ra.insert import Inserted, LocalInsert
@@ -205,17 +205,9 @@ class Balanced:
         phases = []
         for inner, results in rounds:
             inserts = [r for r in results if isinstance(r, Inserted)]
-            for name in ("intra-bucket", "join", "run-ahead"):
-                if found := [r for r in results if _phase(r) == name]:
-                    phases.append(phase(inner, name, found))
-                    if name == "join":
-                        phases[-1]["joined"] = [r.facts["joined"] for r in sorted(found, key=lambda r: r.partition)]
-            makers = [r for r in results if _phase(r) in ("join", "run-ahead") and r.clock]
+            reports = [r for r in results if isinstance(r, Report)] + [r.report for r in inserts]
             arrivals = [r.report for r in inserts if r.index == "path"]
-            if makers:
-                phases.append(_all_to_all(inner, makers, arrivals))
-            phases.append(phase(inner, "insert", [r.report for r in inserts]))
-            phases[-1]["duplicates"] = [a - b for a, b in zip(phases[-1]["received"], phases[-1]["sent"], strict=True)]
+            phases += phases_of(inner, reports, arrivals, self.fabric.partitions)
         seconds = time.perf_counter() - begun
         busy = sum(max(p["seconds"]) for p in phases)
         born = births or [state.path.count("delta")]
@@ -224,19 +216,6 @@ class Balanced:
             steps=len(born), phases=phases, seconds=seconds, driver=max(0.0, seconds - busy),
             **balance_of(state.path.map, state.path.sizes),
         )  # fmt: skip
-
-
-def _all_to_all(inner: int, makers: list[Report], arrivals: list[Report]) -> dict:
-    """The shuffle between the makers of heads and their inserts, as a phase: from when the last maker was done to when an
-    insert had its input. By the hosts' clocks: on a cluster as good as they agree."""
-    done = max(report.clock for report in makers)
-    shipped = {report.partition: report for report in makers}
-    arrived = sorted(arrivals, key=lambda report: report.partition)
-    return {
-        "inner": inner, "phase": "all-to-all", "received": [report.received for report in arrived],
-        "sent": [shipped[p].sent for p in sorted(shipped)], "bytes": [shipped[p].bytes for p in sorted(shipped)],
-        "seconds": [max(0.0, report.clock - done) for report in arrived],
-    }  # fmt: skip
 
 
 def _phase(result) -> str | None:

@@ -118,7 +118,9 @@ def test_join_in_chunks_from_cursor_to_cursor(outer, inner, limit):
 def test_join_row_by_row(outer, inner):
     block = Block.of([np.array(column, np.int64) for column in zip(*inner, strict=True)], len(inner))
     directory, greatest = block.by_first()
-    made = [chunk.tolist() for chunk in compose(array([x << 32 | y for x, y in outer]), block.words[0], directory, greatest)]
+    made = [
+        chunk.tolist() for chunk, _, _ in compose(array([x << 32 | y for x, y in outer]), block.words[0], directory, greatest)
+    ]
     expected = {(x, z) for x, y in outer for y2, z in inner if y == y2}
     assert [word for chunk in made for word in chunk] == sorted(x << 32 | z for x, z in expected)
 

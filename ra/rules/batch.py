@@ -11,12 +11,13 @@ EVERY_HASH = (1 << 64) - (1 << 11)  # the greatest that a float holds
 
 class Batch:
     """`size` bindings: columns of int64 by variable name. `pair` = (first, second, words): the batch is also at hand as
-    sorted distinct words first << 32 | second, and its columns are made only if someone looks at them."""
+    sorted distinct words first << 32 | second, and its columns are made only if someone looks at them. What a step that can be
+    taken up says of a batch it has made: `at`, where it goes on after it, and `joined`, the pairs of tuples that met in it."""
 
-    __slots__ = ("size", "pair", "_columns")
+    __slots__ = ("size", "pair", "_columns", "at", "joined")
 
-    def __init__(self, size: int, columns: dict[str, np.ndarray] | None = None, pair=None):
-        self.size, self.pair, self._columns = size, pair, columns
+    def __init__(self, size: int, columns: dict[str, np.ndarray] | None = None, pair=None, at=None, joined: int = 0):
+        self.size, self.pair, self._columns, self.at, self.joined = size, pair, columns, at, joined
 
     @property
     def columns(self) -> dict[str, np.ndarray]:

@@ -9,6 +9,7 @@ from semi_naive.ra.once import digest
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.spread import SpreadRelation
+from semi_naive.ra.rules.steps import MOST
 from semi_naive.ra.rules.stored import StoredBlock
 
 
@@ -24,12 +25,12 @@ class World:
 
 @dataclass
 class TaskContext:
-    """The tuples as the rules of one task see them. `window`: which of the delta, or of its share of a relation."""
+    """The tuples as the rules of one task see them."""
 
     world: World
     partition: int
     partitions: int
-    window: tuple[int, int] | None = None
+    most: int = MOST
 
     @property
     def kept(self) -> dict:
@@ -54,7 +55,7 @@ class TaskContext:
     def blocks(self, relation: str, part: str, order) -> list[Block]:
         spread = self.world.relations.get(relation)
         if part == "share":
-            return self._windowed(self._share(relation, order, spread))
+            return self._share(relation, order, spread)
         if spread is None or (relation, order) in self.world.statics:
             return [stored.share() for stored in self.world.statics[relation, order]]
         if spread.lattice and part != "delta":
@@ -65,7 +66,7 @@ class TaskContext:
         blocks = [handle.open() for handle in stored]
         if index.order != order:
             blocks = [block.reordered(tuple(index.order.index(i) for i in order)) for block in blocks]
-        return self._windowed(blocks) if part == "delta" else blocks
+        return blocks
 
     def _share(self, relation, order, spread) -> list[Block]:
         """This partition's part of a relation that is read from the beginning."""
@@ -74,17 +75,6 @@ class TaskContext:
         shared = [stored.share() for stored in self.world.statics[relation, order]]
         first, last = self.partition, self.partition + 1
         return [_slice(b, b.size * first // self.partitions, b.size * last // self.partitions) for b in shared]
-
-    def _windowed(self, blocks: list[Block]) -> list[Block]:
-        if self.window is None:
-            return blocks
-        begin, end = self.window
-        found = []
-        for block in blocks:
-            if begin < block.size and end > 0:
-                found.append(_slice(block, max(begin, 0), min(end, block.size)))
-            begin, end = begin - block.size, end - block.size
-        return found
 
     def _best(self, spread: SpreadRelation, order) -> list[Block]:
         return lattice_table(spread, self.partition).blocks("all", order)

@@ -24,17 +24,14 @@ class Derivation:
 
     def heads(self, context: Context):
         """Yield what the rule makes, as blocks or as (columns, size), with repetitions."""
-        yield from self.heads_from(unit(), context)
+        for batch in flow(self.steps, unit(), context):
+            yield self.heads_of(batch, context)
 
-    def heads_from(self, start: Batch, context: Context):
-        """The same, from bindings that something else has made."""
-        for batch in flow(self.steps, start, context):
-            if batch.pair and len(self.head) == 2 and all(isinstance(term, Var) for term in self.head):
-                words = batch.as_pair(self.head[0].name, self.head[1].name) if self._of(batch.pair) else None
-                if words is not None:
-                    yield Block(HALVES, words[None])
-                    continue
-            yield [evaluate(term, batch.columns, batch.size, context.values) for term in self.head], batch.size
+    def heads_of(self, batch: Batch, context: Context):
+        """Of bindings that have come out of the last step."""
+        if batch.pair and len(self.head) == 2 and all(isinstance(term, Var) for term in self.head) and self._of(batch.pair):
+            return Block(HALVES, batch.as_pair(self.head[0].name, self.head[1].name)[None])
+        return [evaluate(term, batch.columns, batch.size, context.values) for term in self.head], batch.size
 
     def _of(self, pair) -> bool:
         return {term.name for term in self.head} == set(pair[:2])

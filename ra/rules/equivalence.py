@@ -81,7 +81,7 @@ class EquivalenceTable(Table):
         grown = np.zeros(self.members.size, np.bool_)
         grown[roots[changed]] = True
         lows, highs = starts.copy(), np.where(grown[roots], ends, starts)
-        rows, positions = kernels.expand(lows, highs, 0, lows.size, int((highs - lows).sum()))
+        rows, positions, _, _ = kernels.expand_some(lows, highs, 0, 0, int((highs - lows).sum()))
         first, second = order[rows], order[positions]
         new = (old[first] != old[second]) | (old[first] < 0)
         pairs = [self.members[first[new]], self.members[second[new]]]

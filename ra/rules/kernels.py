@@ -184,12 +184,34 @@ def expand(lows, highs, begin, end, total):
     return rows, positions
 
 
-@njit(types.int64(i64, i64, types.int64, types.int64), **JIT)
-def rows_within(lows, highs, begin, most):
+@njit(types.Tuple((i64, i64, types.int64, types.int64))(i64, i64, types.int64, types.int64, types.int64), **JIT)
+def expand_some(lows, highs, row, skip, most):
+    """At most `most` of the (row, position) pairs of all rows and each position of their ranges, from the pair on that is the
+    one number `skip` of row `row`. Returns (rows, positions, row, skip), the latter two of the pair after them."""
+    total, last = -skip, row
+    while last < lows.size and total < most:
+        total += highs[last] - lows[last]
+        last += 1
+    total = max(0, min(total, most))
+    rows, positions = np.empty(total, np.int64), np.empty(total, np.int64)
+    made = 0
+    while row < lows.size and made < total:
+        some = min(highs[row] - lows[row] - skip, total - made)
+        for i in range(some):
+            rows[made + i], positions[made + i] = row, lows[row] + skip + i
+        made += some
+        skip += some
+        if skip == highs[row] - lows[row]:
+            row, skip = row + 1, 0
+    return rows, positions, last if made < most else row, skip
+
+
+@njit(types.int64(i64, types.int64, types.int64), **JIT)
+def rows_within(counts, begin, most):
     """How far from row `begin` on at most `most` pairs expand; one row at least."""
-    total, i = highs[begin] - lows[begin], begin + 1
-    while i < lows.size and total + highs[i] - lows[i] <= most:
-        total += highs[i] - lows[i]
+    total, i = counts[begin], begin + 1
+    while i < counts.size and total + counts[i] <= most:
+        total += counts[i]
         i += 1
     return i
 

@@ -93,7 +93,7 @@ class Multiway:
         keys, binds = tuple(Var(name, Kind.NUMBER) for name in bound), tuple(enumerate(self.binds, len(bound)))
         back = Join(BOUND, "all", tuple(range(len(bound) + len(binds))), keys, binds, self.keep)
         for block in self._found(batch, core, bound, bound + self.binds):
-            yield from back._expanded(batch, block, [batch.columns[name] for name in bound])
+            yield from back.expanded(batch, block, [batch.columns[name] for name in bound])
 
     def _found(self, batch: Batch, core: "Core", bound, names) -> Iterator[Block]:
         """What is found from a batch, in blocks of many tuples, each by what was bound."""

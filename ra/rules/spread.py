@@ -4,7 +4,7 @@ Every index holds all tuples. The first is the relation's home: there a tuple th
 born goes on to the other indexes. The life of a tuple is that of `ra.placed`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
@@ -53,6 +53,11 @@ class SpreadRelation:
 
     def index(self, order: Order) -> SpreadIndex | None:
         return next((index for index in self.indexes if index.order == order), None)
+
+    def as_read(self) -> "SpreadRelation":
+        """What joins read in an iteration, whatever its inner iterations insert meanwhile."""
+        indexes = [replace(index, full=list(index.full), delta=list(index.delta), new=[]) for index in self.indexes]
+        return replace(self, indexes=indexes)
 
     def turn(self) -> int:
         for index in self.indexes:

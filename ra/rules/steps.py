@@ -4,6 +4,7 @@ A body in the order it was planned in, `sg(x, y) :- delta sg(a, b), edge(a, x), 
 to x and b, Join(edge). All of them are picklable, so they travel to wherever the tuples are; where that is, the context says.
 """
 
+import functools
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from semi_naive.ra.rules.ir import Aggregate, Compare, Kind, Range, Term, Truth
 from semi_naive.ra.rules.ranges import expand_ranges, range_counts
 
 MOST = 1 << 21  # bindings of one batch, about: what bounds the memory of a body
+START = (0, 0, 0)  # from where on a join is made: the block, the row in it, the partner of the row
 DENSE = 1 << 27  # ids below this have a bitmap in the fused join: 16 MB
 
 
@@ -28,6 +30,7 @@ class Context(Protocol):
     values: object  # symbols and records: see `ra.rules.values`
     kept: dict  # what steps have made of the tuples, for as long as it is at hand
     position: tuple[int, int]  # the partition, and how many there are; (0, 1) in the driver
+    most: int  # bindings of a batch that a join makes, about
 
     def shelf(self, read: set[tuple[str, tuple[int, ...]]]) -> str | None:
         """A directory for what the processes of this host make of all tuples of some relations, sorted by some columns, and
@@ -65,77 +68,81 @@ class Join:
     every: bool = False
     composed: tuple[str, str, str] | None = None  # key, carried, new: if only carried and new are needed afterwards
 
-    def __call__(self, batch: Batch, context: Context):
+    def __call__(self, batch: Batch, context: Context, begin=START):
+        """`begin`: where an earlier call, for the same batch and blocks, has stopped; the `at` of the last batch it made."""
         blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
+        keyed = functools.cache(lambda: [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys])
         if (self.binds or self.every) and not self.keys and batch.size == 1:
-            yield from self._scanned(batch, blocks)
-            return
-        left = []  # what the fused join does not take; it needs no keys
-        for block in blocks:
-            if not (yield from self._composed(batch, block)):
-                left.append(block)
-        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys] if left else []
-        if not self.binds and not self.every:
-            yield from self._passing(batch, left, keys)
-            return
-        for block in left:
-            yield from self._expanded(batch, block, keys)
+            yield from scanned(blocks, self.binds, batch.take(np.zeros(1, np.int64), self.keep), begin, context.most)
+        elif not self.binds and not self.every:
+            yield from self._passing(batch, blocks, keyed) if begin == START else ()
+        else:  # the fused join needs no keys
+            for number in range(begin[0], len(blocks)):
+                start = begin if number == begin[0] else (number, 0, 0)
+                if not (yield from self._composed(batch, blocks[number], start, context.most)):
+                    yield from self.expanded(batch, blocks[number], keyed(), start, context.most)
 
-    def _passing(self, batch, blocks, keys):
+    def _passing(self, batch, blocks, keyed):
         found = np.zeros(batch.size, np.bool_)
         for block in blocks:
-            lows, highs = block.ranges(keys, batch.size)
+            lows, highs = block.ranges(keyed(), batch.size)
             found |= highs > lows
-        yield batch.where(found, self.keep)
+        made = batch.where(found, self.keep)
+        made.at, made.joined = (1, 0, 0), made.size
+        yield made
 
-    def _scanned(self, batch, blocks):
-        """The first atom of a body: its tuples, as they lie."""
-        for block in blocks:
-            if halved(block) and len(self.binds) == 2 and not batch.columns:
-                (a, first), (b, second) = sorted(self.binds)
-                yield Batch(block.size, pair=(first, second, block.words[0]))
-                continue
-            for begin in range(0, block.size, MOST):
-                some = Block(block.packing, np.ascontiguousarray(block.words[:, begin : begin + MOST]))
-                columns = {name: some.column(place) for place, name in self.binds}
-                same = {name: np.repeat(column, some.size) for name, column in batch.columns.items() if name in self.keep}
-                yield Batch(some.size, {**same, **columns})
-
-    def _expanded(self, batch, block, keys):
+    def expanded(self, batch, block, keys, begin=START, most=MOST):
+        """The bindings of a batch with each of their partners in a block: at most `most` at a time, also where one binding has
+        more."""
         lows, highs = block.ranges(keys, batch.size)
-        begin = 0
-        while begin < batch.size:
-            end = kernels.rows_within(lows, highs, begin, MOST)
-            total = int((highs[begin:end] - lows[begin:end]).sum())
-            if total:
-                rows, positions = kernels.expand(lows, highs, begin, end, total)
+        number, row, skip = begin
+        while row < batch.size:
+            rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, most)
+            if rows.size:
                 columns = batch.take(rows, self.keep)
                 for place, name in self.binds:
                     columns[name] = block.column(place, positions)
-                yield Batch(total, columns)
-            begin = end
+                yield Batch(rows.size, columns, at=(number, row, skip), joined=rows.size)
 
-    def _composed(self, batch, block):
+    def _composed(self, batch, block, begin, most):
         """The join of two sets of pairs of which only the ends are kept, with its deduplication: `ra.joins`."""
         if self.composed is None or not halved(block):
             return False
-        key, carried, new = self.composed
+        (key, carried, new), (number, cursor, _) = self.composed, begin
         if batch.pair and batch.pair[:2] == (carried, key):
             directory, greatest = block.by_first()
             if greatest >= DENSE:
                 return False
-            rows = rowwise.compose(batch.pair[2], np.ascontiguousarray(block.words[0]), directory, greatest)
-            yield from (Batch(words.size, pair=(carried, new, words)) for words in rows)
+            rows = rowwise.compose(batch.pair[2], np.ascontiguousarray(block.words[0]), directory, greatest, cursor, most)
+            for words, joined, cursor in rows:
+                yield Batch(words.size, pair=(carried, new, words), at=(number, cursor, 0), joined=joined)
             return True
         outer = batch.as_pair(key, carried)
         if outer is None:
             return False
-        most = int((outer & np.uint64(0xFFFFFFFF)).max(initial=0))
-        if most >= DENSE:
+        domain = int((outer & np.uint64(0xFFFFFFFF)).max(initial=0)) + 1
+        if domain > DENSE:
             return False
-        heads = Composition(outer, np.ascontiguousarray(block.words[0]), 32, most + 1).chunks()
-        yield from (Batch(words.size, pair=(new, carried, words.copy())) for words in heads)
+        join = Composition(outer, np.ascontiguousarray(block.words[0]), 32, domain, cursor)
+        for words in join.chunks(most=most):
+            yield Batch(words.size, pair=(new, carried, words.copy()), at=(number, join.cursor, 0), joined=join.joined)
+            join.joined = 0
         return True
+
+
+def scanned(blocks: list[Block], binds, same: dict[str, np.ndarray], begin=START, most=MOST):
+    """The tuples of blocks as they lie, for the first atom of a body. `same`: columns of one row that all bindings get."""
+    for number in range(begin[0], len(blocks)):
+        block, row = blocks[number], begin[1] if number == begin[0] else 0
+        if halved(block) and len(binds) == 2 and not same:
+            (_, first), (_, second) = sorted(binds)
+            yield Batch(block.size, pair=(first, second, block.words[0]), at=(number + 1, 0, 0))
+            continue
+        for start in range(row, block.size, most):
+            some = Block(block.packing, np.ascontiguousarray(block.words[:, start : start + most]))
+            columns = {name: some.column(place) for place, name in binds}
+            columns |= {name: np.repeat(column, some.size) for name, column in same.items()}
+            yield Batch(some.size, columns, at=(number, start + some.size, 0))
 
 
 @dataclass
@@ -230,17 +237,18 @@ class Generate:
     literal: Range
     keep: frozenset[str]
 
-    def __call__(self, batch, context):
+    def __call__(self, batch, context, begin=START):
         kind = self.literal.result.kind
         terms = [self.literal.start, self.literal.stop, self.literal.step]
         given = [None if t is None else bits(evaluate(t, batch.columns, batch.size, context.values), kind) for t in terms]
         _, counts = range_counts(kind, *given)
-        begin, none = 0, np.zeros(batch.size, np.int64)
-        while begin < batch.size:
-            end = kernels.rows_within(none, counts, begin, MOST)
-            rows, result = expand_ranges(kind, *(None if column is None else column[begin:end] for column in given))
-            yield Batch(rows.size, {**batch.take(rows + begin, self.keep), self.literal.result.name: result})
-            begin = end
+        row = begin[1]
+        while row < batch.size:
+            end = kernels.rows_within(counts, row, context.most)
+            rows, result = expand_ranges(kind, *(None if column is None else column[row:end] for column in given))
+            columns = {**batch.take(rows + row, self.keep), self.literal.result.name: result}
+            yield Batch(rows.size, columns, at=(0, end, 0))
+            row = end
 
 
 def grouped(batch: Batch, outer: tuple[str, ...]) -> tuple[Batch, np.ndarray]:

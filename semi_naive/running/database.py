@@ -5,6 +5,7 @@ import numpy as np
 from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.rules.ir import Program
 from semi_naive.ra.rules.lattice import LatticeTable
+from semi_naive.ra.rules.steps import MOST
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.sampling import distinct_values, drawn_tuples, partners
 from semi_naive.running.spread import Spread
@@ -21,6 +22,7 @@ class Database:
         self._met: dict[tuple, tuple] = {}
         self.kept: dict = {}  # what steps have made of the tuples: tries
         self.position = 0, 1
+        self.most = MOST
 
     def load(self, relation: str, columns: np.ndarray) -> int:
         """Facts: columns (arity, n) that join whatever the relation has."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.balance.trace import Trace, balance_of, phase
+from semi_naive.balance.trace import Trace, balance_of, phases_of
 from semi_naive.planning.order import outgrown, plan_body, searched, share_indexes, versions
 from semi_naive.ra.pieces import Report
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.context import World, lattice_table
-from semi_naive.ra.rules.evaluating import Evaluate, Version
+from semi_naive.ra.rules.evaluating import Evaluate, Left, Version
 from semi_naive.ra.rules.inserting import Born, Insert, InsertOthers
 from semi_naive.ra.rules.ir import Rule
 from semi_naive.ra.rules.lattice import LatticeTable
@@ -259,17 +259,24 @@ class Distributed:
         stages = max([len(version.segments) for version in compiled], default=1)
         for version in compiled:
             version.first = stages - len(version.segments)
-        world = World(self.relations, self.statics, self.cluster.share_values(self.database.values), self.tries)
-        cursors, rounds = [dict.fromkeys(range(stages), (0, 0))] * self.partitions, []
-        while any(cursors):
+        as_read = {name: relation.as_read() for name, relation in self.relations.items()}
+        world = World(as_read, self.statics, self.cluster.share_values(self.database.values), self.tries)
+        left, rounds = self._begun(compiled), []
+        while left:
             label = self.cluster.label(f"{self.iteration + 1}.{len(rounds)}")
+            due = max(left) if rounds else 0  # what is left of a late stage comes before an early one makes more for it
             tasks = [
-                Evaluate(world, compiled, stage, self.partitions, self.config.threshold, cursors) for stage in range(stages)
-            ]
+                Evaluate(
+                    world, compiled, stage, self.partitions, self.config.threshold,
+                    left.pop(stage, [[]] * self.partitions), self.cluster.root, label,
+                )
+                for stage in range(due, stages)
+            ]  # fmt: skip
             results = self._job(tasks, list(self.relations.values()), label)
             self.absorb(results)
-            cursors = self._noted(compiled, results)
-            if any(cursors):
+            left |= self._noted(compiled, results)
+            if left:
+                cursors = {stage: [len(one) for one in parts] for stage, parts in left.items()}
                 self.trace.event("roll-over", self.iteration + 1, inner=len(rounds), cursors=cursors)
             rounds.append(results)
         self._turn()
@@ -277,9 +284,9 @@ class Distributed:
             index.work = np.maximum(index.sizes - before, 0)
         phases = []
         for inner, results in enumerate(rounds):
-            joins = [r for r in results if isinstance(r, Report) and r.phase == "join"]
-            inserts = [r.report for r in results if isinstance(r, Born)]
-            phases += [phase(inner, name, found) for name, found in (("join", joins), ("insert", inserts)) if found]
+            inserts = [r for r in results if isinstance(r, Born)]
+            reports = [r for r in results if isinstance(r, Report)] + [r.report for r in inserts]
+            phases += phases_of(inner, reports, [r.report for r in inserts if r.index == 0], self.partitions)
         self.advanced(delta, [self._delta()], phases, begun)
 
     def advanced(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
@@ -296,22 +303,31 @@ class Distributed:
             inserts.append(InsertOthers(relations, label, self.cluster.root))
         return self.cluster.fabric.job(*tasks, *inserts)
 
-    def _noted(self, compiled: list[Version], results) -> list:
-        """What the evaluation reports: cursors, errors, new symbols, and what each rule cost."""
-        cursors = [{} for _ in range(self.partitions)]
+    def _begun(self, compiled: list[Version]) -> dict[int, list[list[Left]]]:
+        """What each partition has to do in the stages in which versions begin."""
+        every = range(self.partitions)
+        return {
+            stage: [[Left(v.number) for v in compiled if v.first == stage and v.begins(p)] for p in every]
+            for stage in {version.first for version in compiled}
+        }
+
+    def _noted(self, compiled: list[Version], results) -> dict[int, list[list[Left]]]:
+        """What the evaluation reports: errors, new symbols, what each rule cost, and what is left in each stage."""
+        left = {}
         for report in (r for r in results if isinstance(r, Report) and r.phase == "values"):
             self.database.values.learn(report.facts["made"])
-        for report in (r for r in results if isinstance(r, Report) and r.phase == "join"):
-            version = compiled[report.facts["version"]]
-            if "error" in report.facts:
-                raise located(EvaluationError(report.facts["error"]), version.rule)
-            if report.facts["cursor"] is not None:
-                cursors[report.partition][report.facts["stage"]] = report.facts["cursor"]
+        made = (r for r in results if isinstance(r, Report) and "version" in r.facts)
+        for report in sorted(made, key=lambda report: (report.partition, report.facts["stage"], report.facts["number"])):
+            version, facts = compiled[report.facts["version"]], report.facts
+            if "error" in facts:
+                raise located(EvaluationError(facts["error"]), version.rule)
+            if facts["left"] is not None:
+                left.setdefault(facts["stage"], [[] for _ in range(self.partitions)])[report.partition].append(facts["left"])
             entry = self.profile.rule(version.rule, self.local.number, bool(self.recursive))
             entry["seconds"] += report.seconds / self.partitions
             entry["made"] += report.sent
-            entry["iterations"] += report.partition == 0
-        return cursors
+            entry["iterations"] += report.partition == 0 and facts["begun"]
+        return left
 
     def absorb(self, results) -> None:
         for born in (r for r in results if isinstance(r, Born)):

@@ -131,7 +131,8 @@ class RunAhead:
         relation.turn()
         home.work, self.steps = work, min(2 * self.steps, MOST_STEPS)
         births = _summed([report.facts["births"] for reports in rounds for report in reports])
-        distributed.advanced(delta, births, [phase(inner, "run-ahead", found) for inner, found in enumerate(rounds)], begun)
+        phases = [phase(inner, "run-ahead", found, distributed.partitions) for inner, found in enumerate(rounds)]
+        distributed.advanced(delta, births, phases, begun)
 
 
 def _summed(births: list[list[int]]) -> list[int]:
