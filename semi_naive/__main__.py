@@ -139,7 +139,7 @@ def plot(runs, output, only, report):
 
 
 @cli.command()
-@click.argument("source", metavar="EDGES|RUN.json")
+@click.argument("source", metavar="EDGES|PROGRAM.dl|RUN.json")
 @click.option("--ranks", required=True, metavar="NUMBERS", help="How many, with commas between: 2,64,512,32768.")
 @click.option(
     "--policy", "policies", multiple=True, type=click.Choice(["work", "paper", "none"]), help="How to balance; several."
@@ -147,12 +147,16 @@ def plot(runs, output, only, report):
 @click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="A tunable: buckets=64, tolerance=1.05, …")
 @click.option("--trace", metavar="FILE", help="Write the record as JSON, of one number of ranks.")
 @click.option("-q", "--quiet", is_flag=True, help="The tables and nothing else.")
-def simulate(source, ranks, policies, options, trace, quiet):
-    """The closure of EDGES, or the run that --trace recorded, as it would be on many ranks: time, balance, messages, memory."""
+@click.option("-F", "--fact-dir", "facts", metavar="DIR", default=".", help="Of a program: the folder with its facts.")
+def simulate(source, ranks, policies, options, trace, quiet, facts):
+    """The closure of EDGES, a program (.dl), or the run that --trace recorded, as it would be on many ranks.
+
+    The tables show time, balance, messages and memory.
+    """
     from semi_naive.simulating import simulate_command
 
     _check_writable(trace)
-    simulate_command(source, ranks, policies, dict(_assignment(text) for text in options), trace, quiet)
+    simulate_command(source, ranks, policies, dict(_assignment(text) for text in options), trace, quiet, facts)
 
 
 @cli.command()

@@ -1,4 +1,4 @@
-"""What `semi-naive simulate` does: a closure, or a recorded run, on numbers of ranks that nobody has, as a table."""
+"""What `semi-naive simulate` does: a closure, a program or a recorded run, on numbers of ranks that nobody has, as a table."""
 
 import contextlib
 import sys
@@ -18,10 +18,13 @@ MOST = 1 << 20  # ranks: of more, a list for each phase of each iteration does n
 POLICIES = ("work", "paper", "none")
 
 
-def simulate_command(source: str, ranks: str, policies=(), options=None, trace: str | None = None, quiet=False) -> None:
+def simulate_command(
+    source: str, ranks: str, policies=(), options=None, trace: str | None = None, quiet=False, facts: str = "."
+) -> None:
     """Simulate, and print a table for each policy or stratum. Every iteration of one simulation is in memory at a time.
 
-    source: edges, of any kind that `semi-naive tc` reads, or the .json of a recorded run. ValueError for what is wrong.
+    source: edges, of any kind that `semi-naive tc` reads, a program (.dl) with its `facts`, or the .json of a recorded run.
+    ValueError for what is wrong.
     """
     numbers, policies = rank_counts(ranks), list(dict.fromkeys(policies))
     if trace and len(numbers) * len(policies or [""]) > 1:
@@ -29,6 +32,8 @@ def simulate_command(source: str, ranks: str, policies=(), options=None, trace: 
     with _working(quiet) as say:
         if source.endswith(".json"):
             runs = _of_record(source, numbers, bool(policies or options), trace)
+        elif source.endswith(".dl"):
+            runs = _of_program(source, facts, numbers, policies, options or {}, trace)
         else:
             runs = _of_edges(source, numbers, policies, options or {}, say)
         tables: dict[str, list[dict]] = {}
@@ -76,6 +81,24 @@ def _of_edges(source: str, numbers: list[int], policies, options: dict, say) -> 
     closure = Replayable.of(source, next(iter(configs.values())))
     for (policy, count), config in configs.items():
         yield f"policy {policy}" if policy else "", count, closure.simulate(count, config)
+
+
+def _of_program(source: str, facts: str, numbers: list[int], policies, options: dict, trace: str | None):
+    """(title, ranks, record), stratum by stratum of each policy; the titles name the first relation."""
+    from semi_naive.commands import check_folders, checked_program
+    from semi_naive.simulated_ranks import simulate_program
+
+    check_folders(facts, "-", ())
+    program = checked_program(source, {})
+    for policy in policies or [None]:
+        for count in numbers:
+            records = spread(simulate_program(program, facts, count, configured(policy, options, count)))
+            if trace and len(records) > 1:
+                raise ValueError(
+                    f"--trace {trace}: it takes one record, and {len(records)} strata of {source} were on the ranks"
+                )
+            for name, record in records.items():
+                yield f"{name}, policy {policy}" if policy else name, count, record
 
 
 def _of_record(source: str, numbers: list[int], settings: bool, trace: str | None) -> Iterator[tuple[str, int, dict]]:

@@ -1,17 +1,28 @@
-"""A closure on a machine we do not have: `simulate(edges, ranks)`; how it counts is told in `balance.simulate`."""
+"""A closure or a program on a machine we do not have: `simulate(edges, ranks)`, `simulate(program, ranks, facts)`.
+
+How it counts is told in `balance.simulate` for closures, and in `simulated_ranks` for programs.
+"""
 
 from semi_naive.balance.machine import Machine
 from semi_naive.config import Config
 
 
-def simulate(edges, ranks: int, config: Config | None = None, machine: Machine | None = None, **options) -> dict:
-    """The record of the closure of `edges`, of any kind that `transitive_closure` reads into this process, by the balanced
-    plan on `ranks` ranks: like `Closure.trace`, lists by rank, its seconds priced by `machine`.
+def simulate(source, ranks: int, config: Config | None = None, machine: Machine | None = None, facts=None, **options) -> dict:
+    """The record of `source` by the balanced plan on `ranks` ranks, with lists by rank, and seconds priced by `machine`.
 
-    Every tuple is made, sorted and sent on paper: some 20 ns a head, 16 bytes a pair and 24 a pair of the largest iteration.
-    ValueError for the rule path-path, whose two relations grow.
+    source: a `Program`: the record is like `Result.trace`, and every rank's tasks are run in this process, some milliseconds a
+        rank, phase and iteration. Or edges of any kind that `transitive_closure` reads into this process: the record is like
+        `Closure.trace`, and every tuple is made, sorted and sent on paper: some 20 ns a head, 16 bytes a pair and 24 a pair
+        of the largest iteration. ValueError for the rule path-path, whose two relations grow.
+    facts: of a program, as for `Program.run`.
     """
-    return Replayable.of(edges, (config or Config()).with_options(options)).simulate(ranks, machine=machine)
+    from semi_naive.program import Program
+
+    if isinstance(source, Program):
+        from semi_naive.simulated_ranks import simulate_program
+
+        return simulate_program(source, facts, ranks, config, machine, **options)
+    return Replayable.of(source, (config or Config()).with_options(options)).simulate(ranks, machine=machine)
 
 
 class Replayable:

@@ -10,6 +10,7 @@ from semi_naive.ra.exchange import Fabric
 from semi_naive.ra.layout import Layout
 
 from semi_naive.result import Closure
+from semi_naive.simulated_ranks import JobsHere
 
 _to_numpy = Closure.to_numpy
 
@@ -24,32 +25,20 @@ class ContextHere:
         return [records[len(records) * p // slices : len(records) * (p + 1) // slices] for p in range(slices)]
 
 
-class FabricHere:
+class FabricHere(JobsHere):
+    """Jobs as Spark runs them: the tasks pickled, the records in any order."""
+
     def __init__(self, partitions: int, sc: ContextHere | None = None):
-        self.partitions, self.jobs, self.shuffles = partitions, 0, 0
-        self.sc = sc or ContextHere()
-        self.anchors = [[] for _ in range(partitions)]
+        super().__init__(partitions, sc or ContextHere())
 
     @classmethod
     def of(cls, sc, partitions: int) -> "FabricHere":
         """As a `Fabric` is made; of a context of Spark's, that is what it is."""
         return cls(partitions, sc) if isinstance(sc, ContextHere) else Fabric(sc, partitions)
 
-    def close(self) -> None:
-        """There is nothing to forget."""
-
-    def job(self, *tasks, source=None) -> list:
-        self.jobs, self.shuffles = self.jobs + 1, self.shuffles + len(tasks) - 1
-        inputs = self.anchors if source is None else source
-        for number, task in enumerate(tasks):
-            made = [list(pickle.loads(pickle.dumps(task))(p, list(records))) for p, records in enumerate(inputs)]
-            if number == len(tasks) - 1:
-                return [record for records in made for record in records]
-            inputs = [[] for _ in range(self.partitions)]
-            for destination, record in (record for records in made for record in records):
-                inputs[destination].append(record)
-            for records in inputs:
-                random.shuffle(records)
+    def run(self, task, partition: int, records: list) -> list:
+        random.shuffle(records)
+        return super().run(pickle.loads(pickle.dumps(task)), partition, records)
 
 
 def layout_here(partitions: int, buckets: int, refinement_minimum: int = 1 << 16) -> Layout:

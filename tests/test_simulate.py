@@ -5,7 +5,7 @@ import pytest
 from semi_naive.balance.machine import Machine, fitted
 from semi_naive.balance.policy import imbalance_ratio
 
-from semi_naive import Config, graphs, simulate, transitive_closure
+from semi_naive import Config, Program, graphs, simulate, transitive_closure
 from semi_naive.simulation import Replayable
 
 WORK = {"run_ahead": 0, "refinement_minimum": 16}
@@ -103,3 +103,40 @@ def test_a_machine_is_fitted_to_what_phases_took():
         assert getattr(found, price) == pytest.approx(getattr(true, price), rel=1e-3), price
     with pytest.raises(ValueError, match="no phase 'join'"):
         fitted([{"iterations": []}])
+
+
+COUSINS = """
+.decl edge(x: number, y: number)
+.input edge
+.decl cousins(x: number, y: number)
+.output cousins
+cousins(x, y) :- edge(p, x), edge(p, y), x != y.
+cousins(x, y) :- edge(a, x), cousins(a, b), edge(b, y).
+.decl alone(name: symbol)
+.output alone
+alone(cat("node ", to_string(x))) :- edge(x, _), !cousins(x, _).
+"""
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"rollover_threshold": 40}, {"refinement_minimum": 16, "buckets": 4, "grain": 0.1}], ids=str
+)
+def test_a_program_is_simulated_to_the_tuple(here, options):
+    """At as many ranks as there are partitions, phases, sizes and events are those of a run; on more, the same tuples are
+    born."""
+    facts, program = {"edge": graphs.tree(7)}, Program(COUSINS)
+    given = WORK | options | {"local_tuples": 0}
+    with program.run(facts, here, partitions=3, **given) as result:
+        real = [stratum["trace"] for stratum in result.trace["strata"]]
+    ours = [stratum["trace"] for stratum in simulate(program, 3, facts=facts, **given)["strata"]]
+    for one, other in zip(ours, real, strict=True):
+        assert [told(event) for event in one["events"]] == [told(event) for event in other["events"]]
+        for mine, theirs in zip(one["iterations"], other["iterations"], strict=True):
+            assert all(mine[key] == theirs[key] for key in ("born", "births", "full", "sizes", "loads", "imbalance"))
+            assert [counts(phase) for phase in mine["phases"]] == [counts(phase) for phase in theirs["phases"]]
+    many = simulate(program, 100, facts=facts, **given)
+    for one, other in zip((stratum["trace"] for stratum in many["strata"]), real, strict=True):
+        assert [entry["born"] for entry in one["iterations"]] == [entry["born"] for entry in other["iterations"]]
+        assert len(one["result"]["peak_tuples"]) == 100 and one["seconds"] > 0
+    with pytest.raises(ValueError, match="ranks is 5000: expected a whole number from 1 to 4,096 for a program"):
+        simulate(program, 5000, facts=facts)

@@ -2,6 +2,7 @@
 
 import contextlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,8 @@ class Cluster:
     def fabric(self) -> Fabric:
         if self._fabric is None:
             sc = self.sc
-            self._fabric = Fabric(sc, self.config.partitions or sc.defaultParallelism)
+            jobs_on = getattr(sc, "partitioned_jobs", None) or partial(Fabric, sc)  # simulated ranks run their own
+            self._fabric = jobs_on(self.config.partitions or sc.defaultParallelism)
         return self._fabric
 
     @property

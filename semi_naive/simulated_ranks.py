@@ -1,0 +1,115 @@
+"""A program on ranks that nobody has: the engine's own tasks, one rank after the other in this process, priced by a machine.
+
+A rank is what a Spark partition is to the engine, so what is counted is what the engine does, to the tuple: its rules, its
+hash, its bucket maps, its balance. Only the seconds are made up. *Load-balancing Parallel Relational Algebra* (Kumar, Gilray
+2020), section 4; `semi_naive.balance.simulate` counts closures alone, without making their tuples rank by rank, on many more
+ranks.
+"""
+
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.balance.machine import Machine
+from semi_naive.balance.recorded import priced
+from semi_naive.config import Config
+
+RANKS = 4096  # more would take this process too long: some milliseconds a rank, phase and iteration
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """As much of a SparkContext as an evaluation asks for, whose jobs run in this process."""
+
+    ranks: int
+    master: str = "local[simulated]"
+    applicationId: str = "simulated"
+    pythonExec: str = sys.executable
+
+    @property
+    def defaultParallelism(self) -> int:
+        return self.ranks
+
+    def partitioned_jobs(self, partitions: int) -> "JobsHere":
+        return JobsHere(partitions, self)
+
+
+class JobsHere:
+    """A stand-in for `semi_naive.ra.exchange.Fabric`: the same tasks, in this process."""
+
+    def __init__(self, partitions: int, sc=None):
+        self.partitions, self.sc = partitions, sc
+        self.jobs = self.shuffles = 0
+        self.anchors = [[] for _ in range(partitions)]
+
+    def run(self, task, partition: int, records: list) -> list:
+        return list(task(partition, records))
+
+    def job(self, *tasks, source=None) -> list:
+        """As `Fabric.job`: `source` is a list of the records of each partition."""
+        self.jobs, self.shuffles = self.jobs + 1, self.shuffles + len(tasks) - 1
+        inputs = self.anchors if source is None else source
+        for number, task in enumerate(tasks):
+            made = [self.run(task, partition, list(records)) for partition, records in enumerate(inputs)]
+            if number == len(tasks) - 1:
+                return [record for records in made for record in records]
+            inputs = [[] for _ in range(self.partitions)]
+            for destination, record in (record for records in made for record in records):
+                inputs[destination].append(record)
+
+    def remove(self, store) -> None:
+        store.remove()
+
+    def close(self) -> None:
+        """There is nothing to forget."""
+
+
+def simulate_program(program, facts, ranks: int, config: Config | None = None, machine: Machine | None = None, **options):
+    """The record of `program` on `facts`, as `Program.run` takes them, on so many ranks: that of a run, whose strata have a
+    trace each, with lists by rank, and seconds priced by `machine` (default: `Machine()`).
+
+    Every stratum that can be is on the ranks. Costs what the run costs on one core, and some milliseconds for each rank,
+    phase and iteration. ValueError for more than 4,096 ranks.
+    """
+    if not isinstance(ranks, int) or not 1 <= ranks <= RANKS:
+        raise ValueError(f"ranks is {ranks!r}: expected a whole number from 1 to {RANKS:,} for a program")
+    given = {"local_tuples": 0, "run_ahead": 0} | options
+    config = (config or Config()).with_options(given | {"partitions": ranks})
+    machine = machine or Machine()
+    if config.refinement_minimum is None:
+        config = config.with_options({"refinement_minimum": config.least(machine.worth())})
+    with program.run(facts, Ranks(ranks), config) as result:
+        record = result.trace
+    strata = [
+        stratum | ({"trace": priced_record(stratum["trace"], ranks, machine)} if "trace" in stratum else {})
+        for stratum in record["strata"]
+    ]
+    return record | {"strata": strata, "seconds": sum(s["trace"]["seconds"] for s in strata if "trace" in s)}
+
+
+def priced_record(record: dict, ranks: int, machine: Machine) -> dict:
+    """The record of a stratum with its seconds as the machine has them, and in its result the most tuples that each rank
+    held."""
+    iterations, peak, total = [], np.zeros(ranks, np.int64), 0.0
+    for entry in record["iterations"]:
+        phases = [phase | {"seconds": priced(phase, machine, ranks).tolist()} for phase in entry["phases"]]
+        driver = machine.job * (1 + max((phase["inner"] for phase in phases), default=0))
+        seconds = driver + sum(max(phase["seconds"]) for phase in phases)
+        arrived = [np.asarray(phase["received"]) for phase in phases if phase["phase"] == "insert"]
+        peak = np.maximum(peak, np.asarray(entry["loads"]) + (np.max(arrived, axis=0) if arrived else 0))
+        iterations.append(entry | {"phases": phases, "driver": driver, "seconds": seconds})
+        total += seconds
+    events = [_priced_event(event, machine) for event in record["events"]]
+    total += sum(event.get("seconds", 0.0) for event in events)
+    result = record["result"] | {"peak_tuples": peak.tolist()}
+    return record | {"plan": "simulated", "ranks": ranks, "iterations": iterations, "events": events, "result": result,
+                     "seconds": total}  # fmt: skip
+
+
+def _priced_event(event: dict, machine: Machine) -> dict:
+    """Of a rebalancing what its job takes, where what moved is spread evenly."""
+    if "moved" not in event or "loads_after" not in event:
+        return event
+    share = event["moved"] / max(1, len(event["loads_after"]))
+    return event | {"seconds": machine.moving(share, share)}
