@@ -2,7 +2,7 @@
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from semi_naive.ra.pieces import Report, reports
@@ -11,6 +11,7 @@ from semi_naive.ra.rules.block import Block, merged_as, packing_of
 from semi_naive.ra.rules.context import lattice_table
 from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
 from semi_naive.ra.rules.stored import StoredBlock, store
+from semi_naive.ra.rules.weighing import Meetings, pairs_of
 from semi_naive.ra.words import drop
 
 FEW = 6  # blocks of a part that are searched one by one before they are merged
@@ -25,9 +26,10 @@ class Born:
     partition: int
     full: list[StoredBlock]
     new: list[StoredBlock]
-    sizes: np.ndarray
+    sizes: np.ndarray  # born tuples in each slot
     count: int
     report: Report
+    pairs: np.ndarray | float = 0.0  # that these are expected to make in each slot, if somebody asked
 
 
 @dataclass
@@ -38,6 +40,7 @@ class Insert:
     label: str
     root: str
     forward: bool  # whether another stage follows
+    meetings: Meetings = field(default_factory=dict)
 
     def __call__(self, partition, records):
         results = reports(records, partition)
@@ -67,7 +70,8 @@ class Insert:
             arrived = self._without(arrived, full + delta + new)
             new = new + store(path, arrived)
             report.sent = arrived.size
-        return Born(relation.name, 0, partition, full, new, _sizes(arrived, home), report.sent, report), arrived
+        sizes, pairs = _weighed(arrived, home, self.meetings.get((relation.name, 0), []), partition)
+        return Born(relation.name, 0, partition, full, new, sizes, report.sent, report, pairs), arrived
 
     @staticmethod
     def _without(block: Block, known: list[StoredBlock]) -> Block:
@@ -94,13 +98,10 @@ class Insert:
         table.turn()
         delta = table.blocks("delta", table.home)[0]
         report.sent = delta.size
-        sizes = _sizes(table.current, home) - (_sizes(_only(home.full[partition]), home) if before else 0)
+        sizes = _weighed(table.current, home)[0]
+        sizes = sizes - _weighed(home.full[partition][0].open(), home)[0] if before else sizes
         full, new = store(path + "-full", table.current), home.new[partition] + store(path, delta)
         return Born(relation.name, 0, partition, full, new, sizes, delta.size, report), delta
-
-
-def _only(blocks: list[StoredBlock]) -> Block:
-    return blocks[0].open()
 
 
 @dataclass
@@ -110,6 +111,7 @@ class InsertOthers:
     relations: list[SpreadRelation]
     label: str
     root: str
+    meetings: Meetings = field(default_factory=dict)
 
     def __call__(self, partition, records):
         yield from reports(records, partition) + [r for r in records if isinstance(r, Born)]
@@ -122,14 +124,17 @@ class InsertOthers:
                 new = list(index.new[partition]) + (store(path, arrived) if arrived is not None else [])
                 size = arrived.size if arrived is not None else 0
                 report = Report("insert", partition, size, size, 0, time.perf_counter() - begun, clock)
-                yield Born(relation.name, number, partition, full, new, _sizes(arrived, index), size, report)
+                sizes, pairs = _weighed(arrived, index, self.meetings.get((relation.name, number), []), partition)
+                yield Born(relation.name, number, partition, full, new, sizes, size, report, pairs)
 
 
-def _sizes(block: Block | None, index: SpreadIndex) -> np.ndarray:
+def _weighed(block: Block | None, index: SpreadIndex, meetings=(), partition: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The tuples of a block in each slot of an index, and the pairs that they are expected to make there."""
     size = int(index.map.subbuckets.sum())
     if block is None or not block.size:
-        return np.zeros(size, np.int64)
-    return np.bincount(parcels.slots(block, index.keys, index.map), minlength=size)
+        return np.zeros(size, np.int64), np.zeros(size)
+    slots = parcels.slots(block, index.keys, index.map)
+    return np.bincount(slots, minlength=size), pairs_of(block, slots, size, meetings, partition)
 
 
 def compacted(blocks: list[StoredBlock], path: str, most: int = FEW) -> list[StoredBlock]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.placement import expected
 from semi_naive.ra.placed import Parted
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.stored import StoredBlock
@@ -27,7 +28,18 @@ class SpreadIndex(Parted):
     delta: Parts = field(default_factory=list)
     new: Parts = field(default_factory=list)
     sizes: np.ndarray | None = None  # tuples in each slot of the map
-    work: np.ndarray | None = None  # what the next iteration is expected to be for each slot: the tuples of the delta
+    work: np.ndarray | None = None  # what the next iteration is expected to be for each slot
+
+    def weigh(self, results) -> None:
+        """Expect the work of the next iteration from what the inserts of this one report, as `ra.rules.inserting.Born`: the
+        delta, what arrives for each tuple of it, and the pairs that meet."""
+        fresh, pairs = np.zeros_like(self.sizes), np.zeros(self.sizes.size)
+        received, born = np.zeros((2, self.map.partitions), np.int64)
+        for result in results:
+            fresh, pairs = fresh + result.sizes, pairs + result.pairs
+            received[result.partition] += result.report.received
+            born[result.partition] += result.report.sent
+        self.work = expected(np.maximum(fresh, 0), self.map.tables()[1], received, born) + pairs
 
     def delta_size(self) -> int:
         return sum(block.size for blocks in self.delta for block in blocks)

@@ -9,8 +9,6 @@ heads go home (the all-to-all), and what is born there goes on to the relation's
 import time
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace, balance_of, phases_of
 from semi_naive.planning.order import outgrown, plan_body, searched, share_indexes, versions
@@ -27,6 +25,7 @@ from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
 from semi_naive.ra.rules.steps import Exchange
 from semi_naive.ra.rules.stored import StoredBlock
 from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.weighing import Meetings
 from semi_naive.running.choosing import names_read
 from semi_naive.running.cutting import cut
 from semi_naive.running.local import TooLarge, located
@@ -67,6 +66,7 @@ class Distributed:
         self._take_over()
         if self.iteration == 0:
             self._iterate([(rule, None, {}, 0) for rule in self.local.once])
+            self._look()
         else:
             self._turn()
         while self._delta() and not self.local.ended(self.iteration, lambda name: self.relations[name].count):
@@ -77,10 +77,14 @@ class Distributed:
                 self._iterate(list(self._versions()))
             if self._dwindled(before):
                 return self._finished_by_driver()
-            if self.iteration % self.config.check_interval == 0 and self._delta() and self.partitions > 1:
-                self.moving(self.relations.values(), self.iteration)
+            self._look()
         self._settle()
         return self._traced()
+
+    def _look(self) -> None:
+        """At the balance, if that is due."""
+        if self.iteration % self.config.check_interval == 0 and self._delta() and self.local.again and self.partitions > 1:
+            self.moving(self.relations.values(), self.iteration)
 
     def _traced(self) -> dict:
         tuples = sum(self.database.count(name) for name in self.stratum.relations)
@@ -117,11 +121,7 @@ class Distributed:
     def _place(self) -> None:
         """An index for each order that some rule version searches one of the stratum's relations in."""
         wanted: dict[str, dict[tuple, int]] = {name: {} for name in self.stratum.relations}
-        every = [
-            (rule, place, parts, number)
-            for rule in self.local.again
-            for number, (place, parts) in enumerate(versions(rule, self.recursive))
-        ]
+        every = list(self._every_version())
         for one in every:
             self._plan(*one)
         share_indexes(self.bodies, self.local.indexes)
@@ -164,7 +164,7 @@ class Distributed:
             if blocks:
                 label = self.cluster.label(part)
                 deal = Deal(self.relations, blocks, self.partitions)
-                self.absorb(self._job([deal], list(self.relations.values()), label))
+                self.absorb(self._job([deal], list(self.relations.values()), label, {}))
                 if part == "full":
                     self._turn()
                     self._turn()
@@ -192,11 +192,16 @@ class Distributed:
 
     # -- planning
 
-    def _versions(self):
+    def _every_version(self):
         for rule in self.local.again:
             for number, (place, parts) in enumerate(versions(rule, self.recursive)):
-                if self.relations[rule.body[place].relation].home.delta_size():
-                    yield rule, place, parts, number
+                yield rule, place, parts, number
+
+    def _versions(self):
+        """Those that have a delta."""
+        for rule, place, parts, number in self._every_version():
+            if self.relations[rule.body[place].relation].home.delta_size():
+                yield rule, place, parts, number
 
     def size(self, relation: str, part: str = "all") -> float:
         if relation in self.relations:
@@ -253,15 +258,13 @@ class Distributed:
     def _iterate(self, chosen) -> None:
         """One outer iteration: inner ones until no evaluation has anything left."""
         begun, delta = time.perf_counter(), self._delta()
-        indexes = [index for relation in self.relations.values() for index in relation.indexes]
-        sizes = [index.sizes for index in indexes]
         compiled = [self._compiled(i, *one) for i, one in enumerate(chosen)]
         stages = max([len(version.segments) for version in compiled], default=1)
         for version in compiled:
             version.first = stages - len(version.segments)
         as_read = {name: relation.as_read() for name, relation in self.relations.items()}
         world = World(as_read, self.statics, self.cluster.share_values(self.database.values), self.tries)
-        left, rounds = self._begun(compiled), []
+        left, rounds, meetings = self._begun(compiled), [], self._meetings()
         while left:
             label = self.cluster.label(f"{self.iteration + 1}.{len(rounds)}")
             due = max(left) if rounds else 0  # what is left of a late stage comes before an early one makes more for it
@@ -272,7 +275,7 @@ class Distributed:
                 )
                 for stage in range(due, stages)
             ]  # fmt: skip
-            results = self._job(tasks, list(self.relations.values()), label)
+            results = self._job(tasks, list(self.relations.values()), label, meetings)
             self.absorb(results)
             left |= self._noted(compiled, results)
             if left:
@@ -280,8 +283,11 @@ class Distributed:
                 self.trace.event("roll-over", self.iteration + 1, inner=len(rounds), cursors=cursors)
             rounds.append(results)
         self._turn()
-        for index, before in zip(indexes, sizes, strict=True):
-            index.work = np.maximum(index.sizes - before, 0)
+        for name, relation in self.relations.items():
+            for number, index in enumerate(relation.indexes):
+                index.weigh(
+                    r for found in rounds for r in found if isinstance(r, Born) and (r.relation, r.index) == (name, number)
+                )
         phases = []
         for inner, results in enumerate(rounds):
             inserts = [r for r in results if isinstance(r, Born)]
@@ -296,12 +302,19 @@ class Distributed:
         if self.local.tell:
             self.local.tell(self.iteration, delta, sum(relation.count for relation in self.relations.values()))
 
-    def _job(self, tasks, relations, label: str):
+    def _job(self, tasks, relations, label: str, meetings: Meetings):
         others = any(len(relation.indexes) > 1 for relation in relations)
-        inserts = [Insert(relations, label, self.cluster.root, forward=others)]
+        inserts = [Insert(relations, label, self.cluster.root, others, meetings)]
         if others:
-            inserts.append(InsertOthers(relations, label, self.cluster.root))
+            inserts.append(InsertOthers(relations, label, self.cluster.root, meetings))
         return self.cluster.fabric.job(*tasks, *inserts)
+
+    def _meetings(self) -> Meetings:
+        """What the tuples that are born in this iteration will be joined with, if the balance is looked at after it."""
+        if (self.iteration + 1) % self.config.check_interval:
+            return {}
+        every = [self._compiled(number, *one) for number, one in enumerate(self._every_version())]
+        return self.moving.meetings(every, self.relations, self.statics)
 
     def _begun(self, compiled: list[Version]) -> dict[int, list[list[Left]]]:
         """What each partition has to do in the stages in which versions begin."""

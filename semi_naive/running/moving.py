@@ -9,8 +9,11 @@ import numpy as np
 
 from semi_naive.balance.placement import planned
 from semi_naive.balance.trace import Trace, tell_change
+from semi_naive.ra.rules.ir import Var
 from semi_naive.ra.rules.rehome import Arrive, Leave, Moved
 from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
+from semi_naive.ra.rules.steps import Join
+from semi_naive.ra.rules.weighing import Meeting, Meetings
 
 
 @dataclass
@@ -26,6 +29,30 @@ class Moving:
             if relation.lattice is None:  # its key is all of its bucket's hash: there is nothing to split by
                 for number, index in enumerate(relation.indexes):
                     self._rehome(relation, number, index, iteration)
+
+    def meetings(self, versions, relations: dict[str, SpreadRelation], statics: dict) -> Meetings:
+        """What the deltas of rule versions are joined with first, by the index that they are scanned in: where that needs no
+        shuffle, and if somebody looks at the work."""
+        found: Meetings = {}
+        watched = self.config.refine and self.config.policy == "work" and self.cluster.fabric.partitions > 1
+        for version in versions if watched else ():
+            scan, join, *_ = (*(step for step in version.segments[0] if isinstance(step, Join)), None, None)
+            relation = relations.get(version.relation)
+            if version.part != "delta" or join is None or relation.lattice:
+                continue
+            places = {name: place for place, name in scan.binds}
+            index = relation.index(version.order) or relation.home
+            partners = statics.get((join.relation, join.order)) or self._spread(relations, join)
+            if partners and join.keys and all(isinstance(key, Var) and key.name in places for key in join.keys):
+                own = tuple(index.order.index(version.order[places[key.name]]) for key in join.keys)
+                number = relation.indexes.index(index)
+                found.setdefault((relation.name, number), []).append(Meeting(own, partners))
+        return found
+
+    @staticmethod
+    def _spread(relations: dict[str, SpreadRelation], join: Join) -> SpreadIndex | None:
+        relation = relations.get(join.relation)
+        return relation.index(join.order) if relation and not relation.lattice else None
 
     def _rehome(self, relation: SpreadRelation, number: int, index: SpreadIndex, iteration: int) -> None:
         work = index.sizes if index.work is None else index.work
