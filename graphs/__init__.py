@@ -7,10 +7,8 @@ from pathlib import Path
 
 from semi_naive.graphs.generators import bowtie, chain, gnp, grid, rmat, star, tree, zipf
 
-from semi_naive.io.edges import Edges
+from semi_naive.io.edges import Edges, as_edges, read_edges
 from semi_naive.io.errors import BadInput
-from semi_naive.io.inputs import as_edges
-from semi_naive.io.readers import read_edges
 
 __all__ = [
     "BadInput",

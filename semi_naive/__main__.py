@@ -80,8 +80,8 @@ def tc(
 ):  # fmt: skip
     """The transitive closure of EDGES: a .facts .tsv .csv .txt .mtx file (also .gz) or .parquet."""
     from semi_naive import Config, transitive_closure
-    from semi_naive.io.inputs import as_edges
-    from semi_naive.io.parallel import is_large
+    from semi_naive.io.edges import as_edges
+    from semi_naive.io.sources import is_large
     from semi_naive.ra import session
     from semi_naive.result import output_format
 

@@ -3,9 +3,10 @@
 import os
 
 from semi_naive.config import PLANS, REPLICATED, Config
-from semi_naive.io.dataframes import is_spark_frame
-from semi_naive.io.inputs import as_edges
-from semi_naive.io.parallel import is_large, spark_edges
+from semi_naive.io.edges import as_edges
+from semi_naive.io.parallel import spark_edges
+from semi_naive.io.python_data import is_spark_frame
+from semi_naive.io.sources import is_large
 from semi_naive.ra import session
 
 READING = ("header", "expand_symmetric", "strings", "any_ids", "delimiter")

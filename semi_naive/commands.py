@@ -8,7 +8,7 @@ import time
 import click
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.formats import io_errors
+from semi_naive.io.files import io_errors
 from semi_naive.live import live_page, write_report
 
 TICK = 0.1  # seconds between two looks of the bar: an iteration may take microseconds

@@ -5,7 +5,7 @@ import os
 import sys
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.formats import io_errors
+from semi_naive.io.files import io_errors
 
 
 def print_profile(path: str, top: int) -> None:

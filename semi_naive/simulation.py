@@ -35,7 +35,7 @@ class Replayable:
     def of(cls, source, config: Config) -> "Replayable":
         import numpy as np
 
-        from semi_naive.io.inputs import as_edges
+        from semi_naive.io.edges import as_edges
         from semi_naive.ra.births import births
         from semi_naive.ra.graph import adjacency, intern, relabel
 

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from semi_naive.io.inputs import as_edges
+from semi_naive.io.edges import as_edges
 from semi_naive.patterns import Pattern
 from semi_naive.ra.exchange import Fabric
 from semi_naive.ra.multiway import leapfrog

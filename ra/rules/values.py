@@ -68,6 +68,22 @@ class _Content:
         return self._records[arity]
 
 
+class Names(_Content):
+    """Symbols of one reading, apart from those of any run: ids by first appearance.
+
+    >>> names = Names()
+    >>> names.intern(["b", "a", "b"]).tolist(), names.array().to_pylist()
+    ([0, 1, 0], ['b', 'a'])
+    """
+
+    def __init__(self):
+        self._symbols, self._records = Lexicon(Strings, 0), {}
+
+    def array(self):
+        """All symbols as a pyarrow array; the position is the id."""
+        return self._symbols.form.concat([segment.content for segment in self._symbols.segments])
+
+
 class Values(_Content):
     """The driver's symbols and records, for the length of a run.
 

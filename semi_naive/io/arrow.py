@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from semi_naive.io.bits import BUILT_IN, EXPECTED, Mismatch
+from semi_naive.io.bits import BUILT_IN, EXPECTED, NAME, Mismatch
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_arrow, bits_of_values
 from semi_naive.io.order import distinct, keyed
@@ -86,60 +86,93 @@ def _sorted(columns: np.ndarray, relation, types: dict, values) -> np.ndarray:
     return columns[:, np.lexsort(keys[::-1])]
 
 
-def columns_of_table(table, relation, types: dict, values, file: str) -> np.ndarray:
-    """The columns of an Arrow table: by the attributes' names if it has them, else in order. BadInput names the column
-    and the row (from 0) of what does not fit."""
+def columns_of_table(table, relation, types: dict, values, file: str, first_row: int | None = 0) -> np.ndarray:
+    """The columns of an Arrow table: by the attributes' names if it has them, else in order. BadInput names the column and
+    the row of what does not fit; `first_row` is the number of the table's first one, None if rows have no numbers."""
     found = table.column_names
     names = [name for name, _ in relation.attributes]
     if len(found) != len(names):
         expected = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
         message = f"{relation.name} has {len(names)} attributes ({expected}), found {len(found)} columns ({', '.join(found)})"
         raise BadInput(message, file, hint="select as many columns as there are attributes")
+    if not names:
+        return np.zeros((0, min(1, table.num_rows)), np.int64)
     if set(found) == set(names) and len(set(names)) == len(names):
         table = table.select(names)
     columns = np.empty((len(names), table.num_rows), np.int64)
     for at, (name, type_) in enumerate(relation.attributes):
-        columns[at] = _bits(table.column(at), type_, types, values, f"{relation.name}.{name}", file)
+
+        def fault(row: int, wrong, hint: str = "", type_=type_, label=f"column {relation.name}.{name}") -> BadInput:
+            place = "" if first_row is None else f", row {first_row + row}"
+            hint = hint or getattr(wrong, "hint", "") or f"expected {EXPECTED[type_.kind]}"
+            return BadInput(f"{label}{place}: {wrong}", file, hint=hint)
+
+        _check_type(table.column(at), type_, f"column {relation.name}.{name}", file)
+
+        columns[at] = _bits(table.column(at), type_, types, values, fault)
     return columns
 
 
-def _bits(column, type_, types: dict, values, attribute: str, file: str) -> np.ndarray:
-    """One column of a table as 64 bits; whatever Arrow can convert without loss will do."""
+def _check_type(column, type_, label: str, file: str) -> None:
+    """BadInput for a column whose type holds no values of a kind, unless it is empty or all its values are missing."""
+    if type_.kind != Kind.RECORD and len(column) > column.null_count and not _fits(plain_type(column), type_):
+        missing = first_missing(column, type_.kind)
+        if missing is None:
+            message = f"{label} has type {column.type}, expected {EXPECTED[type_.kind]}"
+            raise BadInput(message, file, hint=f"cast it to {arrow_types()[type_.kind]}")
+
+
+def _bits(column, type_, types: dict, values, fault) -> np.ndarray:
+    """One column of a table as 64 bits; whatever Arrow can convert without loss will do. `fault(row, wrong, hint)` makes the
+    error of a value that will not."""
+    import pyarrow as pa
+
+    plain = column.cast(plain_type(column))
+    if type_.kind == Kind.RECORD:  # structs, lists, or text; null is nil
+        return bits_of_values(plain.to_pylist(), type_, types, values, fault)
+    if missing := first_missing(column, type_.kind):
+        raise fault(missing[0], f"the value is {missing[1]}", "drop the rows with missing values")
+    try:
+        plain = plain.cast(arrow_types()[type_.kind])
+        return bits_of_arrow(plain.dictionary_encode() if type_.kind == Kind.SYMBOL else plain, type_, types, values)
+    except pa.ArrowInvalid:  # the slow way finds the value, and says what is wrong with it
+        return bits_of_values(column.to_pylist(), type_, types, values, fault)
+    except Mismatch as wrong:
+        raise fault(wrong.row, wrong) from None
+
+
+def plain_type(column):
+    """The type of a column's values, dictionary-encoded or not."""
+    import pyarrow as pa
+
+    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+
+
+def arrow_types() -> dict:
+    """The Arrow type of each kind but records."""
+    import pyarrow as pa
+
+    return {Kind.NUMBER: pa.int64(), Kind.UNSIGNED: pa.uint64(), Kind.FLOAT: pa.float64(), Kind.SYMBOL: pa.string()}
+
+
+def first_missing(column, kind: Kind):
+    """(row, "null" or "NaN") of the first missing value in a chunked array, None if there is none. A float may be NaN."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if column.null_count and type_.kind != Kind.RECORD:
-        row = pc.index(pc.is_null(column), True).as_py()
-        raise BadInput(f"column {attribute}, row {row}: the value is null", file, hint="drop the rows with missing values")
-    plain = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if type_.kind == Kind.RECORD:
-        return _record_bits(column.cast(plain), type_, types, values, attribute, file)
-    targets = {Kind.NUMBER: pa.int64(), Kind.UNSIGNED: pa.uint64(), Kind.FLOAT: pa.float64(), Kind.SYMBOL: pa.string()}
-    if not _fits(plain, type_.kind) and len(column):
-        message = f"column {attribute} has type {plain}, expected {EXPECTED[type_.kind]}"
-        raise BadInput(message, file, hint=f"cast it to {targets[type_.kind]}")
-    try:
-        converted = column.cast(plain).cast(targets[type_.kind])
-    except pa.ArrowInvalid as error:
-        raise BadInput(f"column {attribute}: {error}; expected {EXPECTED[type_.kind]}", file) from None
-    if type_.kind == Kind.SYMBOL:
-        converted = converted.dictionary_encode()
-    return bits_of_arrow(converted, type_, types, values)
+    nan = pa.types.is_floating(column.type) and kind != Kind.FLOAT
+    if not column.null_count and not nan:
+        return None
+    row = pc.index(pc.is_null(column, nan_is_null=nan), True).as_py()
+    return None if row < 0 else (row, "NaN" if column[row].is_valid else "null")
 
 
-def _fits(found, kind: Kind) -> bool:
+def _fits(found, type_) -> bool:
     import pyarrow as pa
 
+    kind = type_.kind
     if kind == Kind.SYMBOL:
-        return pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_string_view(found)
+        texts = pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_string_view(found)
+        return texts or (type_ == NAME and pa.types.is_integer(found))
     whole = pa.types.is_integer(found) or (pa.types.is_decimal(found) and found.scale == 0)  # Spark's unsigned are decimals
     return whole or (kind == Kind.FLOAT and pa.types.is_floating(found))
-
-
-def _record_bits(column, type_, types: dict, values, attribute: str, file: str) -> np.ndarray:
-    """Records given as structs, lists, or text; null is nil."""
-
-    def fault(row: int, wrong: Mismatch) -> BadInput:
-        return BadInput(f"column {attribute}, row {row}: {wrong}", file, hint=f"expected {EXPECTED[Kind.RECORD]}")
-
-    return bits_of_values(column.to_pylist(), type_, types, values, fault)

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import struct
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,12 +22,72 @@ EXPECTED = {
 }
 BUILT_IN = {kind.value: Type(kind.value, kind) for kind in Kind if kind != Kind.RECORD}
 INTEGER = re.compile(r"\s*([+-]?)(?:0x([0-9a-fA-F]+)|0b([01]+)|([0-9]+))\s*", re.ASCII)
+DECIMAL = re.compile(r"\s*-?[0-9]+\s*", re.ASCII)
+LONGEST_NUMBER = 4000  # digits; int() itself refuses more than 4,300
+AS_NAMES = "vertices are read as integers (the first row decides, or strings=False); pass strings=True to read names"
 HEX_FLOAT = re.compile(r"\s*[+-]?0[xX]")
 FLOAT = re.compile(r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|nan)\s*", re.ASCII | re.IGNORECASE)
 
 
 class Mismatch(ValueError):
-    """A value that is not of its kind; whoever knows the place makes it a `BadInput`."""
+    """A value that is not of its kind; whoever knows the place makes it a `BadInput`. `row`: where in its column it is."""
+
+    def __init__(self, message: str, hint: str = "", row: int = 0):
+        super().__init__(message)
+        self.hint, self.row = hint, row
+
+
+@dataclass(frozen=True)
+class Vertex(Type):
+    """What names a vertex of a graph: a decimal integer within limits, where a program's number may be any, also 0x1F.
+
+    >>> VERTEX.of_text(" 7"), VERTEX.first_odd(np.array([1, -1]))
+    (7, 1)
+    """
+
+    low: int = 0
+    high: int = 1 << 32
+    said: str = ""  # what says so, if the limits are a matrix's size
+
+    def of_text(self, text: str) -> int:
+        if not DECIMAL.fullmatch(text):
+            raise Mismatch(f"{_shown(text)} is not an integer", "" if self.said else AS_NAMES)
+        if len(text) > LONGEST_NUMBER:
+            raise Mismatch(f"{_shown(text)} does not fit in 64 bits", "pass strings=True to read vertices as names")
+        return self.checked(int(text))
+
+    def checked(self, value: int, row: int = 0) -> int:
+        if self.low <= value <= self.high:
+            return value
+        if not -SIGN <= value < SIGN:
+            raise Mismatch(f"{value} does not fit in 64 bits", "pass strings=True to read vertices as names", row)
+        if self.said:
+            raise Mismatch(f"index {value} is outside {self.low}..{self.high}", self.said, row)
+        kind = "is negative" if value < 0 else "is above 2^32"
+        hint = "pass any_ids=True if this is meant; ids are expected from 0 to 2^32"
+        raise Mismatch(f"vertex id {value} {kind}", hint, row)
+
+    def first_odd(self, column: np.ndarray) -> int | None:
+        """The first row that is outside of the limits. One pass where there is none: as unsigned words, negative ids are the
+        largest of all."""
+        if not column.size or (self.low, self.high) == (-SIGN, SIGN - 1):
+            return None
+        if self.low == 0 and int(np.ascontiguousarray(column).view(np.uint64).max()) <= self.high:
+            return None
+        odd = (column < self.low) | (column > self.high)
+        return int(np.argmax(odd)) if odd.any() else None
+
+    def check(self, column: np.ndarray) -> np.ndarray:
+        """The column itself; Mismatch if there is an odd one."""
+        odd = self.first_odd(column)
+        if odd is not None:
+            self.checked(int(column[odd]), odd)
+        return column
+
+
+VERTEX = Vertex("vertex", Kind.NUMBER)
+NAME = Type("vertex", Kind.SYMBOL)  # what names a vertex where vertices are strings: integers are, by their text
+ANY_VERTEX = Vertex("vertex", Kind.NUMBER, low=-SIGN, high=SIGN - 1)
 
 
 def of_text(text: str, kind: Kind) -> int:
@@ -61,12 +122,16 @@ def of_float(value: float) -> int:
     return struct.unpack("<q", struct.pack("<d", value))[0]
 
 
-def of_value(value, kind: Kind):
+def of_value(value, type_: Type):
     """The 64 bits of a Python value, or the string of a symbol. `True` and `None` are nobody's number."""
+    kind = type_.kind
     if kind == Kind.SYMBOL and isinstance(value, str):
         return str(value)
-    if kind in RANGES and isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
-        return of_integer(int(value), kind)
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
+    if whole and type_ == NAME:
+        return str(value)
+    if whole and kind in RANGES:
+        return type_.checked(int(value)) if isinstance(type_, Vertex) else of_integer(int(value), kind)
     if kind == Kind.FLOAT and isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
         return of_float(float(value))
     raise Mismatch(f"{_shown(value)} ({type(value).__name__}) is not {_article(kind)}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from semi_naive.io.errors import BadInput
+from semi_naive.io.formats import Format
 
 STDOUT = "-"  # as an output folder
 EXTENSIONS = {"file": ".facts", "jsonfile": ".json", "sqlite": ".sqlite", "parquet": ".parquet"}
@@ -36,23 +37,6 @@ class Options:
 
 
 DEFAULT = Options()
-
-
-@dataclass(frozen=True)
-class Format:
-    """The parameters of a directive, checked. `columns`: of each field of a file, the attribute it becomes. `backslash`: what
-    Soufflé writes before a quote in a quoted field, and RFC 4180 does not know."""
-
-    io: str
-    name: str
-    delimiter: str = "\t"
-    headers: bool = False
-    rfc4180: bool = False
-    backslash: bool = True
-    compress: bool = False
-    objects: bool = False
-    columns: dict | None = None
-    header: str = ""
 
 
 def format_of(directive, relation, to_stdout: bool = False) -> Format:

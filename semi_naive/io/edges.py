@@ -1,20 +1,35 @@
-"""What every reader returns: pairs of ids, and the names behind them if the vertices were strings."""
+"""A graph as a relation of two columns, both numbers or both symbols, whichever its data are: what closures begin with."""
 
+import os
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-LARGEST_ID = 2**32
-INT64 = np.iinfo(np.int64)
+from semi_naive.io.bits import ANY_VERTEX, BUILT_IN, NAME, VERTEX
+from semi_naive.io.errors import BadInput
+from semi_naive.io.files import check_is_file, contents, io_errors
+from semi_naive.io.formats import BY_NAME, Format, extension_of
+from semi_naive.io.json_data import columns_of_rows, json_rows
+from semi_naive.io.parquet import is_parquet, read_schema
+from semi_naive.io.python_data import directed_edges, is_a, is_spark_frame, source_of
+from semi_naive.io.reading import file_source
+from semi_naive.io.sniff import edge_format
+from semi_naive.io.sources import Given, Source, SparkFrame, TextFile
+from semi_naive.io.sqlite import only_table
+from semi_naive.ra.rules.ir import Kind, Relation
+from semi_naive.ra.rules.values import Names
+
+ACCEPTED = "expected a path, an (n, 2) integer array, a data frame, an Arrow table, a networkx DiGraph or pairs"
 
 
 @dataclass(frozen=True)
 class Edges:
     """A graph as read: in the order of its source, duplicates included.
 
-    ``pairs`` is an (n, 2) int64 array. ``names`` is None when the vertices were integers; otherwise a pyarrow string
-    array, and the ids in ``pairs`` are positions in it.
+    `pairs` is an (n, 2) int64 array. `names` is None when the vertices were integers; otherwise a pyarrow string
+    array, and the ids in `pairs` are positions in it.
     """
 
     pairs: np.ndarray
@@ -31,48 +46,132 @@ class Edges:
         return [(names[source], names[target]) for source, target in self.pairs.tolist()]
 
 
-def no_pairs():
-    return np.empty((0, 2), np.int64)
+def as_edges(source, header=False, expand_symmetric=True, strings=None, any_ids=False, delimiter=None) -> Edges:
+    """The `Edges` of whatever `edge_source` takes, all in this process, a Spark DataFrame too."""
+    if isinstance(source, Edges):
+        return source
+    return edges_of(edge_source(source, header, expand_symmetric, strings, any_ids, delimiter))
 
 
-def paired(source, target):
-    """Two integer columns as one (n, 2) int64 array; a copy."""
-    pairs = np.empty((len(source), 2), np.int64)
-    pairs[:, 0], pairs[:, 1] = source, target
-    return pairs
+read_edges = as_edges
 
 
-def intern(source, target):
-    """``Edges`` of two pyarrow string columns (chunked arrays); ids are dense, by first appearance, sources first.
+def edges_of(source: Source) -> Edges:
+    """The edges of a source, in this process; names get ids by their first appearance, sources first."""
+    names = Names()
+    pairs = np.ascontiguousarray(source.columns(names).T)
+    return Edges(pairs, names.array() if source.relation.kinds[0] == Kind.SYMBOL else None)
 
-    Hashes every value once, in Arrow's dictionary encoding; the dictionary must fit in memory.
+
+def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids=False, delimiter=None) -> Source:
+    """The edges in `data` as a `Source`: facts of a relation `edges` whose two attributes are both numbers or both symbols, as
+    `source.relation` says; `Program.run` takes it as the facts of any relation of these types.
+
+    data: a path (.facts .tsv .csv .txt .mtx, each also with .gz; .parquet, a file or a directory; .json; .sqlite .db, with a
+    table `edges` or a single one), an (n, 2) integer array, a pandas or Spark DataFrame or pyarrow table of two columns, a
+    networkx DiGraph (nodes all integers or all strings), or an iterable of such pairs, which becomes a list.
+
+    - header: skip the first line that is no comment.
+    - expand_symmetric: both directions of each entry of a symmetric MatrixMarket matrix.
+    - strings: True reads vertices as names, False insists on integers, None lets the first row, or the columns' types, decide
+      (in .mtx they are integers always).
+    - any_ids: allow any int64; without it ids from 0 to 2^32 are expected.
+    - delimiter: one character instead of the extension's (tab, comma; any white space for .txt, as " " means here).
+
+    Lines of text that begin with # (in .mtx also %) and blank lines are skipped. Looks at the first rows only, so that
+    `source.columns(values)` then reads some 10 M rows/s in this process, and `semi_naive.io.parallel` reads it in Spark's
+    tasks. BadInput, here or there, names file, line and column of the first thing wrong.
     """
+    vertex = ANY_VERTEX if any_ids else VERTEX
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, (str, os.PathLike)):
+        return _of_path(os.fspath(data), vertex, header, expand_symmetric, strings, any_ids, delimiter)
+    if is_spark_frame(data):
+        return SparkFrame(_relation(data.columns, _arrow_types(data), vertex, strings), BUILT_IN, data)
+    if is_a("networkx", "Graph", data):
+        data = directed_edges(data)
+    if is_a("pandas", "DataFrame", data):
+        data = _arrow_of(data)
+    if is_a("pyarrow", "Table", data):
+        return source_of(data, _relation(data.column_names, data.schema.types, vertex, strings), {})
+    if not hasattr(data, "__iter__") or isinstance(data, (bytes, dict)):
+        raise BadInput(f"a {type(data).__name__} holds no edges", hint=ACCEPTED)
+    if not isinstance(data, np.ndarray):
+        data = list(data)
+    elif data.shape == (0,):
+        data = data.reshape(0, 2)
+    return source_of(data, relation_of(_kind_of_value(_first(data), vertex, strings)), {})
+
+
+def relation_of(vertex, names=("source", "target")) -> Relation:
+    return Relation("edges", tuple((name, vertex) for name in names))
+
+
+def _first(pairs):
+    """The first vertex of pairs; 0 if there is none."""
+    first = pairs[0] if len(pairs) else ()
+    return first[0] if isinstance(first, (tuple, list, np.ndarray)) and len(first) else 0
+
+
+def _kind_of_value(value, vertex, strings):
+    """The type of vertices of which one is `value`."""
+    if strings is False and isinstance(value, str):
+        raise BadInput(f"{value!r:.60} is a string, but strings=False", "edges[0]", hint="pass integers")
+    return NAME if strings or isinstance(value, str) else vertex
+
+
+def _relation(names: list, types: list, vertex, strings, file: str = "edges") -> Relation:
+    """The relation of a table with columns of these Arrow types."""
+    import pyarrow.types as is_
+
+    plain = [found.value_type if is_.is_dictionary(found) else found for found in types]
+    texts = [is_.is_string(found) or is_.is_large_string(found) or is_.is_string_view(found) for found in plain]
+    if strings is False and any(texts):
+        raise BadInput("the columns have strings, but strings=False", file, hint="cast them to int64")
+    if not strings and len(set(texts)) == 2 and any(is_.is_integer(found) for found in plain):
+        said = ", ".join(f"{name!r} has type {found}" for name, found in zip(names, plain, strict=True))
+        raise BadInput(f"the columns differ: {said}", file, hint="pass strings=True to read both as names")
+    two = names if len(names) == 2 and len(set(names)) == 2 else ("source", "target")
+    return relation_of(NAME if strings or (texts and all(texts)) else vertex, two)
+
+
+def _arrow_types(frame) -> list:
+    """The Arrow types of a Spark DataFrame's columns."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(frame.schema).types
+
+
+def _arrow_of(frame):
+    """A pandas DataFrame as an Arrow table, its index ignored; one with columns that Arrow has no type for as rows."""
     import pyarrow as pa
 
-    column = pa.chunked_array(source.chunks + target.chunks, type=source.type).combine_chunks()
-    encoded = column.dictionary_encode()
-    ids = encoded.indices.to_numpy(zero_copy_only=False)
-    return Edges(paired(ids[: len(source)], ids[len(source) :]), encoded.dictionary)
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return list(frame.itertuples(index=False, name=None))
 
 
-def id_fault(value, any_ids=False):
-    """What is wrong with the integer ``value`` as a vertex id, as (message, hint); None if nothing is."""
-    if not INT64.min <= value <= INT64.max:
-        return f"{value} does not fit in 64 bits", "pass strings=True to read vertices as names"
-    if any_ids or 0 <= value <= LARGEST_ID:
-        return None
-    kind = "is negative" if value < 0 else "is above 2^32"
-    return f"vertex id {value} {kind}", "pass any_ids=True if this is meant; ids are expected from 0 to 2^32"
-
-
-def ids_are_plain(pairs):
-    """Whether all ids are from 0 to 2^32. One pass: as unsigned words, negative ids are the largest of all."""
-    return len(pairs) == 0 or int(np.ascontiguousarray(pairs).view(np.uint64).max()) <= LARGEST_ID
-
-
-def first_odd_id(pairs):
-    """(row, column) of the first id that is negative or above 2^32, None if there is none."""
-    if ids_are_plain(pairs):
-        return None
-    row, column = np.argwhere((pairs < 0) | (pairs > LARGEST_ID))[0]
-    return int(row), int(column)
+def _of_path(path: str, vertex, header, expand, strings, any_ids, delimiter) -> Source:
+    if is_parquet(path):
+        empty, _ = read_schema(path)
+        relation = _relation(empty.column_names, empty.schema.types, vertex, strings, path)
+        return file_source(path, Format("parquet"), relation, BUILT_IN)
+    extension = extension_of(path)
+    check_is_file(path)
+    if extension == ".json":
+        rows = json_rows(contents(path), path)
+        names = tuple(rows[0]) if rows and isinstance(rows[0], dict) and len(rows[0]) == 2 else ("source", "target")
+        first = rows[0][names[0]] if rows and isinstance(rows[0], dict) else _first(rows)
+        relation = relation_of(_kind_of_value(first, vertex, strings), names)
+        return Given(relation, BUILT_IN, partial(columns_of_rows, rows, relation, BUILT_IN, path=path))
+    if extension in BY_NAME:
+        name, first = only_table(path)
+        relation = relation_of(_kind_of_value(first, vertex, strings))
+        return file_source(path, Format("sqlite", name), relation, BUILT_IN)
+    with io_errors(path):
+        form, types = edge_format(path, header, strings, any_ids, delimiter)
+    relation = Relation("edges", tuple(zip(("source", "target"), types, strict=True)))
+    return TextFile(relation, BUILT_IN, path, form, expand)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from semi_naive.io.bits import Mismatch, of_value
+from semi_naive.io.bits import Mismatch, Vertex, of_value
 from semi_naive.io.record_text import parsed
 from semi_naive.io.records import Records
 from semi_naive.ra.rules.ir import Kind
@@ -19,7 +19,8 @@ def arrow_type(kind: Kind):
 def bits_of_arrow(column, type_, types: dict, values) -> np.ndarray:
     """A column of `arrow_type` as int64: numbers by their bits, symbols and records by id."""
     if type_.kind not in (Kind.SYMBOL, Kind.RECORD):
-        return np.ascontiguousarray(column.to_numpy()).view(np.int64)
+        bits = np.ascontiguousarray(column.to_numpy()).view(np.int64)
+        return type_.check(bits) if isinstance(type_, Vertex) else bits
     column = column.unify_dictionaries().combine_chunks() if hasattr(column, "unify_dictionaries") else column
     column = column.chunk(0) if hasattr(column, "num_chunks") else column
     texts, at = column.dictionary, column.indices.to_numpy(zero_copy_only=False)
@@ -51,7 +52,7 @@ def bits_of_values(column: list, type_, types: dict, values, fault, convert=lamb
         try:
             value = convert(value)
             if type_.kind != Kind.RECORD:
-                taken.append(of_value(value, type_.kind))
+                taken.append(of_value(value, type_))
             else:
                 taken.append(records.add(parsed(value, type_, types) if isinstance(value, str) else value, type_))
         except Mismatch as wrong:

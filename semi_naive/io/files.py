@@ -1,28 +1,92 @@
-"""Opening fact files, and making result files appear whole or not at all."""
+"""Opening files of facts, and making files of results appear whole or not at all: what goes wrong is a `BadInput`."""
 
 import contextlib
 import contextvars
 import gzip
+import io
 import os
 import sys
 import uuid
+import zlib
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.formats import io_errors
 
 GZIP = b"\x1f\x8b"
 
 
 def contents(path: str) -> bytes:
-    """All bytes of a file, unpacked if it is gzip, by whatever name."""
-    with io_errors(path):
-        with open(path, "rb") as file:
-            data = file.read()
-        return gzip.decompress(data) if data[:2] == GZIP else data
+    """All bytes of a file at a path or URI, unpacked if it is gzip."""
+    with io_errors(path), open_binary(path) as stream:
+        return stream.read()
+
+
+def open_binary(path: str):
+    """A seekable binary stream over a local path or URI: unpacked if it is named .gz, or is gzip by whatever name."""
+    if is_uri(path):
+        system, inside = filesystem(path)
+        stream = io.BufferedReader(system.open_input_file(inside))
+    else:
+        stream = open(path, "rb")
+    return gzip.GzipFile(fileobj=stream) if path.endswith(".gz") or stream.peek(2)[:2] == GZIP else stream
+
+
+def is_packed(path: str) -> bool:
+    """Whether a file can only be read from its beginning."""
+    with io_errors(path), open_binary(path) as stream:
+        return isinstance(stream, gzip.GzipFile)
 
 
 def standard_input() -> bytes:
     return getattr(sys.stdin, "buffer", sys.stdin).read()
+
+
+def filesystem(path: str):
+    """The pyarrow file system a path or URI lives in, and the path inside it."""
+    from pyarrow import fs
+
+    return fs.FileSystem.from_uri(path) if is_uri(path) else (fs.LocalFileSystem(), os.path.abspath(path))
+
+
+def is_uri(path: str) -> bool:
+    return "://" in path
+
+
+def file_size(path: str) -> int:
+    """Bytes of a file at a path or URI, as stored."""
+    system, inside = filesystem(path)
+    return system.get_file_info(inside).size or 0
+
+
+@contextlib.contextmanager
+def io_errors(path):
+    """Turns the errors of opening, reading and unpacking `path` into `BadInput`."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise BadInput("no such file", path, hint=f"looked from {os.getcwd()}") from None
+    except EOFError:
+        raise BadInput("the gzip data ends too early", path, hint="copy or download the file again") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        hint = "rename the file if it is not compressed, else copy or download it again"
+        raise BadInput(f"not readable as gzip: {error}", path, hint=hint) from None
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error.strerror or error}", path) from None
+
+
+def check_is_file(path: str) -> None:
+    """BadInput for a missing or empty file, and for a directory."""
+    from pyarrow import fs
+
+    with io_errors(path):
+        system, inside = filesystem(path)
+        info = system.get_file_info(inside)
+        if info.type == fs.FileType.NotFound:
+            raise FileNotFoundError(path)
+    if info.type == fs.FileType.Directory:
+        hint = "name one file; only .parquet may be a directory"
+        raise BadInput("is a directory, a file was expected", path, hint=hint)
+    if info.size == 0:
+        raise BadInput("is empty", path, hint="a graph without edges needs at least a comment or a header line")
 
 
 def check_there(path: str, relation, folders: bool = False) -> None:
@@ -45,6 +109,20 @@ def check_folder(path: str) -> None:
     if not os.path.isdir(folder):
         hint = "make it, or name another with -D (--output-dir)"
         raise BadInput(f"there is no folder {folder!r} to write to", path, hint=hint)
+
+
+def pieces(stream, size: int, stop: int | None = None):
+    """Yields what follows in `stream` in pieces of whole lines, some `size` bytes each.
+
+    The last piece holds the line that begins before the offset `stop`; without a stop, the end of the stream.
+    """
+    while (want := size if stop is None else min(size, stop - stream.tell())) > 0:
+        piece = stream.read(want)
+        if not piece.endswith(b"\n"):
+            piece += stream.readline()
+        if not piece:
+            return
+        yield piece
 
 
 _waiting = contextvars.ContextVar("files that are to appear together", default=None)

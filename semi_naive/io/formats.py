@@ -1,94 +1,84 @@
-"""Which formats there are, and opening files so that whatever goes wrong is a ``BadInput``."""
+"""How facts lie in a file: what a directive's parameters, the file's name and its first rows say about it."""
 
-import gzip
-import io
 import os
-import zlib
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from semi_naive.io.errors import BadInput
 
-# What separates the fields, by extension; b" " stands for any run of spaces and tabs.
-DELIMITERS = {".facts": b"\t", ".tsv": b"\t", ".csv": b",", ".txt": b" ", ".mtx": b" "}
-KNOWN = "known are .facts .tsv .csv .txt .mtx, each also with .gz, and .parquet"
+# What separates the fields, by extension; " " stands for any run of spaces and tabs.
+DELIMITERS = {".facts": "\t", ".tsv": "\t", ".csv": ",", ".txt": " ", ".mtx": " "}
+BY_NAME = {".json": "jsonfile", ".sqlite": "sqlite", ".db": "sqlite", ".parquet": "parquet"}
+KNOWN = "known are .facts .tsv .csv .txt .mtx, each also with .gz, and .json .sqlite .db .parquet"
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The banner and size line of a MatrixMarket file; `line` is where the size line stands."""
+
+    rows: int
+    cols: int
+    entries: int
+    symmetric: bool
+    line: int
 
 
 @dataclass(frozen=True)
 class Format:
-    """What a file's name says about it."""
+    """How the tuples of a relation are written.
 
-    extension: str
-    gzipped: bool = False
+    io: what an .input or .output calls IO. name: of a table in a database. columns: of each field of a row, the attribute it
+    becomes. backslash: what Soufflé writes before a quote in a quoted field, and RFC 4180 does not know. header: what
+    `headers` writes.
 
-    @property
-    def delimiter(self):
-        return DELIMITERS[self.extension]
-
-
-def format_of(path):
-    """The ``Format`` of the file at ``path``, by its extension alone.
-
-    >>> format_of("edges.csv.gz")
-    Format(extension='.csv', gzipped=True)
+    Of a graph's file, whose first rows were looked at: `loose`, so blank lines and those that begin with one of `comments`
+    mean nothing; `spaced`, so a delimiter is any run of white space; `width`, the fields of every row; the rows start at byte
+    `offset` (decompressed) and on line `line`.
     """
-    stem, extension = os.path.splitext(os.fspath(path).rstrip("/").lower())
-    gzipped = extension == ".gz"
-    if gzipped:
-        extension = os.path.splitext(stem)[1]
-    if extension in DELIMITERS or (extension == ".parquet" and not gzipped):
-        return Format(extension, gzipped)
-    raise BadInput(f"unknown extension '{extension}{'.gz' if gzipped else ''}'", path, hint=KNOWN)
+
+    io: str = "file"
+    name: str = ""
+    delimiter: str = "\t"
+    headers: bool = False
+    rfc4180: bool = False
+    backslash: bool = True
+    compress: bool = False
+    objects: bool = False
+    columns: dict | None = field(default=None, hash=False)
+    header: str = ""
+    loose: bool = False
+    comments: bytes = b""
+    spaced: bool = False
+    width: int | None = None
+    matrix: Matrix | None = None
+    offset: int = 0
+    line: int = 1
+
+    def wanted(self, arity: int) -> dict:
+        """Of each field of a row that is read, the attribute it becomes."""
+        return self.columns or {number: number for number in range(arity)}
+
+    def is_data(self, row: bytes) -> bool:
+        """Whether a line (without its end) is neither blank nor a comment. Of tabs that separate fields, these are empty."""
+        if not self.loose:
+            return True
+        if not row.strip(b" \t\r"):
+            return self.delimiter == "\t" and b"\t" in row
+        return row[0] not in self.comments
+
+    def between(self) -> str:
+        """How messages say what separates the fields."""
+        return "by white space" if self.spaced else "by a tab" if self.delimiter == "\t" else f"by {self.delimiter!r}"
 
 
-def filesystem(path):
-    """The pyarrow file system a path or URI lives in, and the path inside it."""
-    from pyarrow import fs
+def extension_of(path: str, known=(*DELIMITERS, *BY_NAME)) -> str:
+    """What a file's name says about it; BadInput if nothing.
 
-    return fs.FileSystem.from_uri(path) if is_uri(path) else (fs.LocalFileSystem(), os.path.abspath(path))
-
-
-def is_uri(path):
-    return "://" in path
-
-
-@contextmanager
-def io_errors(path):
-    """Turns the errors of opening, reading and unpacking ``path`` into ``BadInput``."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise BadInput("no such file", path, hint=f"looked from {os.getcwd()}") from None
-    except EOFError:
-        raise BadInput("the gzip data ends too early", path, hint="copy or download the file again") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        hint = "rename the file if it is not compressed, else copy or download it again"
-        raise BadInput(f"not readable as gzip: {error}", path, hint=hint) from None
-    except OSError as error:
-        raise BadInput(f"cannot be read: {error.strerror or error}", path) from None
-
-
-def check_is_file(path):
-    """Raises ``BadInput`` for a missing or empty file, and for a directory. ``path`` is a string, maybe a URI."""
-    from pyarrow import fs
-
-    with io_errors(path):
-        system, inside = filesystem(path)
-        info = system.get_file_info(inside)
-        if info.type == fs.FileType.NotFound:
-            raise FileNotFoundError(path)
-    if info.type == fs.FileType.Directory:
-        hint = "name one file; only .parquet may be a directory"
-        raise BadInput("is a directory, a file was expected", path, hint=hint)
-    if info.size == 0:
-        raise BadInput("is empty", path, hint="a graph without edges needs at least a comment or a header line")
-
-
-def open_binary(path, gzipped=False):
-    """A seekable binary stream over the (decompressed) bytes of a local path or URI."""
-    if is_uri(path):
-        system, inside = filesystem(path)
-        stream = io.BufferedReader(system.open_input_file(inside))
-    else:
-        stream = open(path, "rb")
-    return gzip.GzipFile(fileobj=stream) if gzipped else stream
+    >>> extension_of("edges.csv.gz")
+    '.csv'
+    """
+    stem, extension = os.path.splitext(path.rstrip("/").lower())
+    packed = extension == ".gz"
+    extension = os.path.splitext(stem)[1] if packed else extension
+    if extension not in known or (packed and extension not in DELIMITERS):
+        raise BadInput(f"unknown extension '{extension}{'.gz' * packed}'", path, hint=KNOWN)
+    return extension

@@ -11,7 +11,11 @@ from semi_naive.io.fields import bits_of_values
 
 def read_json(data: bytes, relation, types: dict, values, path: str) -> np.ndarray:
     """The columns of a JSON text. BadInput says which element (from 0) and attribute does not fit; null is nil."""
-    rows = _rows(data, path)
+    return columns_of_rows(json_rows(data, path), relation, types, values, path)
+
+
+def columns_of_rows(rows: list, relation, types: dict, values, path: str) -> np.ndarray:
+    """The columns of what `json_rows` has found."""
     if not relation.arity:
         return np.zeros((0, min(1, len(rows))), np.int64)
     lists = [_row(row, number, relation, path) for number, row in enumerate(rows)]
@@ -21,7 +25,8 @@ def read_json(data: bytes, relation, types: dict, values, path: str) -> np.ndarr
     return columns
 
 
-def _rows(data: bytes, path: str) -> list:
+def json_rows(data: bytes, path: str) -> list:
+    """The tuples of a JSON text, as they are; BadInput if it is no array."""
     hint = 'expected one array of tuples: [[1, "a"], [2, "b"]]'
     try:
         rows = json.loads(data)

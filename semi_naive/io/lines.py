@@ -1,8 +1,10 @@
 """Reading text a line at a time, by Soufflé's rules to the letter, with the place of whatever is wrong."""
 
+import re
+
 import numpy as np
 
-from semi_naive.io.bits import EXPECTED, Mismatch, of_text
+from semi_naive.io.bits import EXPECTED, Mismatch, Vertex, of_text
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_list
 from semi_naive.io.record_text import parsed
@@ -28,16 +30,18 @@ class _Lines:
 
     def __init__(self, form, relation, types: dict, values, path: str):
         self.form, self.relation, self.types, self.values, self.path = form, relation, types, values, path
-        self.wanted = form.columns or {number: number for number in range(relation.arity)}
+        self.wanted = form.wanted(relation.arity)
         self.columns = [[] for _ in relation.attributes]
-        self.split = _split_quoted if form.rfc4180 else _split_bracketed if "," in form.delimiter else _split
 
     def read(self, raw: bytes, line: int) -> None:
+        if not self.form.is_data(raw):
+            return
         try:
             text = raw.decode()
         except UnicodeDecodeError as error:
-            hint = "fact files are UTF-8; convert this one, e.g. with iconv"
-            raise BadInput(f"byte {raw[error.start]:#04x} is not UTF-8", self.path, line, error.start + 1, hint) from None
+            hint = "fact files are UTF-8; convert this one, e.g. with iconv -t UTF-8"
+            column = 1 + len(raw[: error.start].decode())
+            raise BadInput(f"byte {raw[error.start]:#04x} is not UTF-8", self.path, line, column, hint) from None
         fields = self._fields(text, line)
         for number, attribute in self.wanted.items():
             begin, field = fields[number]
@@ -48,20 +52,29 @@ class _Lines:
 
     def _fields(self, text: str, line: int) -> list:
         try:
-            fields = self.split(text, self.form.delimiter)
+            fields = split(text, self.form)
         except Mismatch as wrong:
-            raise BadInput(str(wrong), self.path, line, 1) from None
-        needed = max(self.wanted) + 1
-        if len(fields) >= needed and (self.form.columns or len(fields) == needed):
+            raise BadInput(str(wrong), self.path, line, 1 + wrong.row, wrong.hint) from None
+        chosen = self.form.columns and not self.form.width
+        needed = self.form.width or max(self.wanted) + 1
+        if len(fields) == needed or (chosen and len(fields) > needed):
             return fields
         relation, few = self.relation.name, len(fields) < needed
         names = ", ".join(name for name, _ in self.relation.attributes)
         message = f"{'Values missing' if few else 'Too many values'}: {len(fields)} found, {relation}({names}) has {needed}"
+        begin = len(text) if few else fields[needed][0]
+        raise BadInput(message, self.path, line, begin + 1, self._advice(relation, few))
+
+    def _advice(self, relation: str, few: bool) -> str:
+        """What to do where a row has too many fields or too few."""
+        if self.form.loose:
+            return f"values are separated {self.form.between()}{'' if few else '; drop those that are not to be read'}"
         more = "" if few else ', or choose some with columns="0:1"'
-        hint = f"values are separated by {self.form.delimiter!r}; .input {relation}(delimiter=…) says otherwise{more}"
-        raise BadInput(message, self.path, line, hint=hint)
+        return f"values are separated {self.form.between()}; .input {relation}(delimiter=…) says otherwise{more}"
 
     def _value(self, field: str, type_):
+        if isinstance(type_, Vertex):
+            return type_.of_text(field)
         if type_.kind == Kind.SYMBOL:
             return field
         if type_.kind == Kind.RECORD:
@@ -73,7 +86,16 @@ class _Lines:
     def _fault(self, wrong: Mismatch, attribute: int, line: int, begin: int) -> BadInput:
         name, type_ = self.relation.attributes[attribute]
         message = f"{wrong} (attribute {name}: {type_.name} of {self.relation.name})"
-        return BadInput(message, self.path, line, begin + 1, f"expected {EXPECTED[type_.kind]}")
+        return BadInput(message, self.path, line, begin + 1, wrong.hint or f"expected {EXPECTED[type_.kind]}")
+
+
+def split(text: str, form) -> list:
+    """The fields of a line as (start, text); Mismatch, with the place as its row, where quotes or brackets do not close."""
+    if form.spaced:
+        return [(found.start(), found[0]) for found in re.finditer(r"[^ \t]+", text)]
+    if form.rfc4180:
+        return _split_quoted(text, form.delimiter)
+    return _split_bracketed(text, form.delimiter) if "," in form.delimiter else _split(text, form.delimiter)
 
 
 def _split(text: str, delimiter: str) -> list:
@@ -133,7 +155,7 @@ def _quoted(text: str, begin: int) -> tuple:
     while True:
         end = text.find('"', at)
         if end < 0:
-            raise Mismatch("Unbalanced field quote")
+            raise Mismatch("Unbalanced field quote: it is never closed", 'a " inside of a quoted field is written twice', begin)
         parts.append(text[at:end])
         if text[end + 1 : end + 2] != '"':
             return '"'.join(parts), end + 1

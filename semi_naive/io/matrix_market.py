@@ -4,44 +4,67 @@ The format is NIST's (math.nist.gov/MatrixMarket/formats.html). A matrix entry (
 value, even zero. Indices stay 1-based as they are written.
 """
 
+import re
+from dataclasses import replace
+
 import numpy as np
 
-from semi_naive.io.dialect import Dialect, Matrix, column_at, numbered_lines
+from semi_naive.io.bits import Vertex
 from semi_naive.io.errors import BadInput
+from semi_naive.io.files import open_binary
+from semi_naive.io.formats import Format, Matrix
+from semi_naive.ra.rules.ir import Kind
 
+LONGEST_LINE = 1 << 20
 SUPPORTED = "supported are coordinate matrices, pattern, real or integer, general or symmetric"
 ALLOWED = (("%%matrixmarket",), ("matrix",), ("coordinate",), ("pattern", "real", "integer"), ("general", "symmetric"))
 
 
-def read_banner(stream, path, any_ids=False):
-    """The ``Dialect`` of a MatrixMarket file, from its banner and size line."""
-    lines = numbered_lines(stream, path)
-    _, number, banner = next(lines, (0, 1, b""))
-    field, symmetry = _check_banner(banner, path, number)
-    for _, number, text in lines:
-        if text.strip() and text[:1] not in b"#%":
-            rows, cols, entries = _sizes(text, path, number)
-            matrix = Matrix(rows, cols, entries, symmetry == "symmetric", number)
-            fields = 2 if field == "pattern" else 3
-            return Dialect("ints", b" ", b"#%", fields, any_ids, matrix, stream.tell(), number + 1)
+def read_banner(path: str, arity: int, any_ids: bool = False) -> tuple[Format, list]:
+    """The `Format` of a MatrixMarket file, and the types of the two indices, from its banner and size line. A relation of three
+    attributes has the entries' values, too."""
+    with open_binary(path) as stream:
+        lines = _numbered(stream)
+        number, banner = next(lines, (1, b""))
+        field, symmetry = _check_banner(banner, path, number)
+        values = field != "pattern"
+        if not 2 <= arity <= 2 + values:
+            message = f"an entry has a row, a column{', a value' * values}; {arity} attributes were asked for"
+            raise BadInput(message, path, number, 1, "declare a relation of as many attributes")
+        for number, text in lines:
+            if text.strip() and text[:1] not in b"#%":
+                rows, cols, entries = _sizes(text, path, number)
+                matrix = Matrix(rows, cols, entries, symmetry == "symmetric", number)
+                said = f"the size on line {number} says so"
+                types = [Vertex("vertex", Kind.NUMBER, low=1, high=most, said=said) for most in (rows, cols)]
+                form = Format(delimiter=" ", spaced=True, loose=True, comments=b"#%", width=2 + values, matrix=matrix)
+                chosen = {"columns": {at: at for at in range(arity)}, "offset": stream.tell(), "line": number + 1}
+                return replace(form, **chosen), types
     raise BadInput("the size line is missing", path, number, 1, "expected 'rows columns entries' after the comments")
 
 
-def check_entries(found, matrix, path):
-    """Raises ``BadInput`` unless a file had as many entries as its size line declares."""
+def _numbered(stream):
+    """Each line with its number, without its end."""
+    for number, text in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), 1):
+        yield number, text.rstrip(b"\r\n")
+
+
+def check_entries(found: int, matrix: Matrix, path: str) -> None:
+    """BadInput unless a file had as many entries as its size line declares."""
     if found != matrix.entries:
         message = f"declares {matrix.entries} entries, but {found} follow"
         raise BadInput(message, path, matrix.line, hint="the file may be cut off, or its size line wrong")
 
 
-def expanded(pairs):
+def expanded(columns: np.ndarray) -> np.ndarray:
     """Both directions of every entry of a symmetric matrix; the diagonal is not doubled. Copies."""
-    off_diagonal = pairs[pairs[:, 0] != pairs[:, 1]]
-    return np.concatenate([pairs, off_diagonal[:, ::-1]])
+    mirrored = columns[:, columns[0] != columns[1]]
+    mirrored[:2] = mirrored[1::-1]
+    return np.concatenate([columns, mirrored], axis=1)
 
 
 def _check_banner(banner, path, number):
-    words = Dialect("ints", b" ").split(banner)
+    words = [(found.start(), found[0]) for found in re.finditer(rb"[^ \t]+", banner)]
     if not words or words[0][1].lower() != b"%%matrixmarket":
         hint = "the first line must begin with %%MatrixMarket matrix"
         raise BadInput("the MatrixMarket banner is missing", path, number, 1, hint)
@@ -50,7 +73,7 @@ def _check_banner(banner, path, number):
     for (start, word), allowed in zip(words, ALLOWED, strict=True):
         if word.decode(errors="replace").lower() not in allowed:
             message = f"'{word.decode(errors='replace')}' matrices are not edges"
-            raise BadInput(message, path, number, column_at(banner, start), SUPPORTED)
+            raise BadInput(message, path, number, 1 + start, SUPPORTED)
     return (word.decode().lower() for _, word in words[3:])
 
 

@@ -4,17 +4,17 @@ import os
 from contextlib import contextmanager
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.formats import filesystem, format_of, io_errors, is_uri
+from semi_naive.io.files import filesystem, io_errors, is_uri
 
 
-def is_parquet(path):
-    """Whether ``path`` is a parquet file by its name, or a directory with such files in it. Raises on unknown names."""
-    if not is_uri(path) and os.path.isdir(path):
-        return path.rstrip("/").lower().endswith(".parquet") or any(_is_part(name) for name in os.listdir(path))
-    return format_of(path).extension == ".parquet"
+def is_parquet(path: str) -> bool:
+    """Whether `path` is a parquet file by its name, or a directory with such files in it."""
+    if path.rstrip("/").lower().endswith(".parquet"):
+        return True
+    return not is_uri(path) and os.path.isdir(path) and any(_is_part(name) for name in os.listdir(path))
 
 
-def read_parquet(path):
+def read_parquet(path: str):
     """All rows of a parquet file, or of the files in a directory in the order of their names, as one pyarrow table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -25,8 +25,8 @@ def read_parquet(path):
         return pa.concat_tables(tables, promote_options="permissive")
 
 
-def row_groups(path):
-    """The (part, row group number, number of its first row) of every row group under ``path``. Reads the footers."""
+def row_groups(path: str) -> list[tuple[str, int, int]]:
+    """The (part, row group, number of its first row) of every row group under `path`. Reads the footers."""
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
@@ -40,25 +40,26 @@ def row_groups(path):
         return groups
 
 
-def read_row_group(path, part, group):
-    """One row group, of one of the ``part_files`` of ``path``, as a pyarrow table."""
+def read_row_group(path: str, part: str, group: int):
+    """One row group, of one of the `part_files` of `path`, as a pyarrow table."""
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
         return pq.ParquetFile(part, filesystem=filesystem(path)[0]).read_row_group(group)
 
 
-def read_schema(path):
-    """A pyarrow table without rows that has the columns of the first part."""
+def read_schema(path: str):
+    """A pyarrow table without rows that has the columns of the first part, and how many rows all parts have."""
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
         system, parts = part_files(path)
-        return pq.read_schema(parts[0], filesystem=system).empty_table()
+        rows = sum(pq.read_metadata(part, filesystem=system).num_rows for part in parts)
+        return pq.read_schema(parts[0], filesystem=system).empty_table(), rows
 
 
-def part_files(path):
-    """The pyarrow file system, and the sorted parquet files of ``path``; names with a leading _ or . are left out."""
+def part_files(path: str):
+    """The pyarrow file system, and the sorted parquet files of `path`; names with a leading _ or . are left out."""
     from pyarrow import fs
 
     system, inside = filesystem(path)
@@ -71,9 +72,16 @@ def part_files(path):
     return system, parts
 
 
+def parquet_bytes(path: str) -> int:
+    """Bytes of all parts."""
+    with parquet_errors(path):
+        system, parts = part_files(path)
+        return sum(system.get_file_info(part).size or 0 for part in parts)
+
+
 @contextmanager
-def parquet_errors(path):
-    """Turns what pyarrow says of missing and corrupt files into ``BadInput``."""
+def parquet_errors(path: str):
+    """Turns what pyarrow says of missing and corrupt files into `BadInput`."""
     import pyarrow as pa
 
     with io_errors(path):
@@ -83,8 +91,8 @@ def parquet_errors(path):
             if isinstance(error, (BadInput, OSError)):
                 raise
             reason = str(error).splitlines()[0]
-            raise BadInput(f"cannot be read as parquet: {reason}", path, hint="write the file again") from None
+            raise BadInput(f"not readable as parquet: {reason}", path, hint="write the file again") from None
 
 
-def _is_part(name):
+def _is_part(name: str) -> bool:
     return name.endswith(".parquet") and name[0] not in "_."

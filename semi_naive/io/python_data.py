@@ -2,44 +2,72 @@
 
 import os
 import sys
+from functools import partial
 
 import numpy as np
 
-from semi_naive.io.bits import BUILT_IN, EXPECTED, Mismatch
-from semi_naive.io.dataframes import is_spark_frame
+from semi_naive.io.arrow import columns_of_table
+from semi_naive.io.bits import BUILT_IN, EXPECTED, Mismatch, Vertex
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_values
-from semi_naive.ra.rules.ir import Directive, Kind
+from semi_naive.io.files import check_there, io_errors
+from semi_naive.io.formats import BY_NAME, Format, extension_of
+from semi_naive.io.parquet import is_parquet
+from semi_naive.io.reading import file_source
+from semi_naive.io.sources import Given, Source, SparkFrame
+from semi_naive.ra.rules.ir import Kind, Relation
 
-ACCEPTED = "expected a path, a list of tuples, an (n, k) numpy array, or a pandas, Arrow or Spark data frame"
-PATHS = {
-    ".facts": {}, ".tsv": {}, ".csv": {"delimiter": ",", "rfc4180": "true"}, ".txt": {},
-    ".json": {"IO": "jsonfile"}, ".sqlite": {"IO": "sqlite"}, ".db": {"IO": "sqlite"}, ".parquet": {"IO": "parquet"},
-}  # fmt: skip
+ACCEPTED = "expected a path, a list of tuples, a numpy array, a pandas, Arrow or Spark data frame, a networkx DiGraph"
 
 
 def as_columns(data, relation, types: dict, values) -> np.ndarray:
-    """The facts of `relation` in `data`, as int64 columns (arity, n); rows may repeat.
+    """The facts of `relation` in `data`, as int64 columns (arity, n); rows may repeat. See `source_of`."""
+    return source_of(data, relation, types).columns(values)
 
-    `data`: a path (.facts .tsv .txt .csv .json .sqlite .parquet, text also .gz), an iterable of tuples (ints, floats,
+
+def source_of(data, relation, types: dict) -> Source:
+    """Where the facts of `relation` are that a Python program passes as `data`; no row is looked at before it is read.
+
+    `data`: a path (.facts .tsv .txt .csv .mtx .json .sqlite .parquet, text also .gz), an iterable of tuples (ints, floats,
     strings, nested tuples or None for records; bare values where there is one attribute), an (n, k) numpy array, a
-    pandas or Spark DataFrame or an Arrow table, with columns by the attributes' names or in their order. BadInput names
-    the relation, the row and the column of what does not fit; True, None and NULL fit nothing but None a record.
+    pandas or Spark DataFrame or an Arrow table, with columns by the attributes' names or in their order, a networkx DiGraph,
+    or a `Source` (of `semi_naive.io.edge_source`, say). BadInput names the relation, the row and the column of what does not
+    fit; True, None and NULL fit nothing but None a record.
     """
     types = BUILT_IN | types
+    if isinstance(data, Source):
+        return data
     if isinstance(data, (str, os.PathLike)):
-        return _from_path(os.fspath(data), relation, types, values)
+        return _of_path(os.fspath(data), relation, types)
     if is_spark_frame(data):
-        return _from_table(data.toArrow(), relation, types, values)
-    if _is("pandas", "DataFrame", data):
-        return _from_pandas(data, relation, types, values)
-    if _is("pyarrow", "Table", data) or _is("pyarrow", "RecordBatch", data):
-        return _from_table(data, relation, types, values)
-    if isinstance(data, np.ndarray):
-        return _from_array(data, relation, types, values)
+        return SparkFrame(relation, types, data)
+    if is_a("networkx", "Graph", data):
+        data = directed_edges(data)
+    kinds = (("pandas", "DataFrame", _from_pandas), ("pyarrow", "Table", _from_table), ("pyarrow", "RecordBatch", _from_table))
+    for module, name, read in (*kinds, ("numpy", "ndarray", _from_array)):
+        if is_a(module, name, data):
+            return Given(relation, types, partial(read, data, relation, types))
     if hasattr(data, "__iter__") and not isinstance(data, (bytes, dict)):
-        return from_rows(data, relation, types, values)
+        return Given(relation, types, partial(from_rows, data, relation, types))
     raise BadInput(f"a {type(data).__name__} holds no facts of {relation.name}", hint=ACCEPTED)
+
+
+def is_spark_frame(source) -> bool:
+    """Whether it is a Spark DataFrame, told without importing pyspark."""
+    return type(source).__module__.startswith("pyspark.sql")
+
+
+def is_a(module: str, name: str, data) -> bool:
+    """Whether `data` is of a class of a module that may not be installed: what is not imported has no instances."""
+    return module in sys.modules and isinstance(data, getattr(sys.modules[module], name, ()))
+
+
+def directed_edges(graph):
+    """The edges of a networkx DiGraph or MultiDiGraph; nodes without edges are dropped."""
+    if not graph.is_directed():
+        hint = "pass graph.to_directed() for both directions of every edge"
+        raise BadInput("the graph is undirected", type(graph).__name__, hint=hint)
+    return graph.edges()
 
 
 def from_rows(rows, relation, types: dict, values) -> np.ndarray:
@@ -50,8 +78,9 @@ def from_rows(rows, relation, types: dict, values) -> np.ndarray:
             _check_row(row, number, relation)
         return np.zeros((0, min(1, len(rows))), np.int64)
     rows = [row if isinstance(row, (tuple, list)) else (row,) for row in rows] if relation.arity == 1 else rows
-    for number, row in enumerate(rows):
-        _check_row(row, number, relation)
+    if not set(map(type, rows)) <= {tuple, list} or set(map(len, rows)) - {relation.arity}:
+        for number, row in enumerate(rows):
+            _check_row(row, number, relation)
     columns = np.empty((relation.arity, len(rows)), np.int64)
     for at in range(relation.arity):
         columns[at] = _column([row[at] for row in rows], at, relation, types, values)
@@ -59,7 +88,8 @@ def from_rows(rows, relation, types: dict, values) -> np.ndarray:
 
 
 def _check_row(row, number: int, relation) -> None:
-    if isinstance(row, (str, bytes, dict)) or not hasattr(row, "__len__") or len(row) != relation.arity:
+    unordered = isinstance(row, (str, bytes, dict, set, frozenset))
+    if unordered or not hasattr(row, "__len__") or len(row) != relation.arity:
         names = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
         raise BadInput(f"{row!r:.60} is no fact of {relation.name}({names})", f"{relation.name}[{number}]", hint="pass tuples")
 
@@ -69,14 +99,23 @@ def _column(column: list, at: int, relation, types: dict, values) -> np.ndarray:
     name, type_ = relation.attributes[at]
     if type_.kind == Kind.NUMBER and set(map(type, column)) <= {int}:
         try:
-            return np.array(column, np.int64)
+            return _checked(np.array(column, np.int64), at, relation)
         except OverflowError:
             pass
 
     def fault(row: int, wrong: Mismatch) -> BadInput:
-        return BadInput(str(wrong), f"{relation.name}[{row}].{name}", hint=f"expected {EXPECTED[type_.kind]}")
+        return BadInput(str(wrong), f"{relation.name}[{row}].{name}", hint=wrong.hint or f"expected {EXPECTED[type_.kind]}")
 
     return bits_of_values(column, type_, types, values, fault)
+
+
+def _checked(column: np.ndarray, at: int, relation: Relation) -> np.ndarray:
+    """A column of integers; BadInput for the first that is no vertex, where vertices are wanted."""
+    name, type_ = relation.attributes[at]
+    try:
+        return type_.check(column) if isinstance(type_, Vertex) else column
+    except Mismatch as wrong:
+        raise BadInput(str(wrong), f"{relation.name}[{wrong.row}].{name}", hint=wrong.hint) from None
 
 
 def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:
@@ -84,24 +123,21 @@ def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:
     if array.ndim != 2 or array.shape[1] != relation.arity:
         message = f"{relation.name} has {relation.arity} attributes, found an array of shape {array.shape}"
         raise BadInput(message, relation.name, hint=f"expected shape (n, {relation.arity}): one row per fact")
+    numbers = all(type_.kind == Kind.NUMBER for _, type_ in relation.attributes)
+    if numbers and array.size and array.dtype.kind not in "iuOUT":
+        raise BadInput(f"the array has dtype {array.dtype}", relation.name, hint="numbers are integers: use .astype('int64')")
     integers = array.dtype.kind in "iu" and array.dtype != np.uint64
-    if integers and all(type_.kind == Kind.NUMBER for _, type_ in relation.attributes):
-        return np.ascontiguousarray(array.T, np.int64)
+    if integers and numbers:
+        columns = np.ascontiguousarray(array.T, np.int64)
+        return np.array([_checked(column, at, relation) for at, column in enumerate(columns)]).reshape(columns.shape)
     return from_rows(array.tolist(), relation, types, values)
 
 
 def _from_table(table, relation, types: dict, values) -> np.ndarray:
-    from semi_naive.io.arrow import columns_of_table
-
-    if not relation.arity:
-        return np.zeros((0, min(1, table.num_rows)), np.int64)
-    return columns_of_table(_as_table(table), relation, types, values, relation.name)
-
-
-def _as_table(table):
     import pyarrow as pa
 
-    return pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+    table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+    return columns_of_table(table, relation, types, values, relation.name)
 
 
 def _from_pandas(frame, relation, types: dict, values) -> np.ndarray:
@@ -118,20 +154,23 @@ def _from_pandas(frame, relation, types: dict, values) -> np.ndarray:
     return _from_table(table, relation, types, values)
 
 
-def _from_path(path: str, relation, types: dict, values) -> np.ndarray:
-    from semi_naive.io.reading import read
+def _of_path(path: str, relation, types: dict) -> Source:
+    """A file by its name: .csv as RFC 4180 has it, .tsv and .facts as Soufflé does, .txt and .mtx as graphs lie in them."""
+    path = path if "://" in path else os.path.abspath(path)
+    if is_parquet(path):
+        return file_source(path, Format("parquet"), relation, types)
+    extension = extension_of(path)
+    if "://" not in path:
+        check_there(path, relation)
+    if extension in BY_NAME:
+        return file_source(path, Format(BY_NAME[extension], relation.name), relation, types)
+    if extension in (".txt", ".mtx"):
+        from semi_naive.io.sniff import fact_format
 
-    stem, extension = os.path.splitext(path.lower())
-    extension = os.path.splitext(stem)[1] if extension == ".gz" else extension
-    if extension not in PATHS:
-        hint = f"known are {' '.join(PATHS)}, text also with .gz"
-        raise BadInput(
-            f"cannot tell the format of the facts of {relation.name} by the extension '{extension}'", path, hint=hint
-        )
-    parameters = {"filename": os.path.abspath(path), **PATHS[extension]}
-    return read(Directive("input", relation.name, parameters), relation, types, ".", values)
-
-
-def _is(module: str, name: str, data) -> bool:
-    """Whether `data` is of a class of a module that may not be installed: what is not imported has no instances."""
-    return module in sys.modules and isinstance(data, getattr(sys.modules[module], name, ()))
+        with io_errors(path):
+            form, kinds = fact_format(path, relation)
+        names = (name for name, _ in relation.attributes)
+        relation = Relation(relation.name, tuple(zip(names, kinds, strict=True)))
+    else:
+        form = Format("file", relation.name, "," if extension == ".csv" else "\t", rfc4180=extension == ".csv")
+    return file_source(path, form, relation, types)

@@ -1,11 +1,16 @@
 """`.input`: the facts of a relation, from wherever the program says."""
 
+from functools import partial
+
 import numpy as np
 
 from semi_naive.io.bits import BUILT_IN
+from semi_naive.io.delimited import read_delimited
 from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_of
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import check_there, contents, standard_input
+from semi_naive.io.files import check_there, contents, is_uri, standard_input
+from semi_naive.io.formats import Format
+from semi_naive.io.sources import Given, ParquetFile, Source, TextFile
 
 
 def read(directive, relation, types: dict, folder: str, values, options: Options = DEFAULT) -> np.ndarray:
@@ -14,25 +19,38 @@ def read(directive, relation, types: dict, folder: str, values, options: Options
     Relative file names start from `folder`; `values` gives symbols and records their ids. BadInput names file, line and
     column of what is wrong; a missing file too, unless `options.missing_ok`.
     """
+    return source_of_directive(directive, relation, types, folder, options).columns(values)
+
+
+def source_of_directive(directive, relation, types: dict, folder: str, options: Options = DEFAULT) -> Source:
+    """Where the facts of an .input directive are. BadInput for a missing file, unless `options.missing_ok`."""
     form = format_of(directive, relation)
     types = BUILT_IN | types
     if form.io in ("stdin", "json"):
-        return _parsed(standard_input(), form, relation, types, values, "<stdin>")
+        return Given(relation, types, lambda values: _parsed(standard_input(), form, relation, types, values, "<stdin>"))
     path = path_of(directive, form, "." if folder == STDOUT else folder)
     try:
-        check_there(path.removeprefix("file:").partition("?")[0], relation, folders=form.io == "parquet")
+        if not is_uri(path):
+            check_there(path.removeprefix("file:").partition("?")[0], relation, folders=form.io == "parquet")
     except BadInput as missing:
         if not options.missing_ok:
             raise
         options.warn(f"Warning: {missing.message}; {relation.name} has no facts from there")
-        return np.zeros((relation.arity, 0), np.int64)
+        return Given(relation, types, lambda values: np.zeros((relation.arity, 0), np.int64))
+    return file_source(path, form, relation, types)
+
+
+def file_source(path: str, form: Format, relation, types: dict) -> Source:
+    """The facts of a relation in one file of a known format."""
+    if form.io == "parquet":
+        return ParquetFile(relation, types, path)
+    if form.io == "file":
+        return TextFile(relation, types, path, form)
     if form.io == "sqlite":
         from semi_naive.io.sqlite import read_sqlite
 
-        return read_sqlite(path, form, relation, types, values)
-    if form.io == "parquet":
-        return _parquet(path, relation, types, values)
-    return _parsed(contents(path), form, relation, types, values, path)
+        return Given(relation, types, partial(read_sqlite, path, form, relation, types))
+    return Given(relation, types, lambda values: _parsed(contents(path), form, relation, types, values, path))
 
 
 def _parsed(data: bytes, form, relation, types: dict, values, path: str) -> np.ndarray:
@@ -40,21 +58,5 @@ def _parsed(data: bytes, form, relation, types: dict, values, path: str) -> np.n
         from semi_naive.io.json_data import read_json
 
         return read_json(data, relation, types, values, path)
-    from semi_naive.io.delimited import read_delimited
-
-    return read_delimited(data, form, relation, types, values, path)
-
-
-def _parquet(path: str, relation, types: dict, values) -> np.ndarray:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    from semi_naive.io.arrow import columns_of_table
-
-    try:
-        table = parquet.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise BadInput(f"not readable as parquet: {error}", path) from None
-    if not relation.arity:
-        return np.zeros((0, min(1, table.num_rows)), np.int64)
-    return columns_of_table(table, relation, types, values, path)
+    header, _, rows = data.partition(b"\n") if form.headers else (b"", b"", data)
+    return read_delimited(rows, form, relation, types, values, path, 1 + form.headers)

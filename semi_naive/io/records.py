@@ -51,7 +51,7 @@ class Records:
                 row.append(child)
                 height = max(height, 0 if child is None else self.heights[child] + 1)
             else:
-                row.append(of_value(value, kind))
+                row.append(of_value(value, self.types[name]))
         self.nodes.append((type_.name, row))
         self.heights.append(height)
         return len(self.nodes) - 1

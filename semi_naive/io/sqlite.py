@@ -38,6 +38,18 @@ def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
     return columns
 
 
+def only_table(path: str) -> tuple[str, object]:
+    """The table or view of a database that has its edges: the one of that name, or the only one; and a value from it."""
+    with _opened(path) as database:
+        found = database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
+        names = [name for (name,) in found if not name.startswith(("_", "sqlite_"))]
+        name = "edges" if "edges" in names else names[0] if len(names) == 1 else None
+        if name is None:
+            hint = "name the one with the edges 'edges'"
+            raise BadInput(f"the database has the tables {', '.join(names) or '(none)'}", path, hint=hint)
+        return name, (database.execute(f"SELECT * FROM {_name(name)} LIMIT 1").fetchone() or (0,))[0]
+
+
 def _column(column: list, attribute: tuple, types: dict, values, path: str) -> np.ndarray:
     name, type_ = attribute
 

@@ -3,7 +3,7 @@
 import os
 
 from semi_naive.io.bits import BUILT_IN
-from semi_naive.io.directives import Format
+from semi_naive.io.formats import Format
 from semi_naive.io.writing import write_file
 from semi_naive.result import DELIMITERS, output_format, write_parquet
 

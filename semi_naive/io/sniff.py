@@ -1,0 +1,128 @@
+"""How the fields of a graph's text are written, found out from its first two rows: delimiter, kind of vertices, quotes."""
+
+import re
+from dataclasses import replace
+from itertools import islice
+
+from semi_naive.io.bits import ANY_VERTEX, BUILT_IN, DECIMAL, VERTEX
+from semi_naive.io.errors import BadInput
+from semi_naive.io.files import open_binary
+from semi_naive.io.formats import DELIMITERS, Format, extension_of
+from semi_naive.io.lines import split
+from semi_naive.io.matrix_market import read_banner
+from semi_naive.ra.rules.ir import Kind
+
+LONGEST_LINE = 1 << 20
+NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|[-+]?(nan|inf|infinity)|", re.IGNORECASE)
+FORBIDDEN = '\r\n"-0123456789'  # as delimiters
+USUAL = ("\t", ",", ";", " ")
+
+
+def edge_format(path: str, header=False, strings=None, any_ids=False, delimiter=None) -> tuple[Format, list]:
+    """The `Format` of an edge list, and the types of its two columns. Reads no further than the second row after the header.
+
+    `delimiter` is taken as it is if there is one, else the file's name is a first guess. BadInput when the first row settles
+    nothing: a header that was not announced, or numbers that are no integers.
+    """
+    extension = extension_of(path)
+    if extension == ".mtx":
+        return read_banner(path, 2, any_ids)
+    usual = DELIMITERS[extension] if delimiter is None else _one_character(delimiter)
+    rows, offset, line = _first_rows(path, _loose(usual), header)
+    if not rows and not offset:
+        raise BadInput("is empty", path, hint="a graph without edges needs at least a comment or a header line")
+    if rows and delimiter is None:
+        usual = choose_delimiter(rows[0][2], usual, 2, [VERTEX] * 2)
+    form = replace(_loose(usual), offset=offset, line=line, width=2)
+    kind = choose_kind(rows, form, path, strings)
+    vertex = BUILT_IN["symbol"] if kind == "strings" else ANY_VERTEX if any_ids else VERTEX
+    return form, [vertex, vertex]
+
+
+def fact_format(path: str, relation) -> tuple[Format, list]:
+    """The `Format` of a .txt or .mtx file with the facts of a relation, and the types its columns are read with: indices of a
+    matrix are within its size. Lines that begin with # are comments unless the first attribute is a symbol."""
+    types = [type_ for _, type_ in relation.attributes]
+    if extension_of(path) == ".mtx":
+        form, vertices = read_banner(path, relation.arity, True)
+        return form, vertices + types[2:]
+    symbols = any(type_.kind in (Kind.SYMBOL, Kind.RECORD) for type_ in types)
+    plain = _loose("\t" if symbols else " ")
+    plain = plain if types and types[0].kind != Kind.SYMBOL else replace(plain, comments=b"")
+    rows, offset, line = _first_rows(path, plain, False)
+    delimiter = choose_delimiter(rows[0][2], plain.delimiter, relation.arity, types) if rows else plain.delimiter
+    form = replace(_loose(delimiter), comments=plain.comments, offset=offset, line=line, width=relation.arity)
+    return form, types
+
+
+def choose_delimiter(row: str, usual: str, arity: int, types) -> str:
+    """What separates the fields of the first row: what gives integers where they are wanted, else the usual, else what gives as
+    many fields as there are attributes.
+
+    People's .csv files contain tabs, and their .txt files commas.
+    """
+    candidates = [usual, *(other for other in USUAL if other != usual)]
+    found = [(one, fields_of(row, _loose(one))) for one in candidates]
+    right = [(one, fields) for one, fields in found if len(fields) == arity]
+    for one, fields in right:
+        pairs = zip(fields, types, strict=True)
+        if all(type_.kind == Kind.SYMBOL or DECIMAL.fullmatch(field) for (_, field), type_ in pairs):
+            return one
+    return usual if len(found[0][1]) > 1 or not right else right[0][0]
+
+
+def choose_kind(rows, form: Format, path: str, strings) -> str:
+    """The kind of vertices, from the first two rows, (offset, line, text) each, and the user's word if there is one."""
+    if strings is not None or not rows:
+        return "strings" if strings else "ints"
+    first, *second = (fields_of(text, form) for _, _, text in rows)
+    odd = [(start, field.strip()) for start, field in first[:2] if not DECIMAL.fullmatch(field)]
+    if not odd:
+        return "ints"
+    place = path, rows[0][1], 1 + odd[0][0]
+    said = f"{odd[0][1]!r:.60} is not an integer"
+    if second and len(first) == len(second[0]) and all(DECIMAL.fullmatch(field) for _, field in second[0][:2]):
+        hint = "pass header=True if the first line names the columns, strings=True if vertices are names"
+        raise BadInput(f"{said}, but the next row has integers", *place, hint)
+    if any(NUMBER.fullmatch(field) for _, field in odd):
+        raise BadInput(said, *place, "vertex ids are integers; pass strings=True to read vertices as names")
+    return "strings"
+
+
+def fields_of(row: str, form: Format) -> list:
+    """The fields of a row, as far as it can be split: what is wrong is said when it is read."""
+    try:
+        return split(row, form)
+    except ValueError:
+        return [(0, row)]
+
+
+def numbered_lines(stream, path: str, offset: int = 0):
+    """Yields (offset, line number, bytes without the end) from a binary stream that stands at `offset`."""
+    line = 1
+    while text := stream.readline(LONGEST_LINE):
+        if len(text) == LONGEST_LINE:
+            raise BadInput("the line is longer than 1 MiB", path, line, 1, "expected text with one tuple per line")
+        yield offset, line, text.rstrip(b"\r\n")
+        offset, line = offset + len(text), line + 1
+
+
+def _first_rows(path: str, form: Format, header: bool) -> tuple[list, int, int]:
+    """The first two rows after the header, and where the first of them begins, or the file ends."""
+    with open_binary(path) as stream:
+        skip = 3 if stream.read(3) == b"\xef\xbb\xbf" else 0  # a byte order mark
+        stream.seek(skip)
+        data = (line for line in numbered_lines(stream, path, skip) if form.is_data(line[2]))
+        rows = [(*where, text.decode(errors="replace")) for *where, text in islice(data, header, header + 2)]
+        return rows, *(rows[0][:2] if rows else (stream.tell(), 1))
+
+
+def _loose(delimiter: str) -> Format:
+    """Of a graph's text: Soufflé's tab-separated files have no quotes; in comma-separated ones a field may be quoted."""
+    return Format(delimiter=delimiter, rfc4180=delimiter in ",;", spaced=delimiter == " ", loose=True, comments=b"#")
+
+
+def _one_character(delimiter) -> str:
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in FORBIDDEN or not delimiter.isascii():
+        raise BadInput(f"{delimiter!r} is no delimiter", hint="expected one ASCII character such as ',' or ' '")
+    return delimiter

@@ -1,0 +1,204 @@
+"""Facts where they are, before anybody reads their rows: in this process, in files, in Spark.
+
+A source knows its relation, so what is read is typed. The driver reads it whole, as columns; or Spark's tasks read its
+*spans*, each on its own (`semi_naive.io.parallel`), where it `can_spread`.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.io.arrow import columns_of_table
+from semi_naive.io.delimited import read_delimited
+from semi_naive.io.files import contents, file_size, io_errors, is_packed, open_binary, pieces
+from semi_naive.io.formats import Format
+from semi_naive.io.matrix_market import check_entries, expanded
+from semi_naive.io.parquet import parquet_bytes, read_parquet, read_row_group, read_schema, row_groups
+from semi_naive.ra.rules.ir import Kind, Relation
+
+LARGE = 64 << 20  # bytes; below, starting a job costs more than reading the file here
+SPLIT = 32 << 20  # bytes of text a task reads: about 0.3 s
+PIECE = 8 << 20  # bytes of text that become one block: some 10 MB of pairs
+GZIP_RATIO = 4  # edge lists shrink to a quarter
+SAMPLE = 1 << 16  # bytes of text by which rows are counted
+
+
+@dataclass(frozen=True)
+class Source:
+    """The facts of `relation`; `types`: all types by name, for records in its attributes."""
+
+    relation: Relation
+    types: dict
+
+    large = False  # whether reading it is worth a job
+    matrix = None
+
+    @property
+    def can_spread(self) -> bool:
+        """Whether tasks can read it. Records get their ids in the driver, and of a nullary relation there is one tuple."""
+        return bool(self.relation.arity) and all(type_.kind != Kind.RECORD for _, type_ in self.relation.attributes)
+
+    def columns(self, values) -> np.ndarray:
+        """All of it in this process: columns (arity, n) int64, rows in the order of the source; rows may repeat."""
+        raise NotImplementedError
+
+    def rows(self) -> int | None:
+        """About how many rows there are, without reading them; None if only reading tells."""
+        return None
+
+
+@dataclass(frozen=True)
+class Given(Source):
+    """What only the driver can read: Python's own data, JSON, databases, standard input."""
+
+    read: Callable[[object], np.ndarray]
+
+    can_spread = False
+
+    def columns(self, values) -> np.ndarray:
+        return self.read(values)
+
+
+@dataclass(frozen=True)
+class TextFile(Source):
+    """A file with a tuple a line. `expand`: both directions of each entry of a symmetric matrix."""
+
+    path: str
+    form: Format
+    expand: bool = True
+
+    @property
+    def can_spread(self) -> bool:
+        whole_lines = self.form.loose or not self.form.rfc4180  # otherwise a field may hold a line's end
+        return Source.can_spread.fget(self) and whole_lines
+
+    @property
+    def matrix(self):
+        return self.form.matrix
+
+    @property
+    def large(self) -> bool:
+        return self._bytes() >= LARGE
+
+    def _bytes(self) -> int:
+        with io_errors(self.path):
+            return file_size(self.path) * (GZIP_RATIO if is_packed(self.path) else 1)
+
+    def rows(self) -> int:
+        begin, _ = self._begin()
+        with io_errors(self.path), open_binary(self.path) as stream:
+            stream.seek(begin)
+            some = stream.read(SAMPLE)
+        return (some.count(b"\n") or 1) * self._bytes() // max(1, len(some))
+
+    def _begin(self) -> tuple[int, int]:
+        """The byte and the line that the rows begin at."""
+        if not self.form.headers:
+            return self.form.offset, self.form.line
+        with io_errors(self.path), open_binary(self.path) as stream:
+            stream.readline()
+            return stream.tell(), 2
+
+    def columns(self, values) -> np.ndarray:
+        begin, line = self._begin()
+        data = contents(self.path)
+        columns = self._parsed(data[begin:] if begin else data, values, line)
+        if self.matrix:
+            check_entries(columns.shape[1], self.matrix, self.path)
+        return self._both(columns)
+
+    def _parsed(self, data: bytes, values, line: int, threads: bool = True) -> np.ndarray:
+        return read_delimited(data, self.form, self.relation, self.types, values, self.path, line, threads)
+
+    def _both(self, columns: np.ndarray) -> np.ndarray:
+        return expanded(columns) if self.expand and self.matrix and self.matrix.symmetric else columns
+
+    def spans(self, split: int = SPLIT) -> list[tuple[int, int | None]]:
+        """Ranges of bytes; of a packed file, all."""
+        begin, _ = self._begin()
+        with io_errors(self.path):
+            return [(begin, None)] if is_packed(self.path) else byte_ranges(begin, file_size(self.path), split)
+
+    def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
+        """The (columns, rows read) of the lines that begin in a span, piece by piece. Lines count from the span's own start."""
+        (start, stop), (begin, _) = span, self._begin()
+        with io_errors(self.path), open_binary(self.path) as stream:
+            if start > begin:  # the line that runs into the range belongs to the one before
+                stream.seek(start - 1)
+                stream.readline()
+            else:
+                stream.seek(start)
+            line = 1
+            for text in pieces(stream, PIECE, stop):
+                columns = self._parsed(text, values, line, threads=False)
+                yield self._both(columns), columns.shape[1]
+                line += text.count(b"\n")
+
+    def lines_before(self, span) -> int:
+        """How many lines of the file are before those that `read` counts."""
+        with io_errors(self.path), open_binary(self.path) as stream:
+            return sum(piece.count(b"\n") for piece in pieces(stream, PIECE, span[0]))
+
+
+@dataclass(frozen=True)
+class ParquetFile(Source):
+    """A parquet file, or a directory of them."""
+
+    path: str
+
+    @property
+    def large(self) -> bool:
+        return parquet_bytes(self.path) >= LARGE
+
+    def rows(self) -> int:
+        return read_schema(self.path)[1]
+
+    def columns(self, values) -> np.ndarray:
+        return columns_of_table(read_parquet(self.path), self.relation, self.types, values, self.path)
+
+    def spans(self, split: int = SPLIT) -> list[tuple[str, int, int]]:
+        """Row groups."""
+        return row_groups(self.path)
+
+    def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
+        part, group, first_row = span
+        table = read_row_group(self.path, part, group)
+        yield columns_of_table(table, self.relation, self.types, values, part, first_row), table.num_rows
+
+    def lines_before(self, span) -> int:
+        return 0
+
+
+@dataclass(frozen=True)
+class SparkFrame(Source):
+    """A Spark DataFrame, whose rows are in Spark already."""
+
+    frame: object
+
+    large = True
+
+    def columns(self, values) -> np.ndarray:
+        """Collects it to the driver."""
+        return columns_of_table(self.frame.toArrow(), self.relation, self.types, values, self.relation.name)
+
+
+def byte_ranges(start: int, stop: int, size: int) -> list[tuple[int, int]]:
+    """The (start, stop) of consecutive ranges of `size` bytes.
+
+    >>> byte_ranges(3, 10, 4)
+    [(3, 7), (7, 10)]
+    """
+    return [(at, min(at + size, stop)) for at in range(start, stop, size)]
+
+
+def is_large(path) -> bool:
+    """Whether the file or directory at `path` is worth reading in parallel: 64 MB of text, or of parquet."""
+    from semi_naive.io.parquet import is_parquet
+
+    path = os.fspath(path)
+    if is_parquet(path):
+        return parquet_bytes(path) >= LARGE
+    with io_errors(path):
+        return file_size(path) * (GZIP_RATIO if path.endswith(".gz") else 1) >= LARGE
