@@ -134,14 +134,16 @@ class Join:
     made: int = 0  # head tuples that were left after local deduplication
     done: bool = False
 
-    def chunks(self, limit: int | None = None, most: int = CHUNK):
-        """Yield sorted arrays of about `most` head words (z, x) from the cursor on, until at least `limit` have been made."""
+    def chunks(self, limit: int | None = None, most: int | None = None):
+        """Yield sorted arrays of head words (z, x) from the cursor on, until at least `limit` have been made. `most` of one are
+        fewer than usual. Together they ascend, without repetitions, but where one of these ends within a z."""
         pairs, starts, ends = _match(self.outer, self.inner, self.shift)
         pairs = sort(pairs)
         seen = np.zeros((self.domain + 63) // 64, np.uint64)
         out = np.empty(CHUNK + self.domain, np.uint64)
         while self.cursor < pairs.size and (limit is None or self.made < limit):
-            room = most if limit is None else min(most, limit - self.made)
+            room = out.size if most is None or most >= CHUNK else most
+            room = room if limit is None else min(room, limit - self.made)
             made, joined, self.cursor = _compose(self.outer, pairs, starts, ends, self.shift, self.cursor, room, out, seen)
             self.made, self.joined = self.made + made, self.joined + joined
             yield out[:made]  # overwritten by the next chunk

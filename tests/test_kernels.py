@@ -114,6 +114,15 @@ def test_join_in_chunks_from_cursor_to_cursor(outer, inner, limit):
         assert len(made) == len(expected) and rounds == 1
 
 
+@given(relation, relation)
+def test_chunks_of_a_join_are_one_ascending_sequence(outer, inner):
+    left, right = (array([y << 7 | x for y, x in side]) for side in (outer, inner))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("semi_naive.ra.joins.CHUNK", 8)
+        made = [word for chunk in Join(left, right, 7, 71).chunks() for word in chunk.tolist()]
+    assert made == sorted({z << 7 | x for y, x in outer for y2, z in inner if y == y2})
+
+
 @given(relation, relation.filter(len))
 def test_join_row_by_row(outer, inner):
     block = Block.of([np.array(column, np.int64) for column in zip(*inner, strict=True)], len(inner))
