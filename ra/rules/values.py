@@ -64,7 +64,7 @@ class _Content:
 
     def _lexicon(self, arity: int) -> Lexicon:
         if arity not in self._records:
-            self._records[arity] = Lexicon(Rows, FIRST_RECORD, frozen=self._symbols is not None)
+            self._records[arity] = Lexicon(Rows, FIRST_RECORD, frozen=self._symbols is not None and self._symbols.frozen)
         return self._records[arity]
 
 
@@ -104,6 +104,13 @@ class Values(_Content):
     def _encode(self, array) -> np.ndarray:
         return self._table.intern(array) if self._symbols is None else super()._encode(array)
 
+    def number(self, strings) -> None:
+        """Give the strings of a pyarrow array ids, dense ones before the first `share`. No Python object is made of any, so
+        millions of them will do; what the process-wide table has keeps its ids, and gets no new strings from this run."""
+        self._open()
+        if len(strings):
+            self._symbols.encode(strings)
+
     def arrow(self, ids: np.ndarray):
         if self._symbols is not None:
             return super().arrow(ids)
@@ -117,10 +124,11 @@ class Values(_Content):
         self._counter += size
         return np.arange(self._counter - size, self._counter)
 
-    def share(self, directory: str) -> "SharedValues":
+    def share(self, directory: str, more: bool = False) -> "SharedValues":
         """A snapshot in files of that directory, for workers. Writes only what is not yet there; without anything new it
-        costs nothing. From the first call on new content gets hashed ids, in the driver too."""
-        self._freeze()
+        costs nothing. From the first call on new content gets hashed ids, in the driver too; unless there is `more` to come,
+        and the workers will find everything that they are given in the snapshot."""
+        self._open() if more else self._freeze()
         sizes = len(self._symbols), {arity: len(lexicon) for arity, lexicon in self._records.items()}
         if self._shared is None or self._shared[:2] != (directory, sizes):
             records = {arity: Snapshot.of(lexicon, directory) for arity, lexicon in self._records.items()}
@@ -136,6 +144,12 @@ class Values(_Content):
             self._lexicon(arity).encode(rows)
 
     def _freeze(self) -> None:
+        self._open()
+        for lexicon in [self._symbols, *self._records.values()]:
+            lexicon.frozen = True
+
+    def _open(self) -> None:
+        """From here on symbols are in a lexicon of this run, with the ids that the table gave them."""
         if self._symbols is not None:
             return
         strings = self._table.array()
@@ -143,8 +157,6 @@ class Values(_Content):
         if len(strings):
             self._symbols.segments.append(Segment.of(strings, Strings.hashes(strings)))
             self._symbols.dense = len(strings)
-        for lexicon in [self._symbols, *self._records.values()]:
-            lexicon.frozen = True
 
 
 @dataclass(frozen=True)

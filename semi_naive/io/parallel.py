@@ -16,7 +16,7 @@ from semi_naive.io.arrow import columns_of_table
 from semi_naive.io.edges import Edges, as_edges, edge_source
 from semi_naive.io.errors import BadInput
 from semi_naive.io.matrix_market import check_entries
-from semi_naive.io.sources import SPLIT, Source, SparkFrame
+from semi_naive.io.sources import Source, SparkFrame
 from semi_naive.ra.rules.ir import Kind
 
 BLOCK = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle
@@ -53,7 +53,7 @@ class Gathered:
         return pa.concat_arrays(self.found) if self.found else None
 
 
-def parts_of(source: Source, sc, split: int = SPLIT):
+def parts_of(source: Source, sc, split: int | None = None):
     """An RDD of the `Part`s of a source that can spread. Runs no job; every worker must be able to open the file."""
     if isinstance(source, SparkFrame):
         return _frame_parts(source)
@@ -174,7 +174,7 @@ class EdgeBlocks:
         self.persisted.unpersist()
 
 
-def spark_edges(data, spark=None, split: int = SPLIT, **reading) -> EdgeBlocks:
+def spark_edges(data, spark=None, split: int | None = None, **reading) -> EdgeBlocks:
     """The `EdgeBlocks` of what `edge_source` takes: a file (a path or URI every worker can open) or a Spark DataFrame.
 
     `spark` is a SparkSession or SparkContext, not needed for a DataFrame; `split` the bytes of text per task, while

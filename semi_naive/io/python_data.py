@@ -36,7 +36,7 @@ def source_of(data, relation, types: dict) -> Source:
     """
     types = BUILT_IN | types
     if isinstance(data, Source):
-        return data
+        return _of_same_kinds(data, relation)
     if isinstance(data, (str, os.PathLike)):
         return _of_path(os.fspath(data), relation, types)
     if is_spark_frame(data):
@@ -50,6 +50,14 @@ def source_of(data, relation, types: dict) -> Source:
     if hasattr(data, "__iter__") and not isinstance(data, (bytes, dict)):
         return Given(relation, types, partial(from_rows, data, relation, types))
     raise BadInput(f"a {type(data).__name__} holds no facts of {relation.name}", hint=ACCEPTED)
+
+
+def _of_same_kinds(source: Source, relation) -> Source:
+    """The source, whose own relation must have the same kinds of attributes."""
+    if source.relation.kinds != relation.kinds:
+        found, wanted = (", ".join(kinds) for kinds in (source.relation.kinds, relation.kinds))
+        raise BadInput(f"{relation.name} has attributes of the kinds {wanted}, the source has {found}", relation.name)
+    return source
 
 
 def is_spark_frame(source) -> bool:

@@ -115,11 +115,11 @@ class TextFile(Source):
     def _both(self, columns: np.ndarray) -> np.ndarray:
         return expanded(columns) if self.expand and self.matrix and self.matrix.symmetric else columns
 
-    def spans(self, split: int = SPLIT) -> list[tuple[int, int | None]]:
+    def spans(self, split: int | None = None) -> list[tuple[int, int | None]]:
         """Ranges of bytes; of a packed file, all."""
         begin, _ = self._begin()
         with io_errors(self.path):
-            return [(begin, None)] if is_packed(self.path) else byte_ranges(begin, file_size(self.path), split)
+            return [(begin, None)] if is_packed(self.path) else byte_ranges(begin, file_size(self.path), split or SPLIT)
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
         """The (columns, rows read) of the lines that begin in a span, piece by piece. Lines count from the span's own start."""
@@ -158,7 +158,7 @@ class ParquetFile(Source):
     def columns(self, values) -> np.ndarray:
         return columns_of_table(read_parquet(self.path), self.relation, self.types, values, self.path)
 
-    def spans(self, split: int = SPLIT) -> list[tuple[str, int, int]]:
+    def spans(self, split: int | None = None) -> list[tuple[str, int, int]]:
         """Row groups."""
         return row_groups(self.path)
 

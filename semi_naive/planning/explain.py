@@ -22,9 +22,12 @@ def explained(program, facts=None, only_outputs: bool = False, config: Config | 
         run.load_constants()
     else:
         run.load(facts, lenient=True)
-    for table in run.database.tables.values():
-        table.settle()
-    return _Expectation(run, known=facts is not None).text()
+    try:
+        for table in run.database.tables.values():
+            table.settle()
+        return _Expectation(run, known=facts is not None).text()
+    finally:
+        run.cluster.release()
 
 
 class _Expectation(Telling):

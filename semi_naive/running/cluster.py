@@ -80,10 +80,10 @@ class Cluster:
             stored = [replace(one, broadcast=words) for one in stored]
         return stored
 
-    def share_values(self, values):
+    def share_values(self, values, more: bool = False):
         """Symbols and records as tasks need them: see `ra.rules.values`. Costs what is new since the last time."""
         folder = Path(self.store.path("values"))
-        shared = values.share(str(folder))
+        shared = values.share(str(folder), more)
         if self.local:
             return shared
         for path in folder.glob("*"):  # there is none where there are no symbols

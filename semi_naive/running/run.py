@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from semi_naive.balance.trace import VERSION
-from semi_naive.io import Options, as_columns, read
+from semi_naive.io import Options, source_of, source_of_directive
 from semi_naive.planning.indexes import Indexes
 from semi_naive.ra.rules.ir import Kind, Rule
 from semi_naive.ra.rules.values import Values
@@ -15,6 +15,7 @@ from semi_naive.running.choosing import Choice, chosen, in_one_place, is_fact, l
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.database import Database
 from semi_naive.running.distributed import Distributed
+from semi_naive.running.loading import Loading
 from semi_naive.running.local import Local, TooLarge
 from semi_naive.running.profile import Profile
 
@@ -49,6 +50,8 @@ class Run:
             few = self.cluster.cores <= 2
             self.config = self.config.with_options({"local_tuples": LOCAL_ON_TWO if few else LOCAL})
         self.read_by = readers(self.compiled.strata)
+        derived = {rule.head.relation for stratum in self.compiled.strata for rule in stratum.rules if not is_fact(rule)}
+        self.loading = Loading(self.program, self.database, self.cluster, self.values, self.config, derived)
 
     def run(self, facts, lenient: bool) -> Result:
         try:
@@ -91,16 +94,14 @@ class Run:
                 raise ValueError(f"facts for {name!r}: the program has no such relation; it has {known}")
         for name, data in given.items():
             if name in self.program.relations:
-                self._add(name, as_columns(data, self.program.relations[name], self.program.types, self.values))
+                self.loading.add(name, source_of(data, self.program.relations[name], self.program.types))
         options = Options(missing_ok=lenient)
         for directive in self.program.directives:
             if directive.kind == "input" and directive.relation in self.program.relations and directive.relation not in given:
                 relation = self.program.relations[directive.relation]
-                self._add(relation.name, read(directive, relation, self.program.types, str(folder), self.values, options))
+                source = source_of_directive(directive, relation, self.program.types, str(folder), options)
+                self.loading.add(relation.name, source)
         self.load_constants()
-
-    def _add(self, name: str, columns: np.ndarray) -> None:
-        self.database.load(name, columns)
 
     def load_constants(self) -> None:
         """Facts in the program's text, those of one relation together."""
@@ -112,7 +113,7 @@ class Run:
         for name, facts in rows.items():
             kinds = self.program.relations[name].kinds
             columns = [self._column([rule.head.args[i].value for rule in facts], kind) for i, kind in enumerate(kinds)]
-            self._add(name, np.array(columns, np.int64).reshape(len(kinds), len(facts)))
+            self.loading.add_columns(name, np.array(columns, np.int64).reshape(len(kinds), len(facts)))
 
     def _column(self, constants: list, kind: Kind) -> np.ndarray:
         if kind == Kind.SYMBOL:

@@ -1,0 +1,92 @@
+"""The tasks that read a source and send every tuple to the partition of its bucket: no row passes through the driver.
+
+Symbols need numbers that everybody agrees on. So a source with symbols is gone through twice: first each task sends its
+distinct strings to partitions by their hash, where they are united (`Survey`, `Unite`); the driver numbers them, and every host
+gets the table. Then the rows are read, typed and dealt (`DealParts`), and inserted where they arrive (`ra.rules.inserting`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from semi_naive.io.parallel import Part
+from semi_naive.ra.pieces import Report, reports
+from semi_naive.ra.rules import parcels
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.hashing import hash_strings
+from semi_naive.ra.rules.spread import SpreadRelation
+
+
+@dataclass
+class Survey:
+    """Sends the distinct strings of what its partition reads to partitions by their hash, and reports how many rows there are.
+
+    `read`: what turns a record of the source into parts, or None where they are parts already.
+    """
+
+    read: Callable | None
+    partitions: int
+
+    def __call__(self, partition, records):
+        for part in parts_in(records, self.read):
+            yield 0, report_of(part)
+            if part.symbols is not None:
+                strings = part.symbols.unique()
+                where = (hash_strings(strings) % np.uint64(self.partitions)).astype(np.int64)
+                for destination in range(self.partitions):
+                    if (where == destination).any():
+                        yield destination, strings.filter(where == destination)
+
+
+class Unite:
+    """Yields the distinct strings that arrived, as one Arrow array."""
+
+    def __call__(self, partition, records):
+        import pyarrow as pa
+
+        yield from reports(records, partition)
+        found = [record for record in records if isinstance(record, pa.Array)]
+        if found:
+            yield pa.concat_arrays(found).unique()
+
+
+@dataclass
+class DealParts:
+    """Sends each tuple that its partition reads home. `symbols`: the columns of symbols, whose ids are those of `values`."""
+
+    relation: SpreadRelation
+    read: Callable | None
+    symbols: list[int]
+    values: Any
+
+    def __call__(self, partition, records):
+        home, streams = self.relation.home, parcels.Streams(partition)
+        for part in parts_in(records, self.read):
+            yield 0, report_of(part)
+            if part.columns is not None:
+                columns = self._numbered(part)
+                block = Block.of([columns[i] for i in home.order], columns.shape[1])
+                yield from parcels.home(block, home.keys, home.map, self.relation.name, streams)
+        made = self.values.made() if self.symbols else None
+        if made:  # a source that gives other rows each time it is read
+            yield 0, Report("values", 0, facts={"made": made})
+
+    def _numbered(self, part: Part) -> np.ndarray:
+        if part.symbols is not None:
+            ids = self.values.intern(part.symbols)
+            for column in self.symbols:
+                part.columns[column] = ids[part.columns[column]]
+        return part.columns
+
+
+def parts_in(records, read: Callable | None):
+    """The parts of what a task is given."""
+    for record in records:
+        yield from [record] if read is None else read(record)
+
+
+def report_of(part: Part) -> Report:
+    """What the driver hears of a part."""
+    return Report("read", 0, received=part.rows, facts={"fault": part.fault})

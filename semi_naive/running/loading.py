@@ -1,0 +1,150 @@
+"""Facts on their way into a run: into the driver's memory while they are few, otherwise to the partitions by Spark's tasks."""
+
+import os
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.io.errors import BadInput
+from semi_naive.io.parallel import ReadSpan, check_reports, parts_of
+from semi_naive.io.sources import Source, SparkFrame
+from semi_naive.ra.pieces import Report
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.inserting import Born, Insert
+from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.loading import Deal
+from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
+
+
+@dataclass
+class Loading:
+    """The facts of one run. `derived`: the relations that rules make, whose facts the driver reads: there a stratum begins."""
+
+    program: object
+    database: object
+    cluster: object
+    values: object
+    config: object
+    derived: set[str] = field(default_factory=set)
+
+    def add(self, name: str, source: Source) -> None:
+        """The facts of a source join whatever the relation has.
+
+        Spark's tasks read, type and deal them where `Config.local_tuples` is less than they are: of a DataFrame always, of a
+        file from 64 MB. Then no row passes through the driver; distinct symbols do, as Arrow, to be numbered.
+        """
+        if not self._may_spread(name, source):
+            self.add_columns(name, source.columns(self.values))
+        elif isinstance(source, SparkFrame):
+            self._add_frame(name, source)
+        else:
+            self._add_file(name, source)
+
+    def add_columns(self, name: str, columns: np.ndarray) -> None:
+        """The same for columns (arity, n) that this process has."""
+        if name not in self.database.spread:
+            self.database.load(name, columns)
+            return
+        block = Block.of(list(columns), columns.shape[1])
+        relation = self.database.spread[name].relation
+        blocks = {name: (self.cluster.share(name, block), tuple(range(len(columns))))}
+        self._insert(relation, Deal({name: relation}, blocks, self.cluster.fabric.partitions))
+
+    def _may_spread(self, name: str, source: Source) -> bool:
+        relation = self.program.relations[name]
+        if name in self.derived or relation.eqrel or relation.lattice or not (source.can_spread and source.large):
+            return False
+        return name in self.database.spread or (source.rows() or np.inf) > self.config.local_tuples
+
+    def _add_file(self, name: str, source: Source) -> None:
+        spans = source.spans()
+        records = self.cluster.sc.parallelize(spans, max(1, len(spans)))
+        try:
+            self._deal(name, source, records, ReadSpan(source))
+        except BadInput as fault:
+            if self.cluster.local or fault.message != "no such file" or not os.path.exists(source.path):
+                raise
+            self.add_columns(name, source.columns(self.values))  # it is on this host only
+
+    def _add_frame(self, name: str, source: SparkFrame) -> None:
+        """A DataFrame is evaluated once, unless its rows are dealt as they come, because they are all numbers."""
+        records = parts_of(source, self.cluster.sc)
+        if not self.config.local_tuples and not self._symbols(name):
+            return self._deal(name, source, records, None)
+        from pyspark import StorageLevel
+
+        records = records.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            rows = check_reports(source, records.map(lambda part: (part.rows, part.fault)).collect())
+            if rows > self.config.local_tuples or name in self.database.spread:
+                return self._deal(name, source, records, None)
+            for part in records.collect():
+                self.add_columns(name, self._numbered(name, part))
+        finally:
+            records.unpersist()
+
+    def _numbered(self, name: str, part) -> np.ndarray:
+        """The columns of a part, symbols by the ids of the run."""
+        if part.symbols is not None:
+            ids = self.values.intern(part.symbols)
+            for column in self._symbols(name):
+                part.columns[column] = ids[part.columns[column]]
+        return part.columns
+
+    def _symbols(self, name: str) -> list[int]:
+        return [at for at, kind in enumerate(self.program.relations[name].kinds) if kind == Kind.SYMBOL]
+
+    def _deal(self, name: str, source: Source, records, read) -> None:
+        """Have the tasks read `records`, an RDD, and deal the tuples to the relation's buckets: one job, two with symbols."""
+        from semi_naive.io.dealing import DealParts
+
+        symbols, values = self._symbols(name), None
+        if symbols:
+            self._survey(source, records, read)
+            values = self.cluster.share_values(self.values, more=True)
+        relation = self._placed(name)
+        results = self._insert(relation, DealParts(relation, read, symbols, values), records)
+        self._check(source, results)
+        for report in (r for r in results if isinstance(r, Report) and r.phase == "values"):
+            self.values.learn(report.facts["made"])
+        self.database.place(name, relation, self.cluster)
+
+    def _survey(self, source: Source, records, read) -> None:
+        """Number the strings of a source. Each of them passes through the driver once, as Arrow."""
+        from semi_naive.io.dealing import Survey, Unite
+
+        found = self.cluster.fabric.job(Survey(read, self.cluster.fabric.partitions), Unite(), source=records)
+        self._check(source, found)
+        for strings in (each for each in found if not isinstance(each, Report)):
+            self.values.number(strings)
+
+    @staticmethod
+    def _check(source: Source, results) -> None:
+        read = [r for r in results if isinstance(r, Report) and r.phase == "read"]
+        check_reports(source, [(report.received, report.facts["fault"]) for report in read])
+
+    def _placed(self, name: str) -> SpreadRelation:
+        """The relation on the partitions, in buckets of its first column."""
+        if name in self.database.spread:
+            return self.database.spread[name].relation
+        partitions, arity = self.cluster.fabric.partitions, self.program.relations[name].arity
+        dealt = BucketMap.deal(self.config.buckets_on(partitions), partitions)
+        relation = SpreadRelation(name, arity, [SpreadIndex(tuple(range(arity)), 1, dealt)])
+        table = self.database.tables[name]
+        if table.count or table.new:
+            self.database.place(name, relation, self.cluster)
+            self.add_columns(name, np.array(table.columns(), np.int64))
+        return relation
+
+    def _insert(self, relation: SpreadRelation, deal, records=None) -> list:
+        """Run a task that sends tuples home, and insert them there; what it reports."""
+        insert = Insert([relation], self.cluster.label("facts"), self.cluster.root, forward=False)
+        results = self.cluster.fabric.job(deal, insert, source=records)
+        home = relation.home
+        for born in (each for each in results if isinstance(each, Born)):
+            home.full[born.partition], home.new[born.partition] = born.full, born.new
+            home.sizes = home.sizes + born.sizes
+        relation.turn()
+        relation.turn()
+        return [each for each in results if not isinstance(each, Born)]
