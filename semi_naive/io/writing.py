@@ -7,7 +7,7 @@ import numpy as np
 
 from semi_naive.io.bits import BUILT_IN, float_text, short_float_text
 from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_of
-from semi_naive.io.files import appearing, written
+from semi_naive.io.files import written
 from semi_naive.io.order import Ordered, ordered
 from semi_naive.io.record_text import Json, Tables, quoted
 from semi_naive.ra.rules.ir import Kind
@@ -44,19 +44,28 @@ def write_file(path: str, columns, relation, types: dict, values, form) -> None:
         from semi_naive.io.sqlite import write_sqlite
 
         write_sqlite(path, columns, relation, types, values, form)
-    elif form.io == "parquet":
+    else:
+        with written(path, form.compress and form.io == "file") as file:
+            write_heading(file, form)
+            write_rows(file, columns, relation, types, values, form)
+
+
+def write_heading(file, form) -> None:
+    if form.headers and form.io == "file":
+        file.write(f"{form.header}\n".encode())
+
+
+def write_rows(file, columns, relation, types: dict, values, form) -> None:
+    """Write the tuples of `relation`, in order, to a binary stream."""
+    if form.io == "parquet":
         from pyarrow import parquet
 
         from semi_naive.io.arrow import arrow_table
 
-        with appearing(path) as beside:
-            parquet.write_table(arrow_table(relation, types, columns, values, sort=True), beside)
-    else:
-        with written(path, form.compress and form.io == "file") as file:
-            if form.headers and form.io == "file":
-                file.write(f"{form.header}\n".encode())
-            for piece in (_json if form.io == "jsonfile" else _table)(columns, relation, types, values, form):
-                file.write(piece)
+        parquet.write_table(arrow_table(relation, types, columns, values, sort=True), file)
+        return
+    for piece in (_json if form.io == "jsonfile" else _table)(columns, relation, types, values, form):
+        file.write(piece)
 
 
 def _table(columns: np.ndarray, relation, types: dict, values, form) -> Iterator[bytes]:

@@ -6,6 +6,8 @@ from html import escape
 import numpy as np
 
 from semi_naive.io import Options, arrow_table, together, write
+from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
+from semi_naive.running.files import write_answer, write_relation
 
 SHOWN = 10  # tuples of a relation in a notebook
 _pinned: set["Result"] = set()  # those that a DataFrame may still read
@@ -31,6 +33,11 @@ class Answer:
     def on_partitions(self) -> bool:
         """Whether the tuples are on Spark's partitions, and not in this process."""
         return self.name in self._result.database.spread
+
+    @property
+    def stored(self):
+        """Where the tuples are on the partitions; None if they are not."""
+        return self._result.database.spread.get(self.name)
 
     def count(self) -> int:
         return self._result.database.count(self.name)
@@ -84,8 +91,6 @@ class Answer:
 
     def write(self, path) -> None:
         """Write to a file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
-        from semi_naive.running.files import write_answer
-
         write_answer(self, path)
 
     def __repr__(self) -> str:
@@ -147,6 +152,11 @@ class Result:
 
     def _write(self, directive, folder: str) -> str | None:
         relation = self.relations[directive.relation]
+        form = format_of(directive, relation, to_stdout=folder == STDOUT)
+        if form.io in EXTENSIONS:
+            path = path_of(directive, form, folder)
+            write_relation(self[relation.name], path, form)
+            return path
         if directive.kind == "printsize":
             columns = np.empty((0, self.database.count(relation.name)), np.int64)
         else:

@@ -1,19 +1,23 @@
-"""A relation of a result as one file, whose name says how it is written."""
+"""A relation of a result as one file: this process writes its columns, or appends the pieces that Spark's tasks have written."""
 
 import os
+import tempfile
 
 from semi_naive.io.bits import BUILT_IN
+from semi_naive.io.files import appearing, written
 from semi_naive.io.formats import Format
-from semi_naive.io.writing import write_file
+from semi_naive.io.writing import write_file, write_heading
 from semi_naive.result import DELIMITERS, output_format, write_parquet
+from semi_naive.running.spread import Spread
+
+MANY = 1_000_000  # tuples on the partitions that tasks write sooner than they are collected
 
 
 def write_answer(answer, path) -> None:
-    """Write the tuples of an `Answer`, in order, whole or not at all.
+    """Write the tuples of an `Answer`, in order, whole or not at all; see `write_relation`.
 
-    They are collected to this process. Only what is on the partitions and goes to .parquet is not: Spark writes it in
-    parallel, in no order, to a directory of that name. At a URI Spark writes in any case. In .csv strings are quoted, by
-    RFC 4180.
+    What is on the partitions and goes to .parquet, Spark writes in parallel, in no order, to a directory of that name. At a URI
+    Spark writes in any case. In .csv strings are quoted, by RFC 4180.
     """
     path = os.fspath(path)
     kind, zipped = output_format(path)
@@ -23,5 +27,59 @@ def write_answer(answer, path) -> None:
         form = Format("parquet", answer.name)
     else:
         form = Format("file", answer.name, DELIMITERS[kind], rfc4180=kind == ".csv", backslash=False, compress=zipped)
-    columns = answer.columns()
-    write_file(os.path.abspath(path), columns, answer.relation, BUILT_IN | answer.types, answer.values, form)
+    write_relation(answer, os.path.abspath(path), form)
+
+
+def write_relation(answer, path: str, form: Format) -> None:
+    """Write the tuples of an `Answer` to one file, in order.
+
+    Many that are on the partitions are sorted and written there, in pieces that this process appends one after the other, some
+    megabytes at a time: as text and as parquet. Others are collected to this process, as are those for JSON and SQLite.
+    """
+    spread = answer.stored
+    if isinstance(spread, Spread) and spread.count > MANY and form.io in ("file", "parquet"):
+        return _write_pieces(answer, spread, path, form)
+    write_file(path, answer.columns(), answer.relation, BUILT_IN | answer.types, answer.values, form)
+
+
+def _write_pieces(answer, spread: Spread, path: str, form: Format) -> None:
+    from semi_naive.io.ranges import Ordering, write_ranges
+
+    cluster = spread.cluster
+    ordering = Ordering(answer.relation, BUILT_IN | answer.types, cluster.share_values(answer.values))
+    if form.io == "file":
+        with written(path, form.compress) as file:
+            write_heading(file, form)
+            write_ranges(lambda chunk, last: file.write(chunk), spread.relation, ordering, form, cluster)
+        return
+    with appearing(path) as beside, _Parquet(beside) as whole:
+        write_ranges(whole.write, spread.relation, ordering, form, cluster)
+
+
+class _Parquet:
+    """One parquet file of several, whose bytes come in chunks: row group after row group is copied."""
+
+    def __init__(self, path: str):
+        self.path, self.writer = path, None
+        self.piece = tempfile.TemporaryFile()
+
+    def __enter__(self):
+        return self
+
+    def write(self, chunk: bytes, last: bool) -> None:
+        from pyarrow import parquet
+
+        self.piece.write(chunk)
+        if not last:
+            return
+        found = parquet.ParquetFile(self.piece)
+        self.writer = self.writer or parquet.ParquetWriter(self.path, found.schema_arrow)
+        for group in range(found.num_row_groups):
+            self.writer.write_table(found.read_row_group(group))
+        self.piece.seek(0)
+        self.piece.truncate()
+
+    def __exit__(self, *_):
+        if self.writer:
+            self.writer.close()
+        self.piece.close()

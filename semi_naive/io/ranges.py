@@ -1,0 +1,139 @@
+"""A relation on the partitions as one file in order: tasks sort ranges of it and write pieces, which the driver appends.
+
+1. `Sample`: some values of the first attribute, by which the driver chooses as many ranges as there are partitions.
+2. `Divide`: every tuple goes to the partition of its range; tuples with one first value stay together.
+3. `WritePiece`: there it is sorted, made into text or parquet, and left in a file of the host.
+4. `ReadChunk`: where the driver does not see that file, some megabytes of it at a time.
+
+A partition holds its range in memory while it sorts; the driver holds one chunk.
+"""
+
+import os
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.io.order import FLIP, distinct, record_texts
+from semi_naive.io.record_text import Readable
+from semi_naive.io.writing import write_rows
+from semi_naive.ra.rules import parcels
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.ir import Kind, Relation
+from semi_naive.ra.rules.reading import pieces_of
+from semi_naive.ra.rules.spread import SpreadRelation
+
+SAMPLE = 1000  # values of a partition
+CHUNK = 32 << 20  # bytes that travel to the driver at a time
+
+
+@dataclass
+class Ordering:
+    """How a relation's tuples are ordered by their first attribute; `values` gives symbols and records their text."""
+
+    relation: Relation
+    types: dict
+    values: object
+
+    def keys(self, column: np.ndarray):
+        """Of the first attribute's values: keys in their order, and for each row which of them it has, or None if its own."""
+        type_ = self.relation.attributes[0][1]
+        if type_.kind == Kind.NUMBER:
+            return column, None
+        if type_.kind == Kind.UNSIGNED:
+            return column ^ FLIP, None
+        if type_.kind == Kind.FLOAT:
+            return np.ascontiguousarray(column).view(np.float64), None
+        found, at = distinct(column)
+        if type_.kind == Kind.SYMBOL:
+            return self.values.strings(found), at
+        return record_texts(found, type_, self.types, self.values, Readable()), at
+
+    def ranges(self, column: np.ndarray, splitters) -> np.ndarray:
+        """The number of each row's range."""
+        keys, at = self.keys(column)
+        if at is None:
+            return np.searchsorted(splitters, keys, side="right")
+        return np.array([bisect_right(splitters, key) for key in keys], np.int64)[at]
+
+
+@dataclass
+class Sample:
+    """Yields some of its partition's keys."""
+
+    spread: SpreadRelation
+    ordering: Ordering
+
+    def __call__(self, partition, records):
+        size = sum(stored.size for stored in self.spread.home.full[partition])
+        for columns in pieces_of(self.spread, partition):
+            some = columns[0, :: max(1, size // SAMPLE)]
+            yield list(self.ordering.keys(np.ascontiguousarray(some))[0])
+
+
+@dataclass
+class Divide:
+    """Sends every tuple to the partition of its range."""
+
+    spread: SpreadRelation
+    ordering: Ordering
+    splitters: list
+    parts: int
+
+    def __call__(self, partition, records):
+        streams = parcels.Streams(partition)
+        for columns in pieces_of(self.spread, partition):
+            block = Block.of(list(columns), columns.shape[1])
+            target = self.ordering.ranges(block.column(0), self.splitters)
+            yield from parcels.parcels(block, target, self.parts, "range", streams.place(block))
+
+
+@dataclass
+class WritePiece:
+    """Writes the tuples that arrived, in order, to a file; yields its path and size."""
+
+    ordering: Ordering
+    form: object
+    folder: str
+
+    def __call__(self, partition, records):
+        block = parcels.received(records, "range")
+        if block is None:
+            return
+        os.makedirs(self.folder, exist_ok=True)
+        path, order = os.path.join(self.folder, f"{partition:06d}"), self.ordering
+        with open(f"{path}.partial", "wb") as file:
+            write_rows(file, np.array(block.columns(), np.int64), order.relation, order.types, order.values, self.form)
+        os.replace(f"{path}.partial", path)
+        yield partition, path, os.path.getsize(path)
+
+
+@dataclass
+class ReadChunk:
+    """Yields some bytes of the piece of one partition."""
+
+    partition: int
+    path: str
+    begin: int
+
+    def __call__(self, partition, records):
+        if partition == self.partition:
+            with open(self.path, "rb") as file:
+                file.seek(self.begin)
+                yield file.read(CHUNK)
+
+
+def write_ranges(write, spread: SpreadRelation, ordering: Ordering, form, cluster) -> None:
+    """Have the tasks of a `Cluster` write pieces; then `write(chunk, last)` gets their bytes in order: three jobs, one shuffle,
+    and a job for each chunk where there are other hosts. `last`: whether a piece ends there."""
+    fabric, folder = cluster.fabric, cluster.store.path("written", cluster.label("pieces"))
+    keys = sorted(key for found in fabric.job(Sample(spread, ordering)) for key in found)
+    splitters = [keys[len(keys) * p // fabric.partitions] for p in range(1, fabric.partitions)] if keys else []
+    divide = Divide(spread, ordering, splitters, fabric.partitions)
+    for partition, path, size in sorted(fabric.job(divide, WritePiece(ordering, form, folder))):
+        for begin in range(0, size, CHUNK):
+            read = ReadChunk(partition, path, begin)
+            (chunk,) = read(partition, []) if cluster.local else fabric.job(read)
+            write(chunk, begin + CHUNK >= size)
+        if cluster.local:
+            os.unlink(path)

@@ -1,0 +1,54 @@
+"""Results that tasks write in sorted pieces: byte for byte what the driver would have written."""
+
+import random
+
+import pyarrow.parquet as pq
+import pytest
+
+from semi_naive import Program
+
+TEXT = """
+.type List = [head: number, tail: List]
+.decl fact(a: {kind}, b: symbol, c: number)
+.input fact
+.decl row(a: {kind}, b: symbol, c: number, d: List)
+.output row(headers=true)
+.output row(IO="parquet", filename="row.parquet")
+.output row(compress=true, filename="row.gz")
+.output row(rfc4180=true, filename="row.txt")
+.output row(IO="jsonfile")
+.output row(IO="sqlite")
+row(a, b, c, [c, nil]) :- fact(a, b, c).
+"""
+KINDS = {
+    "number": lambda n: n * 7 % 101 - 50,
+    "unsigned": lambda n: (n * 7919 << 50) % 2**64,
+    "float": lambda n: (n * 7 % 101 - 50) / 7,
+    "symbol": lambda n: f"sy {n * 7 % 23}é",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("chunk", [100, 1 << 20])
+def test_pieces_make_the_driver_s_file(here, tmp_path, monkeypatch, kind, chunk):
+    monkeypatch.setattr("semi_naive.io.ranges.CHUNK", chunk)
+    facts = {"fact": [(KINDS[kind](n), random.Random(n).choice("ab\tc"), n % 9) for n in range(300)]}
+    program, written = Program(TEXT.format(kind=kind)), {}
+    for most in (10**9, 0):  # more than that, and tasks write
+        monkeypatch.setattr("semi_naive.running.files.MANY", most)
+        folder = tmp_path / str(most)
+        folder.mkdir()
+        with program.run(facts, spark=here, local_tuples=0, partitions=4) as result:
+            assert result["row"].on_partitions
+            result.write(folder)
+            result["row"].write(folder / "answer.tsv")
+            result["row"].write(folder / "answer.csv.gz")
+        assert pq.read_table(folder / "row.parquet").num_rows == result["row"].count()
+        table = pq.read_table(folder / "row.parquet").to_pylist()
+        written[most] = {
+            path.name: path.read_bytes() for path in folder.iterdir() if path.suffix not in (".parquet", ".sqlite")
+        }
+        written[most]["parquet"] = table
+    assert written[0].keys() == written[10**9].keys()
+    for name, content in written[0].items():
+        assert content == written[10**9][name], name
