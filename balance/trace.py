@@ -17,6 +17,8 @@ iterations: one for each outer iteration
     imbalance                   heaviest ÷ average of the partitions, of the buckets, of the subbuckets
 events: refine, consolidate, move, copy, roll-over, checkpoint, restore, runs lost; each with its iteration, and as fits:
     relation, buckets (before, after), moved, loads before and after, seconds
+    placed: an index that a stratum reads of another: relation, order, how (replicated or partitioned), why, bytes,
+    tuples by partition
 result: iterations, tuples, bytes on disk
 
 The decomposed plan is one iteration of many steps, with one phase, "groups", whose lists and loads are by task.

@@ -41,6 +41,8 @@ class Config:
     local_tuples: a stratum of a Datalog program is evaluated in the driver, without a Spark job, until its rules make so many
         tuples in one iteration (0: never). None: 4 million; 64 million where Spark has no more than two cores, as two
         partitions take as long for what they send each other as they save.
+    replicate_bytes: bytes of each host for copies of what a stratum on the partitions reads of other strata: all indexes that
+        are replicated take no more together, the smallest first; the others are partitioned, each tuple on one host. 1 GiB.
     multiway: "auto": the cyclic core of a rule's body is joined variable by variable where binary joins are expected to make
         many more bindings; "always": whatever can be, "never": nothing.
     max_iterations: every recursive stratum stops after so many iterations of semi-naive evaluation. The first is its facts
@@ -71,6 +73,7 @@ class Config:
     run_ahead: int = 1_000_000
     run_ahead_budget: int = 4_000_000
     local_tuples: int | None = None
+    replicate_bytes: int = 1 << 30
     multiway: str = "auto"
     max_iterations: int | None = None
     rule: str = "path-edge"
@@ -82,7 +85,7 @@ class Config:
         for name in ("buckets", "partitions", "check_interval", "rollover_threshold", "max_iterations",
                      "checkpoint_interval", "run_ahead_budget"):  # fmt: skip
             self._check(name, lambda value: isinstance(value, int) and value >= 1, "a whole number from 1")
-        for name in ("run_ahead", "refinement_minimum", "local_tuples"):
+        for name in ("run_ahead", "refinement_minimum", "local_tuples", "replicate_bytes"):
             self._check(name, lambda value: isinstance(value, int) and value >= 0, "a whole number from 0")
         self._check("refinement_ratio", lambda value: value >= 1, "a number from 1")
         self._check("tolerance", lambda value: value >= 1, "a number from 1")

@@ -61,8 +61,11 @@ def test_the_driver_agrees_with_the_oracle(case):
     check(case, Config())
 
 
+@pytest.mark.parametrize("replicated", [1 << 30, 100, 0], ids=["replicated", "some", "partitioned"])
 @pytest.mark.parametrize("config", LAYOUTS, ids=["spread", "refined", "refined by the paper", "rolled over", "handed over"])
-def test_every_layout_agrees_with_the_oracle(here, config):
+def test_every_layout_agrees_with_the_oracle(here, config, replicated):
+    config = config.with_options({"replicate_bytes": replicated})
+
     @settings(max_examples=30, **SETTINGS)
     @given(programs())
     def agrees(case):

@@ -95,8 +95,11 @@ Stratum 1 of 1: same, recursive
 
   indexes
     parent(child, parent): read from beginning to end
+      replicated: 32 bytes of 1 GiB a host
     parent(parent, child): searched by parent
+      replicated: 32 bytes of 1 GiB a host
     same(x, y): read from beginning to end
+      partitioned: it grows
 
   expected: 5 tuples in same, before it recurs
 """

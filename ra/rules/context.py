@@ -63,7 +63,7 @@ class TaskContext:
         index = spread.index(order) or spread.home
         stored = index.delta[self.partition] if part == "delta" else index.full[self.partition]
         stored = stored + index.delta[self.partition] * (part == "all")
-        blocks = [handle.open() for handle in stored]
+        blocks = [handle.share() if spread.lasting else handle.open() for handle in stored]
         if index.order != order:
             blocks = [block.reordered(tuple(index.order.index(i) for i in order)) for block in blocks]
         return blocks

@@ -5,10 +5,13 @@ home → insert into the other indexes (`ra.rules.inserting`). What a task sends
 the last task.
 """
 
+import itertools
 import os
 import time
 from dataclasses import dataclass, field
+from typing import Literal
 
+from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra.pieces import Report, reports
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.arithmetic import EvaluationError
@@ -16,31 +19,68 @@ from semi_naive.ra.rules.batch import Batch, joined
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.derive import GATHERED, Derivation
+from semi_naive.ra.rules.gathering import Gather
 from semi_naive.ra.rules.rollover import Arrived, Work, restored
-from semi_naive.ra.rules.steps import MOST, Exchange
+from semi_naive.ra.rules.steps import MOST
 from semi_naive.ra.rules.stored import StoredBlock, store
 from semi_naive.ra.runs import Run
 
 
 @dataclass
+class Move:
+    """How the bindings of a segment go to the next: their columns, and to where: the bucket that the first `keys` of them have
+    in a map, every partition, or the one they are on. `partial`: what is made of them before they go."""
+
+    names: tuple[str, ...]
+    to: BucketMap | Literal["every", "same"]
+    keys: int = 0
+    partial: Gather | None = None
+
+
+@dataclass
+class Held:
+    """Bindings that wait at the beginning of a segment until another begins; their distinct `outer` variables go on."""
+
+    names: tuple[str, ...]
+    outer: tuple[str, ...]
+    until: int = 0
+
+
+@dataclass
 class Version:
-    """A delta version of a rule, or a rule without recursion, cut at its exchanges. `names[i]`, for segment i: the columns of
-    what segment i + 1 gets, its key first. `first`: the stage of its first segment. `relation`, `order` and `part`: what its
-    first atom reads; "" if it has none, and then only partition 0 runs it, unless the part is "share"."""
+    """A delta version of a rule, or a rule without recursion, cut at its exchanges: `moves[i]` leads from segment i to the
+    next. `first`: the stage of its first segment. `relation`, `order` and `part`: what its first atom reads; "" if it has none,
+    and then only partition 0 runs it, unless the part is "share". `holds`, `gathers`: by the segment that begins with one."""
 
     number: int
     derivation: Derivation
     segments: list[list]
-    exchanges: list[Exchange]
+    moves: list[Move]
     relation: str
     order: tuple[int, ...]
     part: str
     rule: object = None
     first: int = 0
-    names: list[tuple[str, ...]] = field(default_factory=list)
+    holds: dict[int, Held] = field(default_factory=dict)
+    gathers: dict[int, tuple[Gather, Held]] = field(default_factory=dict)
 
     def tag(self, segment: int) -> str:
         return f"{self.number}:{segment}"
+
+    def held(self, segment: int) -> str:
+        """The tag of what waits for a segment."""
+        return f"{self.number}:{segment}:held"
+
+    def names(self, segment: int) -> tuple[str, ...]:
+        """The columns of what a segment begins with, once it is gathered."""
+        if segment not in self.gathers:
+            return self.moves[segment - 1].names if segment else ()
+        gather, held = self.gathers[segment]
+        return held.names + ((gather.literal.result.name,) if gather.literal and not gather.bound else ())
+
+    def awaited(self, segment: int, begun: bool) -> bool:
+        """Whether bindings wait for what a segment makes, or will once it has `begun`: then it cannot be put off."""
+        return any(first + (not begun) <= segment < held.until for first, held in self.holds.items())
 
     def begins(self, partition: int) -> bool:
         """Whether a partition has anything to begin with."""
@@ -77,8 +117,10 @@ class Evaluate:
 
     def __call__(self, partition, records):
         self.context = TaskContext(self.world, partition, self.partitions, min(MOST, self.threshold or MOST))
-        self.streams, self.made = parcels.Streams(partition, self.stage), 0
+        self.streams, self.made, self.numbers = parcels.Streams(partition, self.stage), 0, itertools.count()
         yield from ((partition, report) for report in reports(records, partition))
+        later = {v.held(segment) for v in self.versions for segment in v.gathers if segment + v.first > self.stage}
+        yield from ((partition, record) for record in records if isinstance(record, parcels.Parcel) and record.tag in later)
         for number, left in enumerate(self.left[partition] + self._arrived(records)):
             report = Report(self._phase(left), partition, facts={"version": left.version, "stage": self.stage, "left": left})
             report.facts |= {"number": number, "joined": 0, "begun": left.frames is left.arrived is None}
@@ -91,8 +133,20 @@ class Evaluate:
 
     def _arrived(self, records) -> list[Left]:
         waited = [v for v in self.versions if 0 < self.stage - v.first < len(v.segments)]
-        found = ((v.number, parcels.received(records, v.tag(self.stage - v.first))) for v in waited)
-        return [Left(number, block) for number, block in found if block is not None]
+        found = ((v.number, self._received(records, v, self.stage - v.first)) for v in waited)
+        return [Left(number, block) for number, block in found if block is not None and block.size]
+
+    def _received(self, records, version: Version, segment: int) -> Block | None:
+        block = parcels.received(records, version.tag(segment))
+        if segment not in version.gathers:
+            return block
+        gather, held = version.gathers[segment]
+        waiting = parcels.received(records, version.held(segment))
+        if waiting is None:
+            return None
+        found = block and _batch(block, version.moves[segment - 1].names)
+        made = gather.gathered(_batch(waiting, held.names), found)
+        return Block.of([made.columns[name] for name in version.names(segment)], made.size)
 
     def _phase(self, left: Left) -> str:
         version = self.versions[left.version]
@@ -125,29 +179,35 @@ class Evaluate:
     def _done(self, left: Left, report: Report, path: str):
         """Do what is left, or as much as there is room for; yields what it makes."""
         version, arrived = self.versions[left.version], left.arrived
-        if self._room():
-            segment = self.stage - version.first
+        segment = self.stage - version.first
+        if self._room() or version.awaited(segment, False):
             steps, frames = version.segments[segment], restored(left.frames) if left.frames else None
-            if arrived is not None:
-                block = arrived if isinstance(arrived, Block) else arrived.open()
-                steps = [Arrived(block, version.names[segment - 1]), *steps]
+            names, block = version.names(segment), arrived.open() if isinstance(arrived, StoredBlock) else arrived
+            if segment in version.holds:
+                held, block = version.holds[segment], Block.of([], 1) if block is None else block
+                columns = _batch(block, names).columns
+                waiting = Block.of([columns[name] for name in held.names], block.size)
+                yield from self._moved(waiting, Move(held.names, "same"), version.held(held.until))
+                names, block = held.outer, Block.of([columns[name] for name in held.outer], block.size)
+            if block is not None:
+                steps = [Arrived(block, names), *steps]
             work = Work(steps, self.context, frames)
             outbox = self._heads(version) if segment == len(version.segments) - 1 else self._bindings(version, segment)
-            yield from self._sent(work, outbox)
+            yield from self._sent(work, outbox, not version.awaited(segment, True))
             report.facts["joined"] = work.joined
             report.facts["left"] = left = Left(left.version, arrived, work.store(path)) if work.frames else None
         if left is not None and isinstance(arrived, Block):
             left.arrived = store(path + "-arrived", arrived)[0]
 
-    def _sent(self, work: Work, outbox: "Outbox"):
-        """What comes out of the last step until there is no more room, shipped."""
+    def _sent(self, work: Work, outbox: "Outbox", divisible: bool):
+        """What comes out of the last step until there is no more room, shipped; all of it, unless that is `divisible`."""
         for batch in work:
             for block in outbox.take(batch):
                 yield from self._shipped(block, outbox)
             if self.threshold is not None and self.made + outbox.rows >= self.threshold:
                 for block in outbox.flush():
                     yield from self._shipped(block, outbox)
-                if not self._room() and work.divisible:
+                if divisible and not self._room() and work.divisible:
                     return
         for block in outbox.flush():
             yield from self._shipped(block, outbox)
@@ -159,16 +219,22 @@ class Evaluate:
     # -- where it goes
 
     def _bindings(self, version: Version, segment: int) -> "Outbox":
-        """To the buckets of the next segment's relation: the intra-bucket shuffle."""
-        exchange, names, tag = version.exchanges[segment], version.names[segment], version.tag(segment + 1)
-        index = self.world.relations[exchange.relation].index(exchange.order)
+        """To where the next segment is: the intra-bucket shuffle, if that is where a relation has its bucket."""
+        move, tag = version.moves[segment], version.tag(segment + 1)
 
-        def ship(block: Block):
-            if exchange.keys:
-                return parcels.to_bucket(block, index.keys, index.map, tag, self.streams)
-            return parcels.to_all(block, self.partitions, tag, self.streams)
+        def made(batch: Batch):
+            if move.partial is not None:
+                number = self.context.partition + self.partitions * next(self.numbers)
+                batch = move.partial.partial(batch, number, self.context.values)
+            return [batch.columns[name] for name in move.names], batch.size
 
-        return Outbox(lambda batch: ([batch.columns[name] for name in names], batch.size), ship)
+        return Outbox(made, lambda block: self._moved(block, move, tag))
+
+    def _moved(self, block: Block, move: Move, tag: str):
+        if isinstance(move.to, BucketMap):
+            return parcels.to_bucket(block, move.keys, move.to, tag, self.streams)
+        parts = range(self.partitions) if move.to == "every" else [self.context.partition]
+        return parcels.to_each(block, parts, tag, self.streams)
 
     def _heads(self, version: Version) -> "Outbox":
         """To the subbuckets of the head's home: the all-to-all."""
@@ -207,3 +273,7 @@ class Outbox:
             whole = joined(self.waiting)
             self.waiting, self.rows = [], 0
             yield Block.of(list(whole.columns.values()), whole.size)
+
+
+def _batch(block: Block, names: tuple[str, ...]) -> Batch:
+    return Batch(block.size, dict(zip(names, block.columns(), strict=True)))

@@ -70,7 +70,7 @@ class Insert:
             arrived = self._without(arrived, full + delta + new)
             new = new + store(path, arrived)
             report.sent = arrived.size
-        sizes, pairs = _weighed(arrived, home, self.meetings.get((relation.name, 0), []), partition)
+        sizes, pairs = weighed(arrived, home, self.meetings.get((relation.name, 0), []), partition)
         return Born(relation.name, 0, partition, full, new, sizes, report.sent, report, pairs), arrived
 
     @staticmethod
@@ -98,8 +98,8 @@ class Insert:
         table.turn()
         delta = table.blocks("delta", table.home)[0]
         report.sent = delta.size
-        sizes = _weighed(table.current, home)[0]
-        sizes = sizes - _weighed(home.full[partition][0].open(), home)[0] if before else sizes
+        sizes = weighed(table.current, home)[0]
+        sizes = sizes - weighed(home.full[partition][0].open(), home)[0] if before else sizes
         full, new = store(path + "-full", table.current), home.new[partition] + store(path, delta)
         return Born(relation.name, 0, partition, full, new, sizes, delta.size, report), delta
 
@@ -124,11 +124,11 @@ class InsertOthers:
                 new = list(index.new[partition]) + (store(path, arrived) if arrived is not None else [])
                 size = arrived.size if arrived is not None else 0
                 report = Report("insert", partition, size, size, 0, time.perf_counter() - begun, clock)
-                sizes, pairs = _weighed(arrived, index, self.meetings.get((relation.name, number), []), partition)
+                sizes, pairs = weighed(arrived, index, self.meetings.get((relation.name, number), []), partition)
                 yield Born(relation.name, number, partition, full, new, sizes, size, report, pairs)
 
 
-def _weighed(block: Block | None, index: SpreadIndex, meetings=(), partition: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def weighed(block: Block | None, index: SpreadIndex, meetings=(), partition: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """The tuples of a block in each slot of an index, and the pairs that they are expected to make there."""
     size = int(index.map.subbuckets.sum())
     if block is None or not block.size:

@@ -1,13 +1,33 @@
-"""Tasks that bring tuples to the partitions, and back together."""
+"""Tasks that bring tuples to the partitions, from one index to others, and back together."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from semi_naive.ra.pieces import Report
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.context import lattice_table
-from semi_naive.ra.rules.spread import SpreadRelation
+from semi_naive.ra.rules.inserting import Born, weighed
+from semi_naive.ra.rules.spread import Order, SpreadIndex, SpreadRelation
 from semi_naive.ra.rules.stored import StoredBlock, store
+
+Shared = tuple[list[StoredBlock], Order]  # blocks that every host has, and the order of their columns
+
+
+def tuples_of(source: SpreadRelation | Shared, partition: int, partitions: int, order: Order) -> Iterator[Block]:
+    """What a partition has of a relation, or its share of what every host has, in an order."""
+    if not isinstance(source, SpreadRelation):
+        stored, known = source
+        for whole in (one.open() for one in stored):
+            begin, end = (whole.size * p // partitions for p in (partition, partition + 1))
+            some = Block(whole.packing, whole.words[:, begin:end].copy())
+            yield some.reordered(tuple(known.index(i) for i in order))
+    elif source.lattice:
+        yield from lattice_table(source, partition).blocks("all", order)
+    else:
+        places = tuple(source.home.order.index(i) for i in order)
+        yield from (one.open().reordered(places) for one in source.home.full[partition])
 
 
 @dataclass
@@ -15,17 +35,47 @@ class Deal:
     """Each partition takes its share of blocks that every host has, and sends each tuple home."""
 
     relations: dict[str, SpreadRelation]
-    blocks: dict[str, tuple[list[StoredBlock], tuple[int, ...]]]  # by relation: the blocks, and the order of their columns
+    blocks: dict[str, Shared]
     partitions: int
 
     def __call__(self, partition, records):
-        for name, (stored, order) in self.blocks.items():
+        for name, shared in self.blocks.items():
             home, streams = self.relations[name].home, parcels.Streams(partition)
-            for whole in (one.open() for one in stored):
-                begin, end = (whole.size * p // self.partitions for p in (partition, partition + 1))
-                some = Block(whole.packing, whole.words[:, begin:end].copy())
-                block = some.reordered(tuple(order.index(i) for i in home.order))
+            for block in tuples_of(shared, partition, self.partitions, home.order):
                 yield from parcels.home(block, home.keys, home.map, name, streams)
+
+
+@dataclass
+class Reorder:
+    """Each partition sends what it has of some relations to the buckets of new indexes. Sorts each tuple once an index."""
+
+    sources: dict[str, SpreadRelation | Shared]
+    indexes: dict[str, list[SpreadIndex]]
+    partitions: int
+
+    def __call__(self, partition, records):
+        for name, source in self.sources.items():
+            for number, index in enumerate(self.indexes[name]):
+                streams = parcels.Streams(partition)
+                for block in tuples_of(source, partition, self.partitions, index.order):
+                    yield from parcels.home(block, index.keys, index.map, f"{name}/{number}", streams)
+
+
+@dataclass
+class Settle:
+    """What `Reorder` has sent, as one block of each index."""
+
+    indexes: dict[str, list[SpreadIndex]]
+    label: str
+    root: str
+
+    def __call__(self, partition, records):
+        for name, indexes in self.indexes.items():
+            for number, index in enumerate(indexes):
+                if (arrived := parcels.received(records, f"{name}/{number}")) is not None:
+                    full = store(os.path.join(self.root, str(partition), f"{name}-{number}-{self.label}"), arrived)
+                    report = Report("insert", partition, arrived.size)
+                    yield Born(name, number, partition, full, [], weighed(arrived, index)[0], arrived.size, report)
 
 
 @dataclass
@@ -33,20 +83,14 @@ class Relocate:
     """Each partition writes its tuples of a relation in another order, as one block, for all to read."""
 
     relation: SpreadRelation
-    order: tuple[int, ...]
+    order: Order
     root: str
     label: str
 
     def __call__(self, partition, records):
-        home = self.relation.home
-        stored = home.full[partition]
-        places = tuple(home.order.index(i) for i in self.order)
-        if self.relation.lattice:
-            blocks = lattice_table(self.relation, partition).blocks("all", self.order)
-        elif home.order == self.order:
-            return [stored]
-        else:
-            blocks = [one.open().reordered(places) for one in stored]
+        if self.relation.home.order == self.order and not self.relation.lattice:
+            return [self.relation.home.full[partition]]
+        blocks = list(tuples_of(self.relation, partition, 1, self.order))
         if not blocks:
             return [[]]
         path = os.path.join(self.root, str(partition), f"{self.relation.name}-{self.label}")

@@ -3,6 +3,7 @@
 Blocks are sorted, so one word a tuple goes as coded differences (`ra.codec`); tuples of more words go as they are.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -112,11 +113,11 @@ def to_bucket(block: Block, keys: int, placement: BucketMap, tag: str, streams: 
             yield from parcels(some, np.full(some.size, part), placement.partitions, tag, place)
 
 
-def to_all(block: Block, partitions: int, tag: str, streams: Streams):
-    """Each binding to every partition."""
+def to_each(block: Block, partitions: Iterable[int], tag: str, streams: Streams):
+    """Each binding to each of some partitions."""
     place = streams.place(block)
-    for part in range(partitions):
-        yield from parcels(block, np.full(block.size, part), partitions, tag, place)
+    for part in partitions:
+        yield from parcels(block, np.full(block.size, part), part + 1, tag, place)
 
 
 def received(records, tag: str) -> Block | None:

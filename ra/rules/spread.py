@@ -47,13 +47,14 @@ class SpreadIndex(Parted):
 
 @dataclass
 class SpreadRelation:
-    """`lattice`: (min or max, kind of the last column) of a relation that is aggregated in recursion: then the home's full is
-    one block of encoded values (`ra.rules.lattice`), and delta holds plain tuples."""
+    """`lasting`: no tuple will be added. `lattice`: (min or max, kind of the last column) of a relation that is aggregated in
+    recursion: then the home's full is one block of encoded values (`ra.rules.lattice`), and delta holds plain tuples."""
 
     name: str
     arity: int
     indexes: list[SpreadIndex]
     lattice: tuple[str, Kind] | None = None
+    lasting: bool = False
 
     @property
     def home(self) -> SpreadIndex:
@@ -62,6 +63,11 @@ class SpreadRelation:
     @property
     def count(self) -> int:
         return int(self.home.sizes.sum())
+
+    @property
+    def bytes(self) -> int:
+        """What the home index takes on all partitions together."""
+        return sum(8 * stored.run.words for blocks in self.home.full for stored in blocks)
 
     def index(self, order: Order) -> SpreadIndex | None:
         return next((index for index in self.indexes if index.order == order), None)

@@ -68,6 +68,11 @@ class Join:
     every: bool = False
     composed: tuple[str, str, str] | None = None  # key, carried, new: if only carried and new are needed afterwards
 
+    def reorder(self, order: tuple[int, ...]) -> None:
+        """Read the same columns in another order of them: for a join without keys."""
+        self.binds = tuple((order.index(self.order[place]), name) for place, name in self.binds)
+        self.order = order
+
     def __call__(self, batch: Batch, context: Context, begin=START):
         """`begin`: where an earlier call, for the same batch and blocks, has stopped; the `at` of the last batch it made."""
         blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
@@ -261,6 +266,13 @@ def grouped(batch: Batch, outer: tuple[str, ...]) -> tuple[Batch, np.ndarray]:
     return Batch(block.size, dict(zip(outer, block.columns(), strict=True))), inverse
 
 
+def resulting(batch: Batch, literal: Aggregate, result: np.ndarray, present: np.ndarray, bound: bool) -> Batch:
+    """The bindings whose group has a result, which is compared with what it has to be if it is `bound`, and new otherwise."""
+    if bound:
+        return batch.where(present & (batch.columns[literal.result.name] == result))
+    return batch.with_columns({literal.result.name: result}).where(present)
+
+
 @dataclass
 class Without:
     """Drop the bindings from which `steps`, given their `outer` variables, make anything."""
@@ -294,11 +306,7 @@ class Aggregated:
         group, target = self._reduced(groups, context)
         kind = self.literal.target.kind if self.literal.target is not None else Kind.NUMBER
         column, present = reduce_groups(self.literal.op, kind, group, target, groups.size)
-        result, present = column[inverse], present[inverse]
-        if self.bound:
-            yield batch.where(present & (batch.columns[self.literal.result.name] == result))
-        else:
-            yield batch.with_columns({self.literal.result.name: result}).where(present)
+        yield resulting(batch, self.literal, column[inverse], present[inverse], self.bound)
 
     def _reduced(self, groups: Batch, context):
         """The group and the target of each combination of tuples."""

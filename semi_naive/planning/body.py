@@ -10,9 +10,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from semi_naive.planning.multiway import Core, pushed
+from semi_naive.planning.placing import NOWHERE, Placing
 from semi_naive.planning.rewrite import variables_of, walk
 from semi_naive.ra.rules import ir, steps
 from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.ir import Aggregate, Atom, Compare, Not, Pack, Range, Rule, Term, Truth, Var, Wild
 from semi_naive.ra.rules.multiway import Multiway
 
@@ -51,12 +53,17 @@ class Body:
 class Compiler:
     """Compiles one body. `choose(candidates, bound)` picks the next atom; `order_for(relation, columns)` an index."""
 
-    def __init__(self, rule: Rule, choose, order_for, parts, every: bool = False, spread=frozenset(), deal: bool = False):
-        """`spread`: relations that are on the partitions, each tuple on one; `deal`: the tuples of the first atom are
-        dealt to the partitions, so that each starts from its share."""
+    def __init__(
+        self, rule: Rule, choose, order_for, parts, every: bool = False, placing: Placing = NOWHERE, deal: bool = False,
+        whole: bool = False,
+    ):  # fmt: skip
+        """`placing`: which indexes are partitioned, each tuple on one partition; `deal`: the tuples of the first atom are
+        dealt to the partitions, so that each starts from its share; `whole`: of each binding all that makes it another than
+        the others is kept, wildcards too, as bindings that travel are sets."""
         self.rule, self.choose, self.order_for, self.parts, self.every = rule, choose, order_for, parts, every
-        self.spread, self.deal = spread, deal
+        self.placing, self.deal, self.whole = placing, deal, whole
         self.steps, self.bound, self.fresh = [], set(), 0
+        self.begun = every  # whether the tuples of a first atom have been read: bindings are where those are
         self.core: Core | None = None  # atoms that are joined together, but for a delta among them
         self.core_of = lambda body, outer: None  # the same for the body of an aggregate
 
@@ -83,7 +90,7 @@ class Compiler:
     # -- what is still needed
 
     def _live(self) -> set[str]:
-        needed = set(self.outside)
+        needed = set(self.outside) | (self.bound if self.whole else set())
         for literal in [*self.left, *(atom for _, atom in self.atoms)]:
             needed |= names(literal)
         return needed | {steps.GROUP}
@@ -100,22 +107,22 @@ class Compiler:
                 keys[place] = term
             elif isinstance(term, Var) and term.name not in new.values():
                 new[place] = term.name
-            elif not isinstance(term, Wild):
+            elif self.whole or not isinstance(term, Wild):
                 self.fresh += 1
                 name = f"{number}.{self.fresh}"
                 new[place] = name
-                after.append(Compare("=", Var(name, term.kind), term, term.kind))
+                if not isinstance(term, Wild):
+                    after.append(Compare("=", Var(name, term.kind), term, term.kind))
         self.left += after
-        live = self._live()
+        live = self._live() | (set(new.values()) if self.whole else set())
         part = "share" if self.deal else self.parts.get(number, "all")
+        self.deal, self.begun = False, True
         order = self.order_for(atom.relation, frozenset(keys))
-        ordered = tuple(keys[column] for column in order[: len(keys)])
-        if atom.relation in self.spread and part not in ("delta", "share"):
-            needed = live | set().union(*(names(term) for term in keys.values()))
-            self.steps.append(steps.Exchange(atom.relation, order, ordered, frozenset(needed & self.bound)))
-        self.deal = False
         rank = {column: place for place, column in enumerate(order)}
         binds = tuple((rank[place], name) for place, name in sorted(new.items()) if name in live)
+        ordered = tuple(keys[column] for column in order[: len(keys)])
+        if part not in ("delta", "share"):
+            order = self._reached(atom.relation, order, ordered, self.every or bool(binds))
         lossy = not self.every and (self.bound - live or len(binds) < len(atom.args) - len(keys))
         step = steps.Join(atom.relation, part, order, ordered, binds, frozenset(live), self.every)
         step.composed = self._composed(keys, binds, live, atom)
@@ -125,6 +132,17 @@ class Compiler:
             kept = tuple(sorted((self.bound & live) - {steps.GROUP}))
             self.steps.append(steps.Narrow(kept))
             self.bound &= live
+
+    def _reached(self, relation: str, order, keys: tuple, counts: bool) -> tuple[int, ...]:
+        """The order to search in, once the bindings are where a partitioned index has the bucket of their keys. Of one that
+        nothing is asked of but whether it has a tuple, unless every tuple counts, that much is on every host."""
+        if not self.placing(relation, order):
+            return order
+        if not keys and not counts and relation not in self.placing.own:
+            return ()
+        needed = (self._live() | names(keys)) & self.bound
+        self.steps.append(steps.Exchange(relation, order, keys, frozenset(needed)))
+        return order
 
     def _together(self, number: int) -> dict[int, Atom]:
         """The other atoms of the core that a chosen one is of; a delta comes by itself, before the others."""
@@ -137,7 +155,7 @@ class Compiler:
         self.atoms = [(n, atom) for n, atom in self.atoms if n not in atoms]
         self.choose.together(self.atoms, atoms, self.bound, self.core.reason)
         new = names(atoms.values())
-        within = tuple(literal for literal in self.left if pushed(literal, atoms.values(), self.choose.sizes))
+        within = tuple(literal for literal in self.left if self._within(literal, atoms.values()))
         self.left = [literal for literal in self.left if literal not in within]
         compared = tuple(literal for literal in within if isinstance(literal, Compare))
         denied = tuple(literal.atom for literal in within if isinstance(literal, Not))
@@ -152,7 +170,7 @@ class Compiler:
         steps_for_few = self._for_few(atoms, within, live) if self.core.each else []
         step = Multiway(shown, parts, compared, binds, frozenset(live), self.deal, steps_for_few, self.core.each, denied)
         self.steps.append(step)
-        self.deal = False
+        self.deal, self.begun = False, True
         self.bound |= new
         if self.every:
             return
@@ -160,11 +178,18 @@ class Compiler:
             self.steps.append(steps.Narrow(tuple(sorted((self.bound & live) - {steps.GROUP}))))
         self.bound &= live
 
+    def _within(self, literal, atoms) -> bool:
+        """Whether the loops over some atoms decide a literal, and have what that takes."""
+        if isinstance(literal, Not) and self.placing(literal.atom.relation, tuple(range(len(literal.atom.args)))):
+            return False
+        return pushed(literal, atoms, self.choose.sizes)
+
     def _for_few(self, atoms: dict[int, Atom], within: tuple, live) -> list:
-        """The same atoms joined one after the other."""
+        """The same atoms joined one after the other, if they can be where the bindings are."""
         parts = {place: self.parts[n] for place, n in enumerate(atoms) if n in self.parts}
-        inner = Compiler(self.rule, self.choose.inner(), self.order_for, parts)
-        return inner.compile([*atoms.values(), *within], start=self.bound, outside=live)
+        inner = Compiler(self.rule, self.choose.inner(), self.order_for, parts, placing=self.placing)
+        made = inner.compile([*atoms.values(), *within], start=self.bound, outside=live)
+        return [] if any(isinstance(step, steps.Exchange | Hold) for step in made) else made
 
     def _composed(self, keys, binds, live, atom) -> tuple | None:
         """(key, carried, new) where two variables are bound, one is joined on and dies, and one new one is bound."""
@@ -197,11 +222,15 @@ class Compiler:
             return self._compare(literal)
         if isinstance(literal, ir.Test | Truth):
             return self._if_known(names(literal), lambda: steps.Filter(literal))
-        if isinstance(literal, Not):
-            return self._if_known(names(literal), lambda: self._anti(literal.atom))
         if isinstance(literal, Range):
             return self._range(literal)
-        return self._aggregate(literal)
+        before, bound = len(self.steps), set(self.bound)
+        applied = self._negated(literal.atom) if isinstance(literal, Not) else self._aggregate(literal)
+        if not self.begun and self.atoms and any(isinstance(step, steps.Exchange | Hold) for step in self.steps[before:]):
+            del self.steps[before:]  # bindings cannot go anywhere before they are where the first atom's tuples are
+            self.bound = bound
+            return False
+        return applied
 
     def _if_known(self, names: set[str], make) -> bool:
         if not names <= self.bound:
@@ -209,14 +238,17 @@ class Compiler:
         self.steps.append(make())
         return True
 
-    def _anti(self, atom: Atom):
+    def _negated(self, atom: Atom) -> bool:
+        if not names(atom) <= self.bound:
+            return False
         if any(has_wild(term) and not isinstance(term, Wild) for term in atom.args):  # !a([x, _])
-            outer = tuple(sorted(names(atom)))
-            inner = Compiler(self.rule, self.choose.inner(), self.order_for, {}, every=True)
-            return steps.Without(outer, inner.compile([atom], start={*outer, steps.GROUP}, outside={steps.GROUP}))
+            self._grouped(tuple(sorted(names(atom))), (atom,))
+            return True
         keys = {place: term for place, term in enumerate(atom.args) if not isinstance(term, Wild)}
         order = self.order_for(atom.relation, frozenset(keys))
-        return steps.AntiJoin(atom.relation, order, tuple(keys[column] for column in order[: len(keys)]))
+        ordered = tuple(keys[column] for column in order[: len(keys)])
+        self.steps.append(steps.AntiJoin(atom.relation, self._reached(atom.relation, order, ordered, False), ordered))
+        return True
 
     def _compare(self, literal: Compare) -> bool:
         left, right = literal.left, literal.right
@@ -270,15 +302,34 @@ class Compiler:
         shared = inner & (self._live_without(literal) | self.bound)
         if not shared <= self.bound:
             return False
-        outer = tuple(sorted(shared))
-        target = names(literal.target) if literal.target is not None else set()
-        compiler = Compiler(self.rule, self.choose.inner(), self.order_for, {}, every=True)
-        compiler.core = self.core_of(literal.body, shared)
-        compiled = compiler.compile(literal.body, start={*outer, steps.GROUP}, outside=target | {steps.GROUP})
-        bound = literal.result.name in self.bound
-        self.steps.append(steps.Aggregated(literal, outer, compiled, bound))
-        self.bound.add(literal.result.name)
+        self._grouped(tuple(sorted(shared)), literal.body, literal)
         return True
+
+    def _grouped(self, outer: tuple[str, ...], body: tuple, literal: Aggregate | None = None) -> None:
+        """An aggregate of what a body makes of the outer variables; without a `literal`, only those of which it makes nothing.
+        It is made where the bindings are, if what the body reads is there as well, perhaps after one exchange of which the
+        outer variables choose the bucket; otherwise the bindings wait while the body's are made."""
+        bound = literal is not None and literal.result.name in self.bound
+        target = names(literal.target) if literal is not None and literal.target is not None else set()
+        made = self._inner(body, outer, target | {steps.GROUP}, False)
+        moves = [step for step in made if isinstance(step, steps.Exchange | Hold)]
+        here = len(moves) == 1 and isinstance(moves[0], steps.Exchange) and moves[0].keys and names(moves[0].keys) <= set(outer)
+        if here:
+            self._reached(moves[0].relation, moves[0].order, moves[0].keys, True)
+            made.remove(moves[0])
+        if here or not moves:
+            self.steps.append(steps.Aggregated(literal, outer, made, bound) if literal else steps.Without(outer, made))
+        else:
+            held = frozenset(self._live() & self.bound)
+            self.steps += [Hold(outer, held), *self._inner(body, outer, target, True), Gather(outer, literal, bound)]
+        if literal is not None:
+            self.bound.add(literal.result.name)
+
+    def _inner(self, body: tuple, outer: tuple[str, ...], outside: set[str], whole: bool) -> list:
+        """The steps of a body within the body, from its outer variables."""
+        compiler = Compiler(self.rule, self.choose.inner(), self.order_for, {}, True, self.placing, whole=whole)
+        compiler.core = None if whole or len(body) < 2 else self.core_of(body, set(outer))
+        return compiler.compile(body, start={*outer} | ({steps.GROUP} & outside), outside=outside)
 
     def _live_without(self, literal) -> set[str]:
         """The variables that occur outside of an aggregate."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from semi_naive.planning.body import Body, Chosen
 from semi_naive.planning.rewrite import substitute
 from semi_naive.ra.rules import ir, steps
+from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.ir import Atom, Program, Var, Wild
 from semi_naive.ra.rules.multiway import Multiway
 
@@ -52,10 +53,16 @@ class _Words:
         self.program, self.alias, self.number = program, {}, 0
 
     def lines(self, found, chosen: Iterator[Chosen], depth: int = 0) -> Iterator[str]:
+        waiting = []
         for step in found:
+            if isinstance(step, Gather):
+                chosen, depth = waiting.pop(), depth - 2
             yield from (INDENT * depth + line for line in self._step(step, chosen))
             if inner := getattr(step, "steps", None):
                 yield from self.lines(inner, iter(()), depth + 2)
+            if isinstance(step, Hold):
+                waiting.append(chosen)
+                chosen, depth = iter(()), depth + 2
 
     def _step(self, step, chosen: Iterator[Chosen]) -> Iterator[str]:
         match step:
@@ -84,8 +91,13 @@ class _Words:
                 yield "   unless there is"
             case steps.Generate():
                 yield f"   for each {self._shown(step.literal)}"
-            case steps.Aggregated():
+            case steps.Aggregated() | Gather(literal=ir.Aggregate()):
                 yield self._aggregate(step)
+            case Gather():
+                yield "   unless there is"
+            case Hold():
+                where = f"exchange: to the partition of {listed(map(self._name, step.outer))}, and " if step.outer else ""
+                yield f"   {where}wait for what all partitions have"
 
     def _join(self, step: steps.Join, chosen: Chosen | None) -> Iterator[str]:
         """One line, or two where the join is fused with what would follow it."""

@@ -8,7 +8,8 @@ from itertools import groupby
 
 from semi_naive.config import Config
 from semi_naive.planning.describe import counted, listed
-from semi_naive.planning.order import plan_body, share_indexes
+from semi_naive.planning.order import plan_all, plan_body
+from semi_naive.planning.placing import Placing
 from semi_naive.planning.telling import Telling, all_versions, rule_text
 
 
@@ -77,31 +78,34 @@ class _Expectation(Telling):
     def _closed(self, stratum):
         """A closure is evaluated by no rules; there is at least what it is the closure of."""
         yield from ("", *map(rule_text, stratum.rules))
-        self._made(self._planned(all_versions(stratum)[0]))
+        self._made(self._planned(all_versions(stratum)[0], Placing()))
 
     def _rules(self, stratum, balanced: bool):
-        spread = frozenset(stratum.relations) if balanced and stratum.recursive else frozenset()
+        placing = Placing()
+        if balanced:
+            own = frozenset(stratum.relations) if stratum.recursive else frozenset()
+            placing = Placing(own, self.run.config.replicate_bytes, self.sizes.bytes)
         once, again = all_versions(stratum)
-        bodies = self._planned(once, spread, balanced)
+        bodies = self._planned(once, placing, balanced)
         self._made(bodies)
-        bodies |= self._planned(again, spread)
+        bodies |= self._planned([*once, *again], placing, balanced)
         for rule, found in groupby([*once, *again], key=lambda one: one[0]):
             yield from self.rule(rule, [(version, bodies[id(rule), version[3]]) for version in found])
-        yield from self.indexes(bodies.values())
+        yield from self.indexes(bodies.values(), placing.told if balanced else None)
 
-    def _planned(self, wanted, spread=frozenset(), deal: bool = False) -> dict:
-        """Bodies as a run compiles them: all, and once more those that can share an index."""
+    def _planned(self, every, placing: Placing, balanced: bool = False) -> dict:
+        """Bodies as a run compiles them."""
         bodies, multiway = {}, self.run.config.multiway
 
-        def plan_all():
-            for rule, at, parts, number in wanted:
-                if (id(rule), number) not in bodies:
-                    body = plan_body(rule, self.sizes, self.run.indexes, parts, at, number, spread, deal, multiway)
-                    bodies[id(rule), number] = body
+        def plan(rule, at, parts, number):
+            if (id(rule), number) not in bodies:
+                deal = balanced and at is None
+                bodies[id(rule), number] = plan_body(
+                    rule, self.sizes, self.run.indexes, parts, at, number, placing, deal, multiway
+                )
+            return bodies[id(rule), number]
 
-        plan_all()
-        share_indexes(bodies, self.run.indexes)
-        plan_all()
+        plan_all(plan, every, bodies, self.run.indexes, placing)
         return bodies
 
     def _made(self, bodies: dict) -> None:

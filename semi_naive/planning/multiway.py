@@ -42,9 +42,10 @@ class Choice:
     note: str = ""
 
 
-def choose(rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, spread, binary) -> Choice:
+def choose(rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, placing, binary) -> Choice:
     """What of a rule's body, or of a delta version, goes variable by variable. `mode`: Config.multiway, for rules without
-    .join; `binary` compiles the body as binary joins, for a trial, if there can be one."""
+    .join; `placing`: which indexes are partitioned; `binary` compiles the body as binary joins, for a trial, if there can be
+    one."""
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
     mode, asks = HINTS.get(rule.join, (mode, "Config.multiway"))
     if len(atoms) < (2 if mode == "always" else 3):  # a cycle has three
@@ -53,20 +54,21 @@ def choose(rule: Rule, sizes, parts: dict[int, str], delta: int | None, version:
     if mode == "never" or version in (rule.plan or {}):
         return Choice(note=f"{CYCLIC} as {asks if mode == 'never' else '.plan'} asks" * bool(places))
     if mode == "always":
-        return _always(atoms, places, parts, delta, spread, asks)
+        kind = "the cyclic core" if places else "all atoms"
+        all_of = places or group_of({n: variables(atom) for n, atom in atoms.items() if eligible(atom)})
+        apart = _apart(atoms, all_of - {delta}, placing)
+        return Choice(note=apart * bool(places)) if apart else Choice(Core(all_of, f"{kind}, as {asks} asks"))
+    if apart := _apart(atoms, (places or atoms.keys()) - {delta}, placing):
+        return Choice(note=apart * bool(places))
     if not places:
         return Choice() if delta is not None else _beyond(atoms, sizes, binary)
     return _cyclic(atoms, places, sizes, parts, delta)
 
 
-def _always(atoms, core, parts, delta, spread, asks) -> Choice:
-    """The core, or whatever hangs together, unless that is on the partitions."""
-    kind = "the cyclic core" if core else "all atoms"
-    places = core or group_of({n: variables(atom) for n, atom in atoms.items() if eligible(atom)})
-    growing = [atoms[n].relation for n in sorted(places & parts.keys()) if n != delta and atoms[n].relation in spread]
-    if growing:
-        return Choice(note=f"{CYCLIC} all the same, as {growing[0]} is on the partitions" * bool(core))
-    return Choice(Core(places, f"{kind}, as {asks} asks"))
+def _apart(atoms, places, placing) -> str:
+    """Why some atoms are not joined variable by variable: a relation is partitioned; empty if none is."""
+    found = [atoms[n].relation for n in sorted(places) if placing(atoms[n].relation, tuple(range(len(atoms[n].args))))]
+    return f"{CYCLIC} all the same, as {found[0]} is partitioned" if found else ""
 
 
 def _cyclic(atoms, places, sizes, parts, delta) -> Choice:
@@ -81,9 +83,9 @@ def _cyclic(atoms, places, sizes, parts, delta) -> Choice:
     return Choice(Core(places, f"the cyclic core: binary joins are expected to make {made:,.0f} bindings"))
 
 
-def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, binary) -> Core | None:
+def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, placing, binary) -> Core | None:
     """The core of an aggregate's body, if nothing outside binds a variable of it and every tuple of it is another binding."""
-    choice = choose(replace(rule, body=body, plan=None), sizes, {}, None, 0, mode, frozenset(), None if outer else binary)
+    choice = choose(replace(rule, body=body, plan=None), sizes, {}, None, 0, mode, placing, None if outer else binary)
     atoms = [body[place] for place in choice.core.places] if choice.core else []
     if any(variables(atom) & outer or Wild() in atom.args for atom in atoms):
         return None

@@ -12,6 +12,7 @@ from semi_naive.planning.body import Body, Chosen, Compiler, names
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.multiway import choose as choose_core
 from semi_naive.planning.multiway import choose_counted
+from semi_naive.planning.placing import NOWHERE, Placing
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.ir import Atom, Rule, Var
 from semi_naive.ra.rules.multiway import Multiway
@@ -121,19 +122,21 @@ class Greedy:
 
 def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
-    spread=frozenset(), deal: bool = False, multiway: str = "auto",
+    placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto",
 ) -> Body:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in
-    the body; `delta`: the place of the atom that reads the delta; `spread`, `deal`: see `Compiler`; `multiway`: Config's."""
+    the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`: see `Compiler`; `multiway`: Config's."""
     atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
     given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
     greedy = Greedy(sizes, parts, delta, given)
-    compiler = Compiler(rule, greedy, indexes.order_for, parts, spread=spread, deal=deal)
+    compiler = Compiler(rule, greedy, indexes.order_for, parts, placing=placing, deal=deal)
 
     binary = partial(binary_steps, rule, sizes, indexes.arities)
-    choice = choose_core(rule, sizes, parts, delta, version, multiway, spread, partial(binary, rule.body))
+    choice = choose_core(rule, sizes, parts, delta, version, multiway, placing, partial(binary, rule.body))
     compiler.core = choice.core
-    compiler.core_of = lambda body, outer: choose_counted(rule, body, outer, sizes, multiway, partial(binary, body, every=True))
+    compiler.core_of = lambda body, outer: choose_counted(
+        rule, body, outer, sizes, multiway, placing, partial(binary, body, every=True)
+    )
     steps = compiler.compile(rule.body, outside=names(rule.head))
     relations = {literal.relation for literal in rule.body if isinstance(literal, Atom)}
     derivation = Derivation(steps, rule.head.relation, rule.head.args)
@@ -152,6 +155,19 @@ def share_indexes(bodies: dict, indexes: Indexes) -> None:
     if moved := indexes.settle():
         for key in [key for key, body in bodies.items() if any(name in moved for name, _ in searched(body.derivation.steps))]:
             del bodies[key]
+
+
+def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> list[Body]:
+    """The bodies of rule versions, each planned with what is decided of the indexes of all. `plan` keeps what it makes in
+    `bodies`, and makes anew what was planned with another order, or with an index replicated that is partitioned."""
+    while True:
+        for one in every:
+            plan(*one)
+        share_indexes(bodies, indexes)
+        found = [plan(*one) for one in every]
+        if not placing.decide(set().union(*(searched(body.derivation.steps) for body in found))):
+            return found
+        bodies.clear()
 
 
 def searched(steps) -> set[tuple[str, tuple]]:

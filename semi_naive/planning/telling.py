@@ -70,8 +70,8 @@ class Telling:
             yield "  once" if at is None else f"  from what is new in {rule.body[at]}{version}"
             yield from (f"    {line}" for line in (described(body, self.program) if body else ["nothing was new"]))
 
-    def indexes(self, bodies):
-        """What the bodies search, and by which of its columns."""
+    def indexes(self, bodies, placed=None):
+        """What the bodies search, and by which of its columns; `placed` says where an index is, if the stratum is spread."""
         uses: dict[tuple, set] = {}
         for body in bodies:
             for relation, order, keys in searches(body.derivation.steps):
@@ -81,7 +81,11 @@ class Telling:
         for relation, order in sorted(uses, key=str):
             by = [listed(self._names(relation, order[:keys])) for keys in sorted(uses[relation, order]) if keys]
             how = f"searched by {'; by '.join(by)}" if by else "read from beginning to end"
+            if not order and self.program.relations[relation].arity:
+                how = "whether it has a tuple"
             yield f"  {relation}{attributes_of(self.program, relation, order)}: {how}"
+            if placed and (where := placed(relation, order)):
+                yield f"    {where}"
 
     def _names(self, relation: str, columns) -> list[str]:
         return [self.program.relations[relation].attributes[column][0] for column in columns]

@@ -32,9 +32,16 @@ class _Record(Telling):
         for rule, found in groupby([*once, *again], key=lambda one: one[0]):
             versions = [(version, bodies.get((id(rule), version[3]))) for version in found] if bodies else []
             yield from self.rule(rule, versions, self._cost(rule))
-        yield from self.indexes(bodies.values())
+        yield from self.indexes(bodies.values(), self._placed(entry.get("trace", {})))
         counts = listed([f"{counted(self.run.database.count(name), 'tuple')} in {name}" for name in stratum.relations])
         yield from ("", f"made: {counts}, {entry['seconds']:.3f} s")
+
+    @staticmethod
+    def _placed(trace: dict):
+        """Says where the trace has an index placed, and why."""
+        events = [event for event in trace.get("events", ()) if event["event"] == "placed"]
+        found = {(event["relation"], tuple(event["order"])): event["why"] for event in events}
+        return lambda relation, order: found.get((relation, order), "")
 
     def _cost(self, rule) -> str:
         entry = self.run.profile.rules.get(id(rule))

@@ -1,60 +1,129 @@
 """A rule version on the partitions: its body cut into segments, between which its bindings go to where their partners are."""
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.rules.evaluating import Version
-from semi_naive.ra.rules.ir import Atom, Rule, Var
+from semi_naive.ra.rules.evaluating import Held, Move, Version
+from semi_naive.ra.rules.gathering import Gather, Hold
+from semi_naive.ra.rules.ir import Rule, Var
 from semi_naive.ra.rules.multiway import Multiway
 from semi_naive.ra.rules.spread import SpreadRelation
 from semi_naive.ra.rules.steps import Bind, Exchange, Join
 
 
-def cut(number: int, rule: Rule, place: int | None, body, relations: dict[str, SpreadRelation]) -> Version:
-    """The version of a compiled body; `place`: of the atom that reads the delta."""
-    segments, exchanges = [[]], []
-    for step in body.derivation.steps:
-        if isinstance(step, Exchange):
-            if not exchanges and place is not None and _stays(relations, rule.body[place], segments[0], step):
-                continue
-            exchanges.append(step)
-            segments.append([])
-        else:
-            segments[-1].append(step)
-    first = next((step for step in body.derivation.steps if isinstance(step, Join | Multiway)), None)
-    shared = isinstance(first, Multiway) and first.share
-    first = first if isinstance(first, Join) else None
-    part = first.part if first is not None and first.part in ("delta", "share") else "share" * shared
-    relation, order = (first.relation, first.order) if first is not None and part else ("", ())
-    names = [_shipped(number, i, exchange, segments) for i, exchange in enumerate(exchanges)]
-    return Version(number, body.derivation, segments, exchanges, relation, order, part, rule, 0, names)
+def cut(number: int, rule: Rule, body, relations: dict[str, SpreadRelation], groups: BucketMap) -> Version:
+    """The version of a compiled body. `groups`: where the groups of aggregates are."""
+    return _Cutting(number, rule, body, relations, groups).version()
 
 
-def _stays(relations, atom: Atom, segment: list, exchange: Exchange) -> bool:
-    """Whether the delta can be scanned where its partners in an exchange already are: then nothing has to go anywhere."""
-    spread, target = relations[atom.relation], relations[exchange.relation].index(exchange.order)
-    keys = exchange.keys[: target.keys]
-    scan = segment[0] if segment and isinstance(segment[0], Join) and segment[0].part == "delta" else None
-    if scan is None or scan.keys or not all(isinstance(term, Var) for term in keys) or target.keys != len(keys):
+class _Cutting:
+    def __init__(self, number: int, rule: Rule, body, relations, groups: BucketMap):
+        self.number, self.rule, self.body, self.relations, self.groups = number, rule, body, relations, groups
+        self.segments, self.moves = [[]], []
+        self.holds: dict[int, Held] = {}  # by the segment that begins with it
+        self.gathers: dict[int, tuple[Gather, Held]] = {}
+        self.waiting: list[Held] = []  # without a Gather yet
+        self.at: tuple | None = None  # (variables, bucket map): bindings are at the bucket that these have there
+
+    def version(self) -> Version:
+        for step in self.body.derivation.steps:
+            match step:
+                case Exchange():
+                    self._exchange(step)
+                case Hold():
+                    self._hold(step)
+                case Gather():
+                    self._gather(step)
+                case _:
+                    self.segments[-1].append(step)
+        relation, order, part = self._first()
+        derivation, moves = self.body.derivation, self.moves
+        return Version(
+            self.number, derivation, self.segments, moves, relation, order, part, self.rule, 0, self.holds, self.gathers
+        )
+
+    def _first(self) -> tuple[str, tuple, str]:
+        """What is read from the beginning: (relation, order, part)."""
+        steps = [step for segment in self.segments for step in segment]
+        first = next((step for step in steps if isinstance(step, Join | Multiway)), None)
+        if isinstance(first, Multiway):
+            return "", (), "share" * first.share
+        if first is None or first.part not in ("delta", "share"):
+            return "", (), ""
+        return first.relation, first.order, first.part
+
+    # -- between two segments
+
+    def _exchange(self, step: Exchange) -> None:
+        index = self.relations[step.relation].index(step.order)
+        keys = tuple(getattr(term, "name", "") for term in step.keys[: index.keys])  # of a term that is no variable: none
+        if not self._here(keys, index.map):
+            self._cut(self._named(step.keys), step.keep, index.map if step.keys else "every", len(keys))
+            self.at = keys, index.map
+
+    def _hold(self, step: Hold) -> None:
+        """To where the group is; those of one group alone may stay where they are."""
+        keys = step.outer
+        if step.outer and not self._here(keys, self.groups):
+            self._cut(step.outer, step.keep, self.groups, len(keys))
+        elif self.segments[-1] or len(self.segments) - 1 in self.holds:
+            self._cut((), step.keep, "same")
+        held = self.holds[len(self.segments) - 1] = Held(self._columns((), step.keep), step.outer)
+        self.waiting.append(held)
+        self.at = keys, self.groups
+
+    def _gather(self, step: Gather) -> None:
+        self._cut(step.shipped, frozenset(), self.groups if step.outer else "every", len(step.outer), step)
+        held = self.waiting.pop()
+        held.until = len(self.segments) - 1
+        self.gathers[held.until] = step, held
+        self.at = step.outer, self.groups
+
+    def _cut(self, names, keep, to, keys: int = 0, partial: Gather | None = None) -> None:
+        self.moves.append(Move(self._columns(names, keep), to, keys, partial))
+        self.segments.append([])
+
+    @staticmethod
+    def _columns(names, keep) -> tuple[str, ...]:
+        return tuple(names) + tuple(sorted(keep - set(names) - {"@group"}))
+
+    def _named(self, terms) -> tuple[str, ...]:
+        """The key's columns, made where a term is no variable."""
+        names = []
+        for place, term in enumerate(terms):
+            if isinstance(term, Var) and term.name not in names:
+                names.append(term.name)
+            else:
+                names.append(f"key.{self.number}.{len(self.moves)}.{place}")
+                self.segments[-1].append(Bind(names[-1], term))
+        return tuple(names)
+
+    # -- where bindings are
+
+    def _here(self, keys: tuple[str, ...], target: BucketMap) -> bool:
+        """Whether the bindings are at the bucket of some variables already: then nothing has to go anywhere."""
+        if not keys or not all(keys) or refined(target):
+            return False
+        if not self.moves and not self.holds and self.at is None:
+            if not self._scanned_at(keys, target):
+                return False
+            self.at = keys, target
+        return self.at is not None and self.at[0] == keys and self.at[1].homes == target.homes
+
+    def _scanned_at(self, names: tuple[str, ...], target: BucketMap) -> bool:
+        """Whether the first atom's tuples can be scanned in an index that has them there; that is done then."""
+        scan = self.segments[0][0] if self.segments[0] else None
+        if (
+            not isinstance(scan, Join)
+            or scan.part not in ("delta", "share")
+            or scan.keys
+            or scan.relation not in self.relations
+        ):
+            return False
+        column = {name: scan.order[place] for place, name in scan.binds}
+        for index in self.relations[scan.relation].indexes:
+            if tuple(column.get(name) for name in names) == index.order[: index.keys] and index.map.homes == target.homes:
+                scan.reorder(index.order)
+                return True
         return False
-    for index in () if refined(target.map) else spread.indexes:
-        bound = [atom.args[column] for column in index.order[: index.keys]]
-        if bound == list(keys) and index.map.homes == target.map.homes:
-            order = {place: scan.order[place] for place, _ in scan.binds}
-            scan.binds = tuple((index.order.index(order[place]), name) for place, name in scan.binds)
-            scan.order = index.order
-            return True
-    return False
-
-
-def _shipped(number: int, at: int, exchange: Exchange, segments) -> tuple[str, ...]:
-    """The columns of what is shipped: the key's, made where it is no variable, and the others that are needed."""
-    names = []
-    for place, term in enumerate(exchange.keys):
-        if isinstance(term, Var) and term.name not in names:
-            names.append(term.name)
-        else:
-            names.append(f"key.{number}.{at}.{place}")
-            segments[at].append(Bind(names[-1], term))
-    return tuple(names) + tuple(sorted(exchange.keep - set(names) - {"@group"}))
 
 
 def refined(placement: BucketMap) -> bool:

@@ -39,6 +39,16 @@ class Database:
     def count(self, relation: str) -> int:
         return self.spread[relation].count if relation in self.spread else self.tables[relation].count
 
+    def bytes(self, relation: str) -> int:
+        """What one index of it takes, at home or in any other order."""
+        found = getattr(self.spread.get(relation), "relation", None)
+        if found is not None:
+            return found.bytes
+        if relation in self.spread:
+            return 8 * self.count(relation)
+        table = self.tables[relation]
+        return sum(block.words.nbytes for block in table.blocks("all", table.home))
+
     def columns(self, relation: str) -> np.ndarray:
         """All tuples as columns (arity, n), in this process."""
         if relation in self.spread:

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace, balance_of, phases_of
-from semi_naive.planning.order import outgrown, plan_body, searched, share_indexes, versions
+from semi_naive.planning.order import outgrown, plan_all, plan_body, searched
+from semi_naive.planning.placing import Placing, keyed, scanned
 from semi_naive.ra.pieces import Report
 from semi_naive.ra.rules.arithmetic import EvaluationError
-from semi_naive.ra.rules.block import Block, merged_as
+from semi_naive.ra.rules.block import merged_as
 from semi_naive.ra.rules.context import World, lattice_table
 from semi_naive.ra.rules.evaluating import Evaluate, Left, Version
 from semi_naive.ra.rules.inserting import Born, Insert, InsertOthers
 from semi_naive.ra.rules.ir import Rule
 from semi_naive.ra.rules.lattice import LatticeTable
-from semi_naive.ra.rules.loading import Deal, Relocate
+from semi_naive.ra.rules.loading import Deal
 from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
 from semi_naive.ra.rules.steps import Exchange
-from semi_naive.ra.rules.stored import StoredBlock
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.weighing import Meetings
 from semi_naive.running.choosing import names_read
@@ -31,6 +31,7 @@ from semi_naive.running.cutting import cut
 from semi_naive.running.local import TooLarge, located
 from semi_naive.running.moving import Moving
 from semi_naive.running.run_ahead import MOST_STEPS, RunAhead
+from semi_naive.running.statics import Statics
 
 DWINDLED = 100_000  # tuples of a delta that are sooner joined by the driver than by a job, where it can read the runs
 RETURNS = 2  # to the driver, of one stratum: what grows again and again stays on the partitions
@@ -46,7 +47,6 @@ class Distributed:
     config: object
     iteration: int = 0
     bodies: dict = field(default_factory=dict)
-    statics: dict = field(default_factory=dict)
     relations: dict[str, SpreadRelation] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -56,6 +56,9 @@ class Distributed:
         self.tries = self.cluster.store.path("tries", self.cluster.label("stratum"))
         self.trace = Trace(plan="balanced", relations=list(self.stratum.relations), config=self.config.to_json())
         self.moving = Moving(self.cluster, self.config, self.trace)
+        own = frozenset(self.stratum.relations) if self.recursive else frozenset()
+        self.placing = Placing(own, self.config.replicate_bytes, self.database.bytes)
+        self.statics = Statics(self.database, self.cluster, self.placing, self.trace, self._dealt())
         self.ahead = RunAhead.of(self)
         if self.local.watch:
             self.local.watch(self.trace.so_far)
@@ -119,28 +122,33 @@ class Distributed:
     # -- where everything is
 
     def _place(self) -> None:
-        """An index for each order that some rule version searches one of the stratum's relations in."""
-        wanted: dict[str, dict[tuple, int]] = {name: {} for name in self.stratum.relations}
-        every = list(self._every_version())
-        for one in every:
-            self._plan(*one)
-        share_indexes(self.bodies, self.local.indexes)
-        for rule, place, parts, number in every:
-            for step in self._plan(rule, place, parts, number).derivation.steps:
-                if isinstance(step, Exchange):
-                    keys = min(max(1, len(step.keys)), len(step.order))
-                    known = wanted[step.relation].get(step.order, keys)
-                    wanted[step.relation][step.order] = min(keys, known)
+        """An index for each order that some rule version searches a relation in: of the stratum's, and of partitioned ones."""
+        every = list(self.local.every(self.iteration == 0))
+        bodies = plan_all(self._plan, every, self.bodies, self.local.indexes, self.placing)
+        wanted = keyed(bodies)
+        apart = {name for name, _ in self.placing.partitioned}
+        if self.ahead and any(edges in apart for edges, _ in self.ahead.walk.edges):
+            self.ahead = None  # it takes all edges to every host
+        for name, order, keys in filter(None, [scanned(body, wanted) for body in bodies]):
+            if name not in wanted and (name in apart or self._free(name)):
+                wanted[name] = {order: keys}
         for name in self.stratum.relations:
-            relation = self.database.program.relations[name]
-            kind = (relation.lattice, relation.kinds[-1]) if relation.lattice else None
-            orders = dict(wanted[name])
-            if self.ahead:
-                orders = {self.ahead.walk.order: 1}
-            elif kind or not orders:
-                orders = {tuple(range(relation.arity)): relation.arity - 1 if kind else min(1, relation.arity)} | orders
-            indexes = [SpreadIndex(order, keys, self._dealt()) for order, keys in orders.items()]
-            self.relations[name] = SpreadRelation(name, relation.arity, indexes, kind)
+            self.relations[name] = self._empty(name, wanted.pop(name, {}))
+        self.statics.partition(wanted, self.iteration)
+
+    def _free(self, name: str) -> bool:
+        """Whether a relation of the stratum may have any index: one that is aggregated is in buckets of its key."""
+        return name in self.stratum.relations and not self.database.program.relations[name].lattice
+
+    def _empty(self, name: str, orders: dict[tuple, int]) -> SpreadRelation:
+        """One of the stratum's relations, without tuples."""
+        relation = self.database.program.relations[name]
+        kind = (relation.lattice, relation.kinds[-1]) if relation.lattice else None
+        if self.ahead:
+            orders = {self.ahead.walk.order: 1}
+        elif kind or not orders:
+            orders = {tuple(range(relation.arity)): relation.arity - 1 if kind else min(1, relation.arity)} | orders
+        return SpreadRelation(name, relation.arity, [SpreadIndex(o, keys, self._dealt()) for o, keys in orders.items()], kind)
 
     def _dealt(self) -> BucketMap:
         return BucketMap.deal(self.config.buckets_on(self.partitions), self.partitions)
@@ -169,37 +177,11 @@ class Distributed:
                     self._turn()
                     self._turn()
 
-    def _ensure(self, relation: str, order) -> None:
-        """A relation of an earlier stratum, whole on every host, sorted in an order."""
-        if (relation, order) in self.statics or relation in self.relations:
-            return
-        if relation in self.database.spread:
-            self.statics[relation, order] = self._gathered(self.database.spread[relation], order)
-            return
-        blocks = [block for block in self.database.blocks(relation, "all", order) if block.size]
-        stored = self.cluster.share(relation, merged_as(blocks, len(order))) if blocks else []
-        self.statics[relation, order] = stored
-
-    def _gathered(self, spread, order) -> list[StoredBlock]:
-        """A relation that is on the partitions: every partition sorts its tuples, one writes them all."""
-        relation = getattr(spread, "relation", None)
-        if relation is None or not self.cluster.local:
-            columns = spread.columns()
-            block = Block.of([columns[i] for i in order], columns.shape[1])
-            return self.cluster.share("gathered", block)
-        job = self.cluster.fabric.job(Relocate(relation, order, self.cluster.root, self.cluster.label("gathered")))
-        return [stored for found in job for stored in found]
-
     # -- planning
-
-    def _every_version(self):
-        for rule in self.local.again:
-            for number, (place, parts) in enumerate(versions(rule, self.recursive)):
-                yield rule, place, parts, number
 
     def _versions(self):
         """Those that have a delta."""
-        for rule, place, parts, number in self._every_version():
+        for rule, place, parts, number in self.local.every(False):
             if self.relations[rule.body[place].relation].home.delta_size():
                 yield rule, place, parts, number
 
@@ -228,7 +210,6 @@ class Distributed:
     def _plan(self, rule: Rule, place, parts, number):
         key = (id(rule), number)
         if key not in self.bodies or (not self._exchanges(self.bodies[key]) and outgrown(self.bodies[key], self)):
-            spread = frozenset(self.stratum.relations) if self.recursive else frozenset()
             self.bodies[key] = plan_body(
                 rule,
                 self,
@@ -236,7 +217,7 @@ class Distributed:
                 parts,
                 place,
                 number,
-                spread=spread,
+                placing=self.placing,
                 deal=place is None,
                 multiway=self.config.multiway,
             )
@@ -249,9 +230,9 @@ class Distributed:
     def _compiled(self, number: int, rule: Rule, place, parts, version: int) -> Version:
         """A rule version cut into segments, with everything it reads where it needs to be."""
         body = self._plan(rule, place, parts, version)
-        for relation, order in searched(body.derivation.steps):
-            self._ensure(relation, order)
-        return cut(number, rule, place, body, self.relations)
+        self.statics.rescan(body)
+        self.statics.ensure(searched(body.derivation.steps), self.iteration)
+        return cut(number, rule, body, self.relations | self.statics.partitioned, self.statics.map)
 
     # -- iterating
 
@@ -262,8 +243,8 @@ class Distributed:
         stages = max([len(version.segments) for version in compiled], default=1)
         for version in compiled:
             version.first = stages - len(version.segments)
-        as_read = {name: relation.as_read() for name, relation in self.relations.items()}
-        world = World(as_read, self.statics, self.cluster.share_values(self.database.values), self.tries)
+        relations = {name: relation.as_read() for name, relation in self.relations.items()} | self.statics.partitioned
+        world = World(relations, self.statics.replicated, self.cluster.share_values(self.database.values), self.tries)
         left, rounds, meetings = self._begun(compiled), [], self._meetings()
         while left:
             label = self.cluster.label(f"{self.iteration + 1}.{len(rounds)}")
@@ -313,8 +294,8 @@ class Distributed:
         """What the tuples that are born in this iteration will be joined with, if the balance is looked at after it."""
         if (self.iteration + 1) % self.config.check_interval:
             return {}
-        every = [self._compiled(number, *one) for number, one in enumerate(self._every_version())]
-        return self.moving.meetings(every, self.relations, self.statics)
+        every = [self._compiled(number, *one) for number, one in enumerate(self.local.every(False))]
+        return self.moving.meetings(every, self.relations | self.statics.partitioned, self.statics.replicated)
 
     def _begun(self, compiled: list[Version]) -> dict[int, list[list[Left]]]:
         """What each partition has to do in the stages in which versions begin."""

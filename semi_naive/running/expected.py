@@ -24,6 +24,11 @@ class Expected:
         """Of a delta too: what an iteration begins with is, in the first, all there is."""
         return self.count(relation)
 
+    def bytes(self, relation: str) -> float:
+        """What one index takes: words of two values, as most are."""
+        arity = self.program.relations[relation].arity
+        return self.database.bytes(relation) + 8 * ((arity + 1) // 2) * self.supposed.get(relation, 0.0)
+
     def met(self, relation: str, column: int, other: str, place: int) -> float:
         if {relation, other} & self.supposed.keys():
             return max(1.0, self.count(other)) / self.distinct(other, place)

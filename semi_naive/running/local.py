@@ -47,6 +47,12 @@ class Local:
         self.again = [rule for rule in self.stratum.rules if versions(rule, recursive)]
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
 
+    def every(self, first: bool):
+        """(rule, the atom that reads the delta, parts, number) of all rule versions; those that run once only if `first`."""
+        yield from [(rule, None, {}, 0) for rule in self.once] * first
+        for rule in self.again:
+            yield from ((rule, *version, number) for number, version in enumerate(versions(rule, self.recursive)))
+
     def run(self) -> None:
         """To the fixpoint, or TooLarge: then nothing of the iteration it was in has been kept."""
         self.marks = {name: table.mark() for name, table in self.tables.items()}
@@ -80,8 +86,7 @@ class Local:
     def iterate(self) -> None:
         self.made = 0
         if self.iteration == 1:
-            each = ((rule, enumerate(versions(rule, self.recursive))) for rule in self.again)
-            self._plan((rule, place, parts, number) for rule, found in each for number, (place, parts) in found)
+            self._plan(self.every(False))
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         if self.budget is not None and self.returns == 0 and sum(table.count for table in self.tables.values()) > self.most:
             raise TooLarge

@@ -1,0 +1,83 @@
+"""An aggregate whose tuples are partitioned: bindings wait where their group is, the group's tuples are reduced where they are.
+
+    few(x) :- node(x), n = count : { edge(x, y), good(y) }, n < 3.
+
+becomes: scan node → exchange to the group's partition → Hold: x waits, and goes on → exchange, join edge → exchange, join good
+→ exchange to the group's partition, one row for each partition that has found something → Gather: n is known, the rule goes on.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from semi_naive.ra.rules.aggregates import reduce_groups
+from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.functors import bits, evaluate
+from semi_naive.ra.rules.ir import Aggregate, Kind
+from semi_naive.ra.rules.steps import grouped, resulting
+
+FROM, COUNT, VALUE = "@from", "@count", "@value"
+
+
+@dataclass
+class Hold:
+    """The bindings wait for the next Gather; their distinct `outer` variables go on. keep: what is needed of what waits."""
+
+    outer: tuple[str, ...]
+    keep: frozenset[str]
+
+    def __call__(self, batch: Batch, context):
+        raise TypeError("bindings wait between segments")
+
+
+@dataclass
+class Gather:
+    """The bindings that have waited, with the result of their group; without a `literal`, those whose group has nothing."""
+
+    outer: tuple[str, ...]
+    literal: Aggregate | None = None
+    bound: bool = False
+
+    def __call__(self, batch: Batch, context):
+        raise TypeError("groups are gathered between segments")
+
+    @property
+    def shipped(self) -> tuple[str, ...]:
+        """The columns of `partial`."""
+        return (*self.outer, FROM, COUNT, VALUE)
+
+    def partial(self, batch: Batch, number: int, values) -> Batch:
+        """What has been found of each group, told from what is found elsewhere by its number. Every binding is another
+        combination of tuples."""
+        groups, group = grouped(batch, self.outer)
+        counts, found = np.bincount(group, minlength=groups.size), np.zeros(groups.size, np.int64)
+        if self.literal is not None and self.literal.target is not None:
+            target, kind = evaluate(self.literal.target, batch.columns, batch.size, values), self.literal.target.kind
+            if self.literal.op == "mean":  # a sum, until all are together
+                found = np.bincount(group, weights=bits(target, kind), minlength=groups.size).view(np.int64)
+            else:
+                found, _ = reduce_groups(self.literal.op, kind, group, target, groups.size)
+        return groups.with_columns({FROM: np.full(groups.size, number), COUNT: counts, VALUE: found})
+
+    def gathered(self, waiting: Batch, found: Batch | None) -> Batch:
+        """All partitions' rows of the groups that wait here."""
+        groups, inverse = grouped(waiting, self.outer)
+        group, count, value = (np.empty(0, np.int64) for _ in range(3))
+        if found is not None:
+            columns = [found.columns[name] for name in self.outer]
+            group = Block.of([groups.columns[name] for name in self.outer], groups.size).ranges(columns, found.size)[0]
+            count, value = found.columns[COUNT], found.columns[VALUE]
+        counts, _ = reduce_groups("sum", Kind.NUMBER, group, count, groups.size)
+        if self.literal is None:
+            return waiting.where((counts == 0)[inverse])
+        column, present = self._reduced(group, value, counts)
+        return resulting(waiting, self.literal, column[inverse], present[inverse], self.bound)
+
+    def _reduced(self, group, value, counts):
+        everywhere = np.ones(counts.size, np.bool_)
+        if self.literal.target is None:
+            return counts, everywhere
+        if self.literal.op == "mean":
+            totals = np.bincount(group, weights=value.view(np.float64), minlength=counts.size)
+            return (totals / np.maximum(counts, 1)).view(np.int64), counts > 0
+        return reduce_groups(self.literal.op, self.literal.target.kind, group, value, counts.size)

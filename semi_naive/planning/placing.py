@@ -1,0 +1,108 @@
+"""Replicated or partitioned: where each index is that a stratum on the partitions reads.
+
+The stratum's own relations are partitioned. An index of any other relation is replicated, one copy on every host, as long as
+all replicated indexes of the stratum together fit `Config.replicate_bytes`, the smallest first. What does not fit is
+partitioned, in buckets of the columns that it is searched by, and bindings go there by the intra-bucket shuffle.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from semi_naive.ra.rules.steps import Exchange, Join
+
+Order = tuple[int, ...]
+Index = tuple[str, Order]
+
+
+@dataclass
+class Placing:
+    """Says of each index of one stratum whether it is partitioned. `own`: the stratum's relations that grow; `budget`: bytes of
+    a host for replicated indexes; `bytes_of`: what an index of a relation takes; `taken`, `partitioned`: those of other
+    relations, with their bytes.
+
+    >>> placing = Placing(frozenset({"path"}), 100, {"edge": 80, "node": 40}.get)
+    >>> placing.decide({("edge", (0, 1)), ("node", (0,)), ("path", (1, 0))}), placing.told("edge", (0, 1))
+    (True, 'partitioned: 80 bytes, and 60 of 100 bytes a host are left')
+    >>> placing("edge", (0, 1)), placing("node", (0,)), placing("path", (1, 0)), placing("edge", (1, 0))
+    (True, False, True, False)
+    """
+
+    own: frozenset[str] = frozenset()
+    budget: float = float("inf")
+    bytes_of: Callable[[str], float] = lambda relation: 0
+    taken: dict[Index, float] = field(default_factory=dict)
+    partitioned: dict[Index, float] = field(default_factory=dict)
+
+    def __call__(self, relation: str, order: Order) -> bool:
+        return relation in self.own or (relation, order) in self.partitioned
+
+    def decide(self, searched: set[Index]) -> bool:
+        """Decide on all indexes that bodies search; whether one is partitioned that was not. One that no column is asked of,
+        whether there is a tuple, is always replicated; what has been partitioned once stays so."""
+        before, self.taken = len(self.partitioned), {}
+        asked = {one for one in searched if one[0] not in self.own} - self.partitioned.keys()
+        for size, index in sorted((self.bytes_of(relation) if order else 0, (relation, order)) for relation, order in asked):
+            if size <= self.left or not size:
+                self.taken[index] = size
+            else:
+                self.partitioned[index] = size
+        return len(self.partitioned) > before
+
+    def add(self, index: Index) -> None:
+        """Decide on one more, with what is left."""
+        self.decide({*self.taken, index})
+
+    @property
+    def left(self) -> float:
+        return self.budget - sum(self.taken.values())
+
+    def told(self, relation: str, order: Order) -> str:
+        """Where an index is, and why."""
+        if (relation, order) in self.partitioned:
+            size = self.partitioned[relation, order]
+            return f"partitioned: {_bytes(size)}, and {_bytes(self.left)} of {_bytes(self.budget)} a host are left"
+        if (relation, order) in self.taken:
+            return f"replicated: {_bytes(self.taken[relation, order])} of {_bytes(self.budget)} a host"
+        return "partitioned: it grows" if relation in self.own else ""
+
+
+NOWHERE = Placing()  # everything is in one process
+
+
+def _bytes(size: float) -> str:
+    for unit, each in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= each:
+            return f"{size / each:.3g} {unit}"
+    return f"{size:,.0f} bytes"
+
+
+# -- the indexes that bodies need
+
+
+def keyed(bodies) -> dict[str, dict[Order, int]]:
+    """The indexes that bindings go to, of each relation: the order, and how many of its columns choose the bucket, which is as
+    many as every search has."""
+    found: dict[str, dict[Order, int]] = {}
+    for step in (step for body in bodies for step in body.derivation.steps if isinstance(step, Exchange)):
+        known = found.setdefault(step.relation, {})
+        if step.keys:
+            known[step.order] = min(len(step.keys), known.get(step.order) or len(step.keys))
+        else:
+            known.setdefault(step.order, 0)
+    return {name: {o: keys or min(1, len(o)) for o, keys in orders.items()} for name, orders in found.items()}
+
+
+def scanned(body, wanted: dict[str, dict[Order, int]]) -> tuple[str, Order, int] | None:
+    """(relation, order, columns that choose the bucket) of an index in which the first atom's tuples lie where their first
+    partners do, so that nothing has to move; None if there is no such index."""
+    exchange = next((step for step in body.derivation.steps if isinstance(step, Exchange)), None)
+    scan = body.derivation.steps[0] if body.derivation.steps else None
+    if exchange is None or not exchange.keys or not isinstance(scan, Join) or scan.keys or scan.part not in ("delta", "share"):
+        return None
+    columns = {name: scan.order[place] for place, name in scan.binds}
+    keys = exchange.keys[: wanted[exchange.relation][exchange.order]]
+    places = [columns.get(getattr(term, "name", None)) for term in keys]
+    if None in places or len(set(places)) < len(places):
+        return None
+    order = (*places, *(column for column in sorted(scan.order) if column not in places))
+    return scan.relation, order, len(places)
