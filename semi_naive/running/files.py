@@ -1,4 +1,4 @@
-"""A relation of a result as one file: this process writes its columns, or appends the pieces that Spark's tasks have written."""
+"""A relation of a result as one file: this process writes its columns, or appends pieces that Spark's tasks have written."""
 
 import os
 import tempfile
