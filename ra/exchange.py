@@ -5,21 +5,28 @@ an iterable. A *job* is a chain of tasks: what every task but the last yields, `
 next; what the last yields goes back to the driver. So one iteration of a fixpoint is one job of two stages (80 ms with
 nothing to do, 2 cores), of three when tuples must first reach the other subbuckets of their bucket (110 ms).
 
-State never travels: tasks read and write runs of their host. The partitions' *anchors*, a cached RDD of one empty record
-each, are what Spark's locality holds on to: every stage is a union with the anchors under one partitioner, which Spark
-does without a shuffle, and so partition p is computed where it was computed before.
+State does not travel: tasks read and write runs of their host. The partitions' *anchors*, a cached RDD of one empty record
+each, are what Spark's locality holds on to: on a cluster every stage is a union with the anchors under one partitioner,
+which Spark does without a shuffle, and so partition p is computed where it was computed before. If a host is so busy that
+Spark computes the partition on another one, its runs are sent after it (`ra.shipping`).
 """
 
 import contextlib
 import functools
 import gc
 import logging
+import os
 
+from semi_naive.ra import shipping
 from semi_naive.ra.runs import Remove, RunMissing, Store
 
 log = logging.getLogger("semi_naive")
 
 ATTEMPTS = 4  # of a job; Spark itself retries tasks, but never in local mode unless the master says local[n, failures]
+# Such a union runs where most of its inputs are (Spark's PartitionerAwareUnionRDD), and a shuffle counts as being wherever a
+# fifth of what a partition gets was written: on up to five executors, which may be of one host. One anchor would be outvoted.
+VOTES = 6
+ADVICE = "a longer spark.locality.wait keeps tasks where their runs are"
 LOST_WORKER = (
     "Python worker exited unexpectedly",
     "ExecutorLostFailure",
@@ -48,50 +55,79 @@ def home(partition: int) -> int:
 
 
 class Fabric:
-    """The partitions of one evaluation. Costs one small job to build; `close` forgets the anchors."""
+    """The partitions of one evaluation. Costs one small job to build on a cluster; `close` forgets the anchors."""
 
     def __init__(self, sc, partitions: int):
-        self.sc, self.partitions = sc, partitions
-        self.anchors = sc.parallelize([(p, None) for p in range(partitions)], partitions).partitionBy(partitions, home)
-        self.anchors.cache()
+        from pyspark import StorageLevel
+
+        self.sc, self.partitions, self.local = sc, partitions, sc.master.startswith("local[")
+        anchors = sc.parallelize([(p, None) for p in range(partitions)], partitions).partitionBy(partitions, home)
+        self.anchors = anchors.persist(StorageLevel.MEMORY_AND_DISK)  # evicted from memory, an anchor would be forgotten
+        if not self.local:
+            self.anchors.count()
 
     def job(self, *tasks, source=None) -> list:
         """Run a chain of tasks; returns what the last yields, by partition. `source`: an RDD that the first task reads
         instead of the anchors; it may have any number of partitions.
 
-        Safe to run again, as tasks are functions of immutable runs: a job that lost a worker is, up to ATTEMPTS times.
+        Safe to run again, as tasks are functions of immutable runs: a job that lost a worker is, up to ATTEMPTS times, and
+        one that found runs on other hosts, with a shipment of them.
         """
-        for attempt in range(1, ATTEMPTS + 1):
+        shipments, lost = {}, 0
+        while True:
             try:
-                return self._chain(tasks, source).collect()
+                return self._chain(tasks, source, [rdd for rdd, _ in shipments.values()]).collect()
             except Exception as error:  # py4j's own classes come and go between Spark versions
                 text = str(error)
                 if RunMissing.MARK in text:
-                    raise RunsLost(_line_with(RunMissing.MARK, text)) from None
+                    self._ship(text, shipments)
+                    continue
                 if "No space left on device" in text:
                     raise DiskFull("no space left on a disk that holds runs or shuffles: see Config.local_dir") from None
-                if attempt == ATTEMPTS or not any(sign in text for sign in LOST_WORKER):
+                lost += 1
+                if lost == ATTEMPTS or not any(sign in text for sign in LOST_WORKER):
                     raise JobFailed(_cause(text)) from error
-                log.warning("a Python worker or an executor was lost; running the job again (%d)", attempt)
+                log.warning("a Python worker or an executor was lost; running the job again (%d)", lost)
 
-    def _chain(self, tasks, source):
+    def _ship(self, text: str, shipments: dict) -> None:
+        """Add to the shipments what a failed job has missed; RunsLost if no host has it."""
+        path, host, partition = RunMissing.told(text)
+        place = partition, os.path.dirname(path)
+        tries = shipments[place][1] + 1 if place in shipments else 1
+        if not self.local and partition is not None and tries <= ATTEMPTS:
+            sent = shipping.shipment(self._everywhere, partition, path, host if tries == 1 else None)
+            if sent is not None:
+                log.warning("partition %d ran on %s, away from its runs: they are sent there (%s)", partition, host, ADVICE)
+                shipments[place] = sent.partitionBy(self.partitions, home), tries
+                return
+        raise RunsLost(f"{RunMissing.MARK}: {path}; {host} does not have it, and no other host that Spark reaches") from None
+
+    def _chain(self, tasks, source=None, shipments=()):
         rdd = self.anchors if source is None else source
         for number, task in enumerate(tasks):
-            if number:
-                rdd = self.anchors.union(rdd.partitionBy(self.partitions, home))
-            rdd = rdd.mapPartitionsWithIndex(_Step(task, raw=number == 0 and source is not None))
+            raw = number == 0 and source is not None
+            arrived = [*shipments, rdd.partitionBy(self.partitions, home)] if number else shipments
+            if arrived and not raw:
+                rdd = arrived[0] if self.local else self.sc.union([self.anchors] * (VOTES * len(arrived)) + [*arrived])
+            rdd = rdd.mapPartitionsWithIndex(_Step(task, raw))
         return rdd
+
+    def _everywhere(self, task):
+        """An RDD of what a task returns in every executor that has a core free."""
+        cores = self.sc.defaultParallelism
+        return self.anchors.union(self.sc.parallelize(range(cores), cores)).mapPartitionsWithIndex(task)
 
     def remove(self, store: Store) -> None:
         """Remove a directory of runs from every host: one job on a cluster. It may fail unheard: Spark may have been stopped,
         or be the reason we are here."""
         store.remove()
-        if not self.sc.master.startswith("local["):
+        if not self.local:
             with contextlib.suppress(Exception):
-                self.job(Remove(store))
+                self._everywhere(Remove(store)).collect()
 
     def close(self) -> None:
-        self.anchors.unpersist()
+        with contextlib.suppress(Exception):
+            self.anchors.unpersist()
 
 
 @functools.cache
@@ -110,13 +146,12 @@ class _Step:
 
     def __call__(self, partition, records):
         _settle()
-        if self.raw:
-            return self.task(partition, records)
-        return self.task(partition, [record for _, record in records if record is not None])
-
-
-def _line_with(mark: str, text: str) -> str:
-    return next(line.strip() for line in text.splitlines() if mark in line)
+        if not self.raw:
+            records = shipping.unpacked([record for _, record in records if record is not None])
+        try:
+            yield from self.task(partition, records)
+        except RunMissing as missing:
+            raise RunMissing(missing.path, None if self.raw else partition) from None
 
 
 def _cause(text: str) -> str:

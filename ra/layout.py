@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.policy import to_refine
-from semi_naive.ra.session import context_of
+from semi_naive.ra.session import context_of, cores
 
 if TYPE_CHECKING:  # importing this file stays light: no compiled kernels
     from semi_naive.ra.exchange import Fabric
@@ -38,7 +38,7 @@ class Layout:
         from semi_naive.ra.exchange import Fabric
 
         sc = context_of(spark)
-        partitions = partitions or sc.defaultParallelism
+        partitions = partitions or cores(sc)
         with _lock:
             place = (sc.applicationId, partitions)
             if place not in _fabrics:

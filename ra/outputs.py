@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from semi_naive.ra.evaluation import settled
+from semi_naive.ra.frames import dataframe
 from semi_naive.ra.schema import INT, Schema
 from semi_naive.ra.symbols import SYMBOLS
 
@@ -58,31 +59,15 @@ def to_arrow(columns: np.ndarray, schema: Schema, names=None):
 
 @dataclass
 class _Batches:
-    """A source's blocks as Arrow, in bytes: Spark carries them from the Python worker that reads to the one that gives
-    them to the JVM as columns."""
+    """A source's blocks as Arrow."""
 
     scan: object
     schema: Schema
     names: object  # a broadcast, or None
 
-    def __call__(self, partition, records):
-        import pyarrow as pa
-
-        list(records)
+    def __call__(self, partition):
         for block in self.scan.blocks(partition):
-            batch = to_arrow(block, self.schema, self.names and self.names.value)
-            with pa.BufferOutputStream() as sink:
-                with pa.ipc.new_stream(sink, batch.schema) as writer:
-                    writer.write_batch(batch)
-                yield (sink.getvalue().to_pybytes(),)
-
-
-def _unwrapped(batches):
-    import pyarrow as pa
-
-    for batch in batches:
-        for data in batch.column(0):
-            yield from pa.ipc.open_stream(data.as_buffer())
+            yield to_arrow(block, self.schema, self.names and self.names.value)
 
 
 def to_df(relation):
@@ -101,6 +86,5 @@ def to_df(relation):
         for name, kind in zip(schema.columns, schema.kinds, strict=True)
     ])  # fmt: skip
     names = None if set(schema.kinds) <= {INT} else SYMBOLS.share(layout.sc)
-    task = _Batches(stored.any_index().scan(view), schema, names)
-    pieces = layout.fabric.anchors.mapPartitionsWithIndex(task)
-    return session.createDataFrame(pieces, "batch binary", verifySchema=False).mapInArrow(_unwrapped, spark_schema)
+    scan = stored.any_index().scan(view)
+    return dataframe(layout.fabric, scan.runs, _Batches(scan, schema, names), spark_schema)

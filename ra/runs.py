@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import mmap
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -25,12 +26,23 @@ PIECE = 1 << 16  # words of each run that a merge looks at: half a megabyte, so 
 
 
 class RunMissing(Exception):
-    """A run is not where it was written: its executor, its host or its disk is gone."""
+    """A run is not on the host of the task that reads it: it is on another one, or its host or its disk is gone."""
 
     MARK = "a run is missing"
 
-    def __init__(self, path: str):
-        super().__init__(f"{self.MARK}: {path} on {socket.gethostname()}")
+    def __init__(self, path: str, partition: int | None = None):
+        super().__init__(f"{self.MARK}: {path} on {socket.gethostname()}, read by partition {partition}")
+        self.path = path
+
+    @classmethod
+    def told(cls, text: str) -> tuple[str, str, int | None] | None:
+        """Path, host and partition out of an error's text that mentions one.
+
+        >>> RunMissing.told(f"Error: {RunMissing('/tmp/a b/7', 3)}")[::2]
+        ('/tmp/a b/7', 3)
+        """
+        found = re.search(rf"{cls.MARK}: (.*) on (.*), read by partition (\w+)", text)
+        return found and (found[1], found[2], int(found[3]) if found[3].isdigit() else None)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 JAVA = 17
 NEEDS_JAVA = f"Spark needs Java {JAVA} or later"
@@ -15,7 +16,13 @@ HOW = (
     " · macOS: brew install openjdk@17 · any: https://adoptium.net), or set JAVA_HOME to where it is"
 )
 
+SETTLES, STILL = 30.0, 1.5  # seconds, of a context in which executors come, and without a new one after which all have
+
+_settled: set[str] = set()  # the contexts whose executors have come
+
 LOOPBACK = "127.0.0.1"  # for local mode: a laptop whose own name does not resolve can still start
+
+DAEMON, WAIT = "spark.python.daemon.module", "spark.locality.wait"
 
 # Each line with its reason; the times are of a job that does nothing, 2 cores, Spark 4.3.
 SETTINGS = {
@@ -24,7 +31,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",  # a web server nobody asked for
     "spark.ui.showConsoleProgress": "false",  # its bar would write over ours
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.python.daemon.module": "semi_naive.ra.daemon",  # not documented by Spark; 1.2 s to the first result instead of 1.7
+    DAEMON: "semi_naive.ra.daemon",  # not documented by Spark; 1.2 s to the first result instead of 1.7
     "spark.driver.memory": "2g",
     "spark.driver.maxResultSize": "0",
     "spark.log.level": "ERROR",
@@ -73,6 +80,10 @@ def context(master: str | None = None, cores: int | None = None):
         conf.set(key, value)
     if master is None:
         conf.set("spark.driver.bindAddress", LOOPBACK).set("spark.driver.host", LOOPBACK)
+    elif not master.startswith("local"):
+        # Its hosts may get this package with the first task: nothing of it can start their workers. And a task rather waits
+        # for the host that has its runs than has them sent.
+        conf.set(DAEMON, "pyspark.daemon").set(WAIT, conf.get(WAIT, "10min"))
     conf.set("spark.sql.shuffle.partitions", str(cores or cpus()))
     with _quiet():
         return SparkContext.getOrCreate(conf)
@@ -103,6 +114,20 @@ def _quiet():
 def cpus() -> int:
     """Cores this process may use (a container's share, not the machine's)."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cores(sc) -> int:
+    """The cores of a SparkContext. Those of a cluster come one executor after the other: in the first seconds of a context
+    this waits until no more do."""
+    if not sc.master.startswith("local") and sc.applicationId not in _settled:
+        _settled.add(sc.applicationId)
+        sc.parallelize([0], 1).count()  # waits for the first
+        known, since = 0, time.monotonic()
+        while time.time() - sc.startTime / 1000 < SETTLES and time.monotonic() - since < STILL:
+            time.sleep(STILL / 10)
+            if sc.defaultParallelism != known:
+                known, since = sc.defaultParallelism, time.monotonic()
+    return sc.defaultParallelism
 
 
 def context_of(spark):

@@ -169,12 +169,8 @@ class Stored:
         """Remove the runs; costs a job only where they are on other hosts than the driver's."""
         if not self.closed:
             self.closed = True
-            if not self.layout.sc.master.startswith("local"):
-                from semi_naive.ra.runs import Remove
-
-                self.layout.fabric.job(Remove(self.store))
             self._remove.detach()
-            self.store.remove()
+            self.layout.fabric.remove(self.store)
 
 
 def run_of(path: str, words: np.ndarray) -> "list[Run]":

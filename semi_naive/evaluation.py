@@ -19,7 +19,8 @@ from semi_naive.ra.graph import Dense, adjacency, intern, relabel
 from semi_naive.ra.interning import DenseBlocks, intern_blocks
 from semi_naive.ra.placed import Placed
 from semi_naive.ra.replica import Replica
-from semi_naive.ra.runs import Keep, Remove, Store
+from semi_naive.ra.runs import Keep, Store
+from semi_naive.ra.session import cores
 from semi_naive.ra.words import merge_all
 from semi_naive.result import Closure, Reader, Stored
 
@@ -59,7 +60,7 @@ class Evaluation:
             names = graph.names
             if not graph.values.size:
                 return self._closure(None, 0, names)
-            self.fabric = Fabric(self.sc, self.config.partitions or self.sc.defaultParallelism)
+            self.fabric = Fabric(self.sc, self.config.partitions or cores(self.sc))
             evaluate = self._decomposed if self.plan == "decomposed" else self._balanced
             source, size = evaluate(graph)
             values = self._share("values", graph.values)
@@ -172,18 +173,18 @@ class Evaluation:
     def _closure(self, reader: Reader | None, size: int, names) -> Closure:
         iterations = sum(entry["steps"] for entry in self.trace.record["iterations"] if entry["born"])
         self.trace.finish(tuples=size, iterations=iterations, disk_bytes=self.store.bytes())
-        return Closure(self.sc, reader, size, self.trace.record, names is not None, self.release)
+        fabric = self.fabric if reader and isinstance(reader.source, Stored) and not self.local else None
+        return Closure(self.sc, reader, size, self.trace.record, names is not None, self.release, fabric)
 
     def release(self) -> None:
         """Forget what Spark holds for this evaluation, and remove its directory from every host."""
-        self.store.remove()
         with contextlib.suppress(Exception):  # Spark may have been stopped, or be the reason we are here
             for replica in self.shared:
                 replica.close()
-            if self.fabric and not self.local:
-                self.fabric.job(Remove(self.store))
-            if self.fabric:
-                self.fabric.close()
+        if self.fabric:
+            self.fabric.remove(self.store)
+            self.fabric.close()
+        self.store.remove()
 
 
 def fingerprint(words: np.ndarray) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from semi_naive.ra.frames import dataframe
 from semi_naive.ra.placed import Runs
 from semi_naive.ra.replica import Replica
 
@@ -137,7 +138,8 @@ class Closure:
 
     columns = ("x", "y")
 
-    def __init__(self, sc, reader: Reader | None, size: int, trace: dict, names: bool, release):
+    def __init__(self, sc, reader: Reader | None, size: int, trace: dict, names: bool, release, fabric=None):
+        self._fabric = fabric  # where the runs are, if not all of them are on every host
         self._sc, self._reader, self._size, self._names = sc, reader, size, names
         self.trace = trace
         self._finalizer = weakref.finalize(self, release)
@@ -181,6 +183,8 @@ class Closure:
         kind = "string" if self._names else "bigint"
         if not self._alive():
             return session.createDataFrame([], f"x {kind}, y {kind}")
+        if self._fabric:
+            return dataframe(self._fabric, self._reader.source.runs, self._reader.batches, f"x {kind}, y {kind}")
         pieces = self._reader.source.pieces
         return session.range(0, pieces, 1, pieces).mapInArrow(self._reader, f"x {kind}, y {kind}")
 

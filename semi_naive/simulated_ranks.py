@@ -38,6 +38,8 @@ class Ranks:
 class JobsHere:
     """A stand-in for `semi_naive.ra.exchange.Fabric`: the same tasks, in this process."""
 
+    local = True
+
     def __init__(self, partitions: int, sc=None):
         self.partitions, self.sc = partitions, sc
         self.jobs = self.shuffles = 0

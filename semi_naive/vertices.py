@@ -20,6 +20,7 @@ from semi_naive.ra.multiway.partitions.indexed import OnPartitions
 from semi_naive.ra.multiway.query import Atom, Query
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import Tries
+from semi_naive.ra.session import cores
 from semi_naive.ra.words import sort_unique
 
 
@@ -85,7 +86,7 @@ class Vertices:
         """The indexes on the partitions of a SparkContext, as many as it has cores. A query adds what it misses there."""
         key = sc.applicationId, skew
         if key not in self.spread:
-            fabric = Fabric(sc, sc.defaultParallelism)
+            fabric = Fabric(sc, cores(sc))
             self.spread[key] = OnPartitions(self.tries.relations, fabric, skew=skew)
         return self.spread[key]
 

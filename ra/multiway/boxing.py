@@ -33,6 +33,7 @@ from semi_naive.ra.multiway.tries.shape import Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import cut, siblings
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
 from semi_naive.ra.runs import Store
+from semi_naive.ra.session import cores
 
 log = logging.getLogger("semi_naive")
 
@@ -68,7 +69,7 @@ def run(
     store = Store.create(local_dir)
     try:
         shelf = Shelf.of(query, relations, store, sc)
-        boxes = watched(shelf.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * sc.defaultParallelism)))
+        boxes = watched(shelf.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * cores(sc))))
         keep, begun = 0 if count else len(shelf.order), time.perf_counter()
         parts = list(shelf.on_spark(sc, list(boxes), keep) if sc else shelf.here(boxes, keep, threads))
         return shelf.result(budget, keep, parts, time.perf_counter() - begun)
@@ -81,7 +82,7 @@ def run(
 def _remove_elsewhere(store: Store, sc) -> None:
     """The tries that other hosts have written."""
     with contextlib.suppress(Exception):  # Spark may have been stopped
-        fabric = Fabric(sc, sc.defaultParallelism)
+        fabric = Fabric(sc, cores(sc))
         fabric.remove(store)
         fabric.close()
 
@@ -161,7 +162,7 @@ class Shelf:
     def on_spark(self, sc, boxes: list[Box], keep: int) -> list[Done]:
         """Deal the boxes to tasks in stretches of about equal bytes, so that neighbours share slices; one Spark job."""
         weights = np.cumsum([box.bytes for box in boxes])
-        tasks = min(TASKS_PER_CORE * sc.defaultParallelism, len(boxes))
+        tasks = min(TASKS_PER_CORE * cores(sc), len(boxes))
         if not tasks:
             return []
         cuts = np.searchsorted(weights, np.linspace(0, weights[-1], tasks + 1)[1:-1])

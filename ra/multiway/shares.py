@@ -12,6 +12,7 @@ from semi_naive.ra.multiway.query import Query
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import TrieFile, Tries
 from semi_naive.ra.runs import Store
+from semi_naive.ra.session import cores
 
 TASKS_PER_CORE = 4  # so that a heavy share does not leave the other cores idle for long
 
@@ -24,7 +25,7 @@ def run(query: Query, relations: Mapping | Tries, sc, *, count: bool = False, lo
     value. Where the first variable's values cannot be dealt (an equation gives its value, or what is counted falls apart) all
     is one task's work. QueryError as there; JobFailed.
     """
-    store, tasks = Store.create(local_dir), TASKS_PER_CORE * sc.defaultParallelism
+    store, tasks = Store.create(local_dir), TASKS_PER_CORE * cores(sc)
     fabric = Fabric(sc, tasks)
     try:
         join = Leapfrog.of(query, relations)

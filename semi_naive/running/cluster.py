@@ -1,6 +1,5 @@
 """Spark, started when a stratum first needs it, and what a run keeps on the partitions."""
 
-import contextlib
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from semi_naive.ra import session
 from semi_naive.ra.exchange import Fabric
 from semi_naive.ra.rules.carried import CarriedValues
 from semi_naive.ra.rules.stored import StoredBlock, store
-from semi_naive.ra.runs import Remove, Store
+from semi_naive.ra.runs import Store
 
 
 class Cluster:
@@ -48,14 +47,14 @@ class Cluster:
         """What Spark has, or will have if it is started for this run."""
         if self.spark is None or callable(self.spark):
             return session.cpus()
-        return self.sc.defaultParallelism
+        return session.cores(self.sc)
 
     @property
     def fabric(self) -> Fabric:
         if self._fabric is None:
             sc = self.sc
             jobs_on = getattr(sc, "partitioned_jobs", None) or partial(Fabric, sc)  # simulated ranks run their own
-            self._fabric = jobs_on(self.config.partitions or sc.defaultParallelism)
+            self._fabric = jobs_on(self.config.partitions or session.cores(sc))
         return self._fabric
 
     @property
@@ -93,10 +92,9 @@ class Cluster:
 
     def release(self) -> None:
         """Forget what Spark holds, and remove the run's directory from every host."""
-        if self._store is not None:
+        if self._fabric and self._store:
+            self._fabric.remove(self._store)
+        if self._fabric:
+            self._fabric.close()
+        if self._store:
             self._store.remove()
-        with contextlib.suppress(Exception):  # Spark may have been stopped, or be the reason we are here
-            if self._fabric and not self.local:
-                self._fabric.job(Remove(self._store))
-            if self._fabric:
-                self._fabric.close()

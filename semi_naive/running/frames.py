@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from semi_naive.io import arrow_table
+from semi_naive.ra.frames import dataframe
 from semi_naive.ra.rules.ir import Kind, Relation, Type
 from semi_naive.ra.rules.reading import pieces_of
 from semi_naive.ra.rules.spread import SpreadRelation
@@ -11,18 +12,16 @@ from semi_naive.running.spread import Spread
 
 @dataclass
 class ReadFrame:
-    """As `DataFrame.mapInArrow` calls it: one row for each partition in, its tuples out, with the declared names and types."""
+    """The tuples of a partition as record batches with the declared names, and types as Spark has them."""
 
     spread: SpreadRelation
     relation: Relation
     types: dict[str, Type]
     values: object
 
-    def __call__(self, batches):
-        for batch in batches:
-            for partition in batch.column(0).to_pylist():
-                for columns in pieces_of(self.spread, partition):
-                    yield from arrow_table(self.relation, self.types, columns, self.values).to_batches()
+    def __call__(self, partition):
+        for columns in pieces_of(self.spread, partition):
+            yield from as_spark_has_it(arrow_table(self.relation, self.types, columns, self.values)).to_batches()
 
 
 def frame_of(result, name: str):
@@ -40,22 +39,9 @@ def frame_of(result, name: str):
 
     empty = as_spark_has_it(arrow_table(relation, result.types, result.columns_of_nothing(relation), result.values))
     values = result.cluster.share_values(result.values)
-    partitions = found.relation.home.map.partitions
-    read = ReadFrame(found.relation, relation, result.types, values)
-    return session.range(0, partitions, 1, partitions).mapInArrow(Signed(read), from_arrow_schema(empty.schema))
-
-
-@dataclass
-class Signed:
-    """Record batches without what Spark has no type for."""
-
-    read: ReadFrame
-
-    def __call__(self, batches):
-        import pyarrow as pa
-
-        for batch in self.read(batches):
-            yield from as_spark_has_it(pa.Table.from_batches([batch])).to_batches()
+    read, schema = ReadFrame(found.relation, relation, result.types, values), from_arrow_schema(empty.schema)
+    runs = [[stored.run for stored in blocks] for blocks in found.relation.home.full]
+    return dataframe(result.cluster.fabric, runs, read, schema)
 
 
 def as_spark_has_it(table):

@@ -41,7 +41,7 @@ def compiled(source: str):
 
 def _loaded(path: Path):
     """Importing the file compiles it, unless there is machine code for it."""
-    spec = importlib.util.spec_from_file_location(f"ra.multiway.{path.stem}", path)
+    spec = importlib.util.spec_from_file_location(f"semi_naive.ra.multiway.{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # machine code that is read back asks for its module by name
     spec.loader.exec_module(module)

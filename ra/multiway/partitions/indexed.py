@@ -7,7 +7,7 @@ from semi_naive.ra.multiway.prefixes.indexed import Indexed
 from semi_naive.ra.multiway.prefixes.indexes import IndexKey
 from semi_naive.ra.multiway.query import QueryError, columns_of
 from semi_naive.ra.replica import Replica
-from semi_naive.ra.runs import Remove, Store
+from semi_naive.ra.runs import Store
 
 FORMS = ("shuffled", "replicated")
 
@@ -28,9 +28,7 @@ class OnFabric(Indexed):
     def close(self) -> None:
         """One job on a cluster."""
         if self.own:
-            if not self.fabric.sc.master.startswith("local["):
-                self.fabric.job(Remove(self.store))
-            self.store.remove()
+            self.fabric.remove(self.store)
 
 
 class OnHosts(OnFabric):

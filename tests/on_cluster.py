@@ -1,0 +1,182 @@
+"""A driver for a cluster of hosts that share no disk: each case as one line of JSON, its answer beside that of this process.
+
+    python tests/on_cluster.py MASTER [PART ...]
+
+`local_tuples=0` has every stratum on the partitions. See `test_cluster`, which starts it.
+"""
+
+import json
+import sys
+import threading
+import time
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from semi_naive import Config, Program, RunsLost, subgraphs, transitive_closure
+
+PARTITIONED = Config(local_tuples=0)
+REACH = """
+.decl edge(x: number, y: number)
+.input edge
+.decl reach(x: number)
+.output reach
+reach(0).
+reach(y) :- reach(x), edge(x, y).
+"""
+SAME_GENERATION = """
+.decl parent(x: number, y: number)
+.input parent
+.decl same(x: number, y: number)
+.output same
+same(x, y) :- parent(p, x), parent(p, y), x != y.
+same(x, y) :- parent(p, x), same(p, q), parent(q, y).
+"""
+FLIGHTS = """
+.decl flight(origin: symbol, target: symbol, price: number)
+.input flight
+.decl closed(airport: symbol)
+.input closed
+.decl to(x: symbol, y: symbol)
+.decl unreachable(x: symbol, y: symbol)
+.decl offers(x: symbol, airports: number, cheapest: number)
+.decl told(x: symbol)
+.output to, unreachable, offers, told
+to(x, y) :- flight(x, y, _), !closed(y).
+to(x, z) :- to(x, y), flight(y, z, _), !closed(z).
+unreachable(x, y) :- flight(x, _, _), flight(_, y, _), !to(x, y).
+offers(x, n, p) :- flight(x, _, _), n = count : { to(x, _) }, p = min q : { flight(x, _, q) }.
+told(cat(x, cat(" to ", y))) :- to(x, y), unreachable(y, x).
+"""
+TRIANGLES = """
+.decl edge(x: number, y: number)
+.input edge
+.decl triangle(x: number, y: number, z: number)
+.output triangle
+triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
+"""
+
+
+def say(case: str, **facts) -> None:
+    print(json.dumps({"case": case} | facts), flush=True)
+
+
+def random_pairs(seed: int, nodes: int, count: int) -> np.ndarray:
+    return np.unique(np.random.default_rng(seed).integers(0, nodes, (count, 2)), axis=0)
+
+
+def program(case: str, text: str, facts: dict, spark, given: dict | None = None, **options) -> None:
+    """`given`: the same facts in another form."""
+    expected = Program(text).run(facts)
+    with Program(text).run(given or facts, spark, PARTITIONED.with_options(options)) as found:
+        right = {name: found[name].to_set() == expected[name].to_set() for name in expected}
+        plans = [stratum["plan"] for stratum in found.trace["strata"]]
+        say(case, right=all(right.values()), counts={name: found[name].count() for name in found}, plans=plans)
+
+
+def programs(spark) -> None:
+    program("reachability", REACH, {"edge": random_pairs(2, 4000, 9000)}, spark)
+    program("same generation", SAME_GENERATION, {"parent": tree(4)}, spark)
+    program("strings, negation, aggregates", FLIGHTS, flights(), spark)
+
+
+def closures(spark) -> None:
+    edges = random_pairs(1, 300, 500)
+    expected = {tuple(pair) for pair in transitive_closure(edges, plan="decomposed", spark=spark).to_numpy().tolist()}
+    with transitive_closure(edges, spark, "balanced", run_ahead=0) as found:
+        say("closure", right={tuple(pair) for pair in found.to_numpy().tolist()} == expected, counts=found.count())
+
+
+def flights() -> dict:
+    names, pairs = [f"Flughafen {i}" for i in range(60)], random_pairs(4, 60, 110).tolist()
+    rows = [(names[x], names[y], 10 + (7 * x + y) % 90) for x, y in pairs]
+    return {"flight": rows, "closed": [(name,) for name in names[::9]]}
+
+
+def triangles(spark) -> None:
+    edges = random_pairs(5, 120, 1500)
+    program("triangles as a rule", TRIANGLES, {"edge": edges}, spark)
+    graph = np.zeros((120, 120), np.int64)
+    graph[edges[:, 0], edges[:, 1]] = graph[edges[:, 1], edges[:, 0]] = 1
+    np.fill_diagonal(graph, 0)
+    expected = int(np.trace(graph @ graph @ graph)) // 6
+    for plan, options in {"leapfrog": {}, "boxed": {"memory": 1 << 20}, "bigjoin": {}}.items():
+        found = subgraphs(edges, "triangle", plan=plan, spark=spark, **options)
+        say(f"triangles, {plan}", right=found == expected, counts=found, expected=expected)
+
+
+def dataframes(spark) -> None:
+    pairs = random_pairs(6, 500, 900)
+    frame = spark.createDataFrame(pairs.tolist(), "x bigint, y bigint")
+    program("facts as a DataFrame", REACH, {"edge": pairs}, spark, {"edge": frame})
+    with Program(SAME_GENERATION).run({"parent": tree(4)}, spark, PARTITIONED) as found:
+        rows = {tuple(row) for row in found["same"].to_df().collect()}
+        say("results as a DataFrame", right=rows == found["same"].to_set(), counts=len(rows))
+
+
+def tree(height: int) -> list[tuple[int, int]]:
+    """Every node but the leaves has three children."""
+    return [(i, 3 * i + j) for i in range((3**height - 1) // 2) for j in (1, 2, 3)]
+
+
+def busy(spark) -> None:
+    """Another job of the same session keeps a host busy: its partition is computed on the other host, again and again."""
+    sc, done = spark.sparkContext, threading.Event()
+    spark.sparkContext._conf.set("spark.locality.wait", "0")  # of a session whose user has set it so
+
+    def occupy():
+        while not done.is_set():
+            sc.parallelize([0], 1).foreach(lambda _: time.sleep(1.0))
+
+    thread = threading.Thread(target=occupy)
+    thread.start()
+    try:
+        program("a busy host", SAME_GENERATION, {"parent": tree(4)}, spark)
+    finally:
+        done.set()
+        thread.join()
+        spark.sparkContext._conf.set("spark.locality.wait", "3s")
+
+
+def killed(spark) -> None:
+    """Whoever has started this kills an executor when told to."""
+
+    told = []
+
+    def tell(stratum, number, of, iteration, delta, tuples):
+        if iteration >= 3 and not told:
+            told.append(iteration)
+            print("kill", flush=True)
+            sys.stdin.readline()
+
+    chain = np.stack([np.arange(40), np.arange(1, 41)], axis=1)
+    try:
+        slowly = PARTITIONED.with_options({"run_ahead": 0})
+        with Program(REACH).run({"edge": chain}, spark, slowly, progress=tell) as found:
+            say("killed", right=found["reach"].to_set() == {(i,) for i in range(41)}, error=None)
+    except RunsLost as error:
+        say("killed", right=True, error=str(error))
+    program("after it", REACH, {"edge": chain}, spark)
+
+
+PARTS = programs, closures, triangles, dataframes, busy, killed
+
+
+def main(master: str, *chosen: str) -> None:
+    builder = SparkSession.builder.master(master).appName("tests")
+    for key, value in {
+        "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.executor.memory": "1g",
+        "spark.log.level": "ERROR", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }.items():  # fmt: skip
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    for part in PARTS:
+        if not chosen or part.__name__ in chosen:
+            part(spark)
+    print("stop", flush=True)
+    sys.stdin.readline()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,66 @@
+"""On two hosts that share no disk (see `private_cluster`): the answers of one process; nothing is left; an executor killed."""
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+from private_cluster import private_cluster, refused
+
+CASES = [
+    "reachability", "same generation", "strings, negation, aggregates", "closure", "triangles as a rule", "triangles, leapfrog",
+    "triangles, boxed", "triangles, bigjoin", "facts as a DataFrame", "results as a DataFrame", "a busy host", "killed",
+    "after it",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What the driver says of its cases, by name; `left`: what is on the hosts before the executor is killed; `said`."""
+    if reason := refused():
+        text = f"NOT TESTED: whether programs run on hosts that share no disk. No namespace can be made here: {reason}"
+        warnings.warn(text, stacklevel=1)
+        pytest.skip(text)
+    folder, logs = tmp_path_factory.mktemp("disk"), tmp_path_factory.mktemp("logs")
+    with private_cluster(folder, logs) as cluster, open(logs / "driver", "w+") as errors:
+        driver = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("on_cluster.py"), cluster.master],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=cluster.environment(),
+        )  # fmt: skip
+        found = {}
+        for line in driver.stdout:
+            if line == "kill\n":
+                found["left"] = cluster.left()
+                cluster.executors()[0].kill()
+            elif line != "stop\n":
+                found |= {case["case"]: case for case in [json.loads(line)]}
+                continue
+            driver.stdin.write("\n")
+            driver.stdin.flush()
+        errors.seek(0)
+        found["said"], found["status"] = errors.read(), driver.wait(60)
+        yield found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_answers_are_those_of_one_process(told, case):
+    assert case in told, told["said"][-3000:]
+    assert told[case]["right"], told[case]
+
+
+def test_strata_are_on_the_partitions(told):
+    assert "balanced" in told["same generation"]["plans"] and set(told["reachability"]["plans"]) == {"balanced"}
+
+
+def test_runs_follow_a_partition_to_another_host(told):
+    assert "away from its runs" in told["said"]
+
+
+def test_a_killed_executor_is_one_clear_error(told):
+    assert told["killed"]["error"] is None or "a run is missing" in told["killed"]["error"]
+
+
+def test_nothing_is_left_on_the_hosts(told):
+    assert told["status"] == 0 and len(told["left"]) <= 2, told["left"]
