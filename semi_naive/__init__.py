@@ -22,7 +22,7 @@ _LAZY = {
     "Config": "semi_naive.config",
     "Relation": "semi_naive.ra.relation",
     "BadInput": "semi_naive.io.errors",
-    "CheckpointUnusable": "semi_naive.checkpoint",
+    "CheckpointUnusable": "semi_naive.running.manifest",
     "DiskFull": "semi_naive.ra.exchange",
     "JobFailed": "semi_naive.ra.exchange",
     "NoJava": "semi_naive.ra.session",

@@ -17,13 +17,10 @@ from semi_naive.balanced import State
 from semi_naive.ra.exchange import Fabric
 from semi_naive.ra.placed import Placed, Runs
 from semi_naive.ra.runs import Run
+from semi_naive.running.manifest import CheckpointUnusable
 
 MANIFEST = "manifest.json"
 PARTS = ("full", "delta")
-
-
-class CheckpointUnusable(RuntimeError):
-    """The checkpoint directory cannot be written, or holds what this version cannot read."""
 
 
 @dataclass

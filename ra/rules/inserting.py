@@ -32,6 +32,22 @@ class Born:
     pairs: np.ndarray | float = 0.0  # that these are expected to make in each slot, if somebody asked
 
 
+def inserts(relations: list[SpreadRelation], label: str, root: str, meetings: Meetings | None = None) -> list:
+    """The last tasks of a job that brings tuples to relations. `label` names the runs that it writes; `meetings`: what the
+    tuples that are born will be joined with."""
+    others, meetings = any(len(relation.indexes) > 1 for relation in relations), meetings or {}
+    further = [InsertOthers(relations, label, root, meetings)] if others else []
+    return [Insert(relations, label, root, others, meetings), *further]
+
+
+def absorb(relations: dict[str, SpreadRelation], results) -> None:
+    """Make what those tasks left on disk part of the relations: it is in `new`."""
+    for born in (result for result in results if isinstance(result, Born)):
+        index = relations[born.relation].indexes[born.index]
+        index.full[born.partition], index.new[born.partition] = born.full, born.new
+        index.sizes = index.sizes + born.sizes
+
+
 @dataclass
 class Insert:
     """Drop from what arrived whatever the home index holds; write the rest, and send it on to the other indexes."""

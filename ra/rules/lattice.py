@@ -46,6 +46,12 @@ def best(block: Block) -> Block:
     return Block(block.packing, np.ascontiguousarray(block.words[:, first]))
 
 
+def plain(block: Block, better: str, kind: Kind) -> Block:
+    """A block of encoded values as the tuples that rules see."""
+    columns = block.columns()
+    return Block.of([*columns[:-1], decoded(columns[-1], kind, better)], block.size)
+
+
 @dataclass
 class LatticeTable:
     """The same face as `ra.rules.table.Table`. `current` and `fresh` are blocks of encoded values, one tuple a key."""
@@ -99,7 +105,7 @@ class LatticeTable:
             return 0
         known = [] if self.current is None else [self.current]
         self.current = best(merged([*known, self.fresh], self.fresh.packing))
-        self.delta[tuple(range(self.arity))] = self._plain(self.fresh)
+        self.delta[tuple(range(self.arity))] = plain(self.fresh, self.better, self.kind)
         self.fresh = None
         return self.delta_size
 
@@ -114,10 +120,6 @@ class LatticeTable:
     def settle(self) -> None:
         while self.turn():
             pass
-
-    def _plain(self, block: Block) -> Block:
-        columns = block.columns()
-        return Block.of([*columns[:-1], decoded(columns[-1], self.kind, self.better)], block.size)
 
     @property
     def home(self):
@@ -136,7 +138,7 @@ class LatticeTable:
         """The blocks of "delta", or, whichever else is asked for, the best of now."""
         shown = self.delta if part == "delta" else self.shown
         if part != "delta" and not shown and self.current is not None:
-            shown[self.home] = self._plain(self.current)
+            shown[self.home] = plain(self.current, self.better, self.kind)
         if shown and order not in shown:
             shown[order] = shown[self.home].reordered(order)
         return [shown[order]] if shown else []

@@ -21,6 +21,7 @@ class Strings:
     """How a lexicon handles strings: pyarrow string arrays."""
 
     noun = "symbol"
+    suffix = ".arrow"  # of the file they are saved in
 
     @staticmethod
     def distinct(strings):
@@ -56,20 +57,21 @@ class Strings:
         import pyarrow as pa
 
         batch = pa.record_batch([strings], ["strings"])
-        with pa.OSFile(path + ".arrow", "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+        with pa.OSFile(path + Strings.suffix, "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
             writer.write_batch(batch)
 
     @staticmethod
     def load(path):
         import pyarrow as pa
 
-        return pa.ipc.open_file(pa.memory_map(path + ".arrow")).get_batch(0).column(0)
+        return pa.ipc.open_file(pa.memory_map(path + Strings.suffix)).get_batch(0).column(0)
 
 
 class Rows:
     """How a lexicon handles the records of one arity: int64 columns (k, n)."""
 
     noun = "record"
+    suffix = ".rows.npy"
 
     @staticmethod
     def distinct(rows):
@@ -100,11 +102,11 @@ class Rows:
 
     @staticmethod
     def save(rows, path):
-        np.save(path + ".rows.npy", rows)
+        np.save(path + Rows.suffix, rows)
 
     @staticmethod
     def load(path):
-        return np.load(path + ".rows.npy", mmap_mode="r")
+        return np.load(path + Rows.suffix, mmap_mode="r")
 
 
 def _collision(noun: str, content) -> RuntimeError:
@@ -204,6 +206,15 @@ class Lexicon:
         """The content that was added here, on top of the segments given at the start; None if there is none."""
         own = self.segments[self._fixed :]
         return self.form.concat([segment.content for segment in own]) if own else None
+
+    def after(self, position: int):
+        """The content from a position on."""
+        parts, start = [], 0
+        for segment in self.segments:
+            first, start = max(0, position - start), start + len(segment)
+            if first < len(segment):
+                parts.append(self.form.take(segment.content, np.arange(first, len(segment))))
+        return self.form.concat(parts)
 
     def _find(self, hashes: np.ndarray) -> np.ndarray:
         positions = np.full(len(hashes), -1, np.int64)

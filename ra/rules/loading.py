@@ -9,6 +9,7 @@ from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.context import lattice_table
 from semi_naive.ra.rules.inserting import Born, weighed
+from semi_naive.ra.rules.lattice import plain
 from semi_naive.ra.rules.spread import Order, SpreadIndex, SpreadRelation
 from semi_naive.ra.rules.stored import StoredBlock, store
 
@@ -37,11 +38,14 @@ class Deal:
     relations: dict[str, SpreadRelation]
     blocks: dict[str, Shared]
     partitions: int
+    encoded: bool = False  # whether blocks of a lattice are as they rest on partitions
 
     def __call__(self, partition, records):
         for name, shared in self.blocks.items():
-            home, streams = self.relations[name].home, parcels.Streams(partition)
+            relation, streams = self.relations[name], parcels.Streams(partition)
+            home = relation.home
             for block in tuples_of(shared, partition, self.partitions, home.order):
+                block = plain(block, *relation.lattice) if relation.lattice and self.encoded else block
                 yield from parcels.home(block, home.keys, home.map, name, streams)
 
 

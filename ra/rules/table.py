@@ -4,6 +4,7 @@ The life of a tuple, as on disk (`ra.placed`): what rules make is in no part yet
 born into `new`; `turn` makes it `delta`, and the delta before goes into `full`.
 """
 
+import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +13,13 @@ from semi_naive.ra.rules.block import Block, bounds_of, fits, merged, packing_of
 
 Order = tuple[int, ...]
 FEW = 6
+
+
+def snapshot(table):
+    """A table of any sort as it is now, to be gone on with or kept: blocks never change, only what lists them does."""
+    other = copy.copy(table)
+    vars(other).update({name: value.copy() for name, value in vars(table).items() if isinstance(value, dict | list)})
+    return other
 
 
 @dataclass

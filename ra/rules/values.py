@@ -143,6 +143,25 @@ class Values(_Content):
         for arity, rows in made.records.items():
             self._lexicon(arity).encode(rows)
 
+    def lexicons(self) -> dict[str, Lexicon]:
+        """Of the symbols, and of the records by arity: what a checkpoint holds. From now on new content gets hashed ids."""
+        self._freeze()
+        return {"symbols": self._symbols} | {str(arity): lexicon for arity, lexicon in self._records.items()}
+
+    def take_up(self, lexicons: dict[str, tuple[int, list]], counter: int) -> None:
+        """Be what another process had saved: of each lexicon how many ids are dense, and its content in pieces."""
+        made = {}
+        for name, (dense, pieces) in lexicons.items():
+            form, base = (Strings, 0) if name == "symbols" else (Rows, FIRST_RECORD)
+            made[name] = Lexicon(form, base, [Segment.of(part, form.hashes(part)) for part in pieces], dense, frozen=True)
+        self._symbols, self._shared, self._counter = made.pop("symbols"), None, counter
+        self._records = {int(arity): lexicon for arity, lexicon in made.items()}
+
+    @property
+    def counter(self) -> int:
+        """How many numbers `autoinc` has given out."""
+        return self._counter
+
     def _freeze(self) -> None:
         self._open()
         for lexicon in [self._symbols, *self._records.values()]:

@@ -1,11 +1,13 @@
 """Spark, started when a stratum first needs it, and what a run keeps on the partitions."""
 
+import contextlib
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra import session
 from semi_naive.ra.exchange import Fabric
 from semi_naive.ra.rules.carried import CarriedValues
@@ -89,6 +91,16 @@ class Cluster:
             if str(path) not in self._sent:
                 self._sent[str(path)] = self.sc.broadcast(path.read_bytes())
         return CarriedValues(*shared.snapshots, dict(self._sent))
+
+    def bucket_map(self) -> BucketMap:
+        """Where a relation's buckets are before anything is known of it."""
+        return BucketMap.deal(self.config.buckets_on(self.fabric.partitions), self.fabric.partitions)
+
+    def renew(self) -> None:
+        """After runs were lost: the partitions are placed again, wherever there are executors now."""
+        with contextlib.suppress(Exception):  # what is lost may be the executor that has to be told
+            self.fabric.close()
+        self._fabric = None
 
     def release(self) -> None:
         """Forget what Spark holds, and remove the run's directory from every host."""

@@ -6,7 +6,7 @@ from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.rules.ir import Program
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.steps import MOST
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.running.sampling import distinct_values, drawn_tuples, partners
 from semi_naive.running.spread import Spread
 
@@ -53,7 +53,7 @@ class Database:
         """All tuples as columns (arity, n), in this process."""
         if relation in self.spread:
             return self.spread[relation].columns()
-        table = self.tables[relation]
+        table = snapshot(self.tables[relation])  # a lattice settles when it is read
         size = table.count
         return np.array(table.columns(), np.int64).reshape(table.arity, size)
 

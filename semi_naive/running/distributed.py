@@ -9,7 +9,6 @@ heads go home (the all-to-all), and what is born there goes on to the relation's
 import time
 from dataclasses import dataclass, field
 
-from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace, balance_of, phases_of
 from semi_naive.planning.order import outgrown, plan_all, plan_body, searched
 from semi_naive.planning.placing import Placing, keyed, scanned
@@ -18,16 +17,16 @@ from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.block import merged_as
 from semi_naive.ra.rules.context import World, lattice_table
 from semi_naive.ra.rules.evaluating import Evaluate, Left, Version
-from semi_naive.ra.rules.inserting import Born, Insert, InsertOthers
+from semi_naive.ra.rules.inserting import Born, absorb, inserts
 from semi_naive.ra.rules.ir import Rule
 from semi_naive.ra.rules.lattice import LatticeTable
-from semi_naive.ra.rules.loading import Deal
 from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
 from semi_naive.ra.rules.steps import Exchange
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.weighing import Meetings
 from semi_naive.running.choosing import names_read
 from semi_naive.running.cutting import cut
+from semi_naive.running.dealing import deal
 from semi_naive.running.local import TooLarge, located
 from semi_naive.running.moving import Moving
 from semi_naive.running.run_ahead import MOST_STEPS, RunAhead
@@ -58,15 +57,19 @@ class Distributed:
         self.moving = Moving(self.cluster, self.config, self.trace)
         own = frozenset(self.stratum.relations) if self.recursive else frozenset()
         self.placing = Placing(own, self.config.replicate_bytes, self.database.bytes)
-        self.statics = Statics(self.database, self.cluster, self.placing, self.trace, self._dealt())
+        self.statics = Statics(self.database, self.cluster, self.placing, self.trace, self.cluster.bucket_map())
         self.ahead = RunAhead.of(self)
+        if self.local.recovery:
+            self.trace.take_up([], self.local.recovery.past(self.local.number))
         if self.local.watch:
             self.local.watch(self.trace.so_far)
 
     def run(self) -> dict:
         """To the fixpoint; the stratum's relations are on the partitions then. Returns the trace."""
         self._place()
-        self._take_over()
+        recovery = self.local.recovery
+        if not (recovery and recovery.take_up(self)):
+            self._take_over()
         if self.iteration == 0:
             self._iterate([(rule, None, {}, 0) for rule in self.local.once])
             self._look()
@@ -75,11 +78,13 @@ class Distributed:
         while self._delta() and not self.local.ended(self.iteration, lambda name: self.relations[name].count):
             before = self._delta()
             if self.ahead and self.ahead.possible():
-                self.ahead(MOST_STEPS)
+                self.ahead(min(MOST_STEPS, (self.config.max_iterations or MOST_STEPS + self.iteration) - self.iteration))
             else:
                 self._iterate(list(self._versions()))
             if self._dwindled(before):
                 return self._finished_by_driver()
+            if recovery:
+                recovery.iterated(self)
             self._look()
         self._settle()
         return self._traced()
@@ -148,10 +153,8 @@ class Distributed:
             orders = {self.ahead.walk.order: 1}
         elif kind or not orders:
             orders = {tuple(range(relation.arity)): relation.arity - 1 if kind else min(1, relation.arity)} | orders
-        return SpreadRelation(name, relation.arity, [SpreadIndex(o, keys, self._dealt()) for o, keys in orders.items()], kind)
-
-    def _dealt(self) -> BucketMap:
-        return BucketMap.deal(self.config.buckets_on(self.partitions), self.partitions)
+        indexes = [SpreadIndex(order, keys, self.cluster.bucket_map()) for order, keys in orders.items()]
+        return SpreadRelation(name, relation.arity, indexes, kind)
 
     def _take_over(self) -> None:
         """What the driver has of the stratum's relations: to the partitions."""
@@ -170,9 +173,7 @@ class Distributed:
                     whole = merged_as(found, table.arity)
                     blocks[name] = self.cluster.share(f"{name}-{part}", whole), table.home
             if blocks:
-                label = self.cluster.label(part)
-                deal = Deal(self.relations, blocks, self.partitions)
-                self.absorb(self._job([deal], list(self.relations.values()), label, {}))
+                deal(self.cluster, self.relations, blocks)
                 if part == "full":
                     self._turn()
                     self._turn()
@@ -256,8 +257,9 @@ class Distributed:
                 )
                 for stage in range(due, stages)
             ]  # fmt: skip
-            results = self._job(tasks, list(self.relations.values()), label, meetings)
-            self.absorb(results)
+            every = list(self.relations.values())
+            results = self.cluster.fabric.job(*tasks, *inserts(every, label, self.cluster.root, meetings))
+            absorb(self.relations, results)
             left |= self._noted(compiled, results)
             if left:
                 cursors = {stage: [len(one) for one in parts] for stage, parts in left.items()}
@@ -271,9 +273,9 @@ class Distributed:
                 )
         phases = []
         for inner, results in enumerate(rounds):
-            inserts = [r for r in results if isinstance(r, Born)]
-            reports = [r for r in results if isinstance(r, Report)] + [r.report for r in inserts]
-            phases += phases_of(inner, reports, [r.report for r in inserts if r.index == 0], self.partitions)
+            arrived = [r for r in results if isinstance(r, Born)]
+            reports = [r for r in results if isinstance(r, Report)] + [r.report for r in arrived]
+            phases += phases_of(inner, reports, [r.report for r in arrived if r.index == 0], self.partitions)
         self.advanced(delta, [self._delta()], phases, begun)
 
     def advanced(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
@@ -282,13 +284,6 @@ class Distributed:
         self._record(delta, births, phases, begun)
         if self.local.tell:
             self.local.tell(self.iteration, delta, sum(relation.count for relation in self.relations.values()))
-
-    def _job(self, tasks, relations, label: str, meetings: Meetings):
-        others = any(len(relation.indexes) > 1 for relation in relations)
-        inserts = [Insert(relations, label, self.cluster.root, others, meetings)]
-        if others:
-            inserts.append(InsertOthers(relations, label, self.cluster.root, meetings))
-        return self.cluster.fabric.job(*tasks, *inserts)
 
     def _meetings(self) -> Meetings:
         """What the tuples that are born in this iteration will be joined with, if the balance is looked at after it."""
@@ -322,12 +317,6 @@ class Distributed:
             entry["made"] += report.sent
             entry["iterations"] += report.partition == 0 and facts["begun"]
         return left
-
-    def absorb(self, results) -> None:
-        for born in (r for r in results if isinstance(r, Born)):
-            index = self.relations[born.relation].indexes[born.index]
-            index.full[born.partition], index.new[born.partition] = born.full, born.new
-            index.sizes = index.sizes + born.sizes
 
     def _turn(self) -> None:
         for relation in self.relations.values():

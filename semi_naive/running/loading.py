@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.io.errors import BadInput
 from semi_naive.io.parallel import ReadSpan, check_reports, parts_of
 from semi_naive.io.sources import Source, SparkFrame
 from semi_naive.ra.pieces import Report
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.inserting import Born, Insert
+from semi_naive.ra.rules.inserting import Born, absorb, inserts
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.loading import Deal
 from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
@@ -128,9 +127,8 @@ class Loading:
         """The relation on the partitions, in buckets of its first column."""
         if name in self.database.spread:
             return self.database.spread[name].relation
-        partitions, arity = self.cluster.fabric.partitions, self.program.relations[name].arity
-        dealt = BucketMap.deal(self.config.buckets_on(partitions), partitions)
-        relation = SpreadRelation(name, arity, [SpreadIndex(tuple(range(arity)), 1, dealt)])
+        arity = self.program.relations[name].arity
+        relation = SpreadRelation(name, arity, [SpreadIndex(tuple(range(arity)), 1, self.cluster.bucket_map())])
         table = self.database.tables[name]
         if table.count or table.new:
             self.database.place(name, relation, self.cluster)
@@ -139,12 +137,9 @@ class Loading:
 
     def _insert(self, relation: SpreadRelation, deal, records=None) -> list:
         """Run a task that sends tuples home, and insert them there; what it reports."""
-        insert = Insert([relation], self.cluster.label("facts"), self.cluster.root, forward=False)
-        results = self.cluster.fabric.job(deal, insert, source=records)
-        home = relation.home
-        for born in (each for each in results if isinstance(each, Born)):
-            home.full[born.partition], home.new[born.partition] = born.full, born.new
-            home.sizes = home.sizes + born.sizes
+        tasks = inserts([relation], self.cluster.label("facts"), self.cluster.root)
+        results = self.cluster.fabric.job(deal, *tasks, source=records)
+        absorb({relation.name: relation}, results)
         relation.turn()
         relation.turn()
         return [each for each in results if not isinstance(each, Born)]

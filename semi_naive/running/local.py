@@ -39,6 +39,7 @@ class Local:
     max_iterations: int | None = None  # of a recursive stratum
     multiway: str = "auto"  # Config.multiway
     bodies: dict = field(default_factory=dict)
+    recovery: object = None  # what the stratum goes back to when its runs are lost
 
     def __post_init__(self):
         recursive = set(self.stratum.relations) if self.stratum.recursive else set()

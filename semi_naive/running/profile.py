@@ -12,7 +12,6 @@ class Profile:
     def __init__(self):
         self.begun = time.perf_counter()
         self.rules: dict[int, dict] = {}
-        self.strata: list[dict] = []
 
     def rule(self, rule, stratum: int, recursive: bool) -> dict:
         """The entry of a rule, made when it first runs."""
@@ -34,7 +33,16 @@ class Profile:
             entry["seconds"] += time.perf_counter() - begun
             entry["iterations"] += 1
 
-    def record(self, program: str, counts: dict[str, int]) -> dict:
+    def by_place(self, rules: list) -> dict[int, dict]:
+        """What there is of the rules of a program, by their places: for a checkpoint."""
+        return {place: self.rules[id(rule)] for place, rule in enumerate(rules) if id(rule) in self.rules}
+
+    def take_up(self, entries: dict, rules: list) -> None:
+        """Go on from what another process had saved."""
+        self.rules = {id(rules[int(place)]): entry for place, entry in entries.items()}
+
+    def record(self, program: str, counts: dict[str, int], strata: list[dict]) -> dict:
+        """`strata`: what the run's record says of each."""
         seconds: dict[str, float] = {}
         rules = list(self.rules.values())  # while it runs there may be more of them in a moment
         for entry in rules:
@@ -42,5 +50,6 @@ class Profile:
         relations = [{"relation": r, "tuples": n, "seconds": seconds.get(r, 0.0)} for r, n in counts.items()]
         return {
             "version": VERSION, "program": program, "seconds": time.perf_counter() - self.begun,
-            "rules": rules, "relations": relations, "strata": list(self.strata),
+            "rules": rules, "relations": relations,
+            "strata": [{key: value for key, value in entry.items() if key != "trace"} for entry in strata],
         }  # fmt: skip

@@ -8,8 +8,10 @@ import numpy as np
 from semi_naive.balance.trace import VERSION
 from semi_naive.io import Options, source_of, source_of_directive
 from semi_naive.planning.indexes import Indexes
+from semi_naive.ra.exchange import RunsLost
 from semi_naive.ra.rules.ir import Kind, Rule
 from semi_naive.ra.rules.values import Values
+from semi_naive.ra.runs import RunMissing
 from semi_naive.running.answers import Result
 from semi_naive.running.choosing import Choice, chosen, in_one_place, is_fact, limits, names_read, readers
 from semi_naive.running.cluster import Cluster
@@ -18,6 +20,7 @@ from semi_naive.running.distributed import Distributed
 from semi_naive.running.loading import Loading
 from semi_naive.running.local import Local, TooLarge
 from semi_naive.running.profile import Profile
+from semi_naive.running.recovery import Recovery
 
 CLOSED = 500_000  # pairs of a closure that are not worth a job
 LOCAL, LOCAL_ON_TWO = 4_000_000, 64_000_000  # Config.local_tuples: 7.7 M pairs of points-to, 2 cores: 9 s, spread 20 s
@@ -50,7 +53,8 @@ class Run:
             few = self.cluster.cores <= 2
             self.config = self.config.with_options({"local_tuples": LOCAL_ON_TWO if few else LOCAL})
         self.read_by = readers(self.compiled.strata)
-        derived = {rule.head.relation for stratum in self.compiled.strata for rule in stratum.rules if not is_fact(rule)}
+        self.strata = [replace(each, rules=[r for r in each.rules if not is_fact(r)]) for each in self.compiled.strata]
+        derived = {name for each in self.strata if each.rules for name in each.relations}
         self.loading = Loading(self.program, self.database, self.cluster, self.values, self.config, derived)
 
     def run(self, facts, lenient: bool) -> Result:
@@ -58,16 +62,18 @@ class Run:
             if self.watch:
                 self.watch(self.so_far)
             self.load(facts, lenient)
-            for number, stratum in enumerate(self.compiled.strata):
-                self._evaluate(number, stratum)
-            return Result(self)
+            self.recovery = Recovery(self, lambda names: self.load(facts, lenient, names))
+            self._evaluate_all()
+            result = Result(self)
+            self.recovery.finished()
+            return result
         except BaseException:
             self.cluster.release()
             raise
 
     def record(self, counts: dict[str, int]) -> dict:
         """What has been done up to now (see `balance.trace`). counts: tuples of each relation, as far as they are known."""
-        profile = self.profile.record(self.asked.name, counts)
+        profile = self.profile.record(self.asked.name, counts, self.plans)
         return {
             "version": VERSION, "started": time.time() - profile["seconds"], "program": self.asked.name,
             "seconds": profile["seconds"], "config": self.config.to_json(), "strata": list(self.plans), "profile": profile,
@@ -84,8 +90,9 @@ class Run:
 
     # -- facts
 
-    def load(self, facts, lenient: bool) -> None:
-        """What the relations have before any rule runs."""
+    def load(self, facts, lenient: bool, names=None) -> None:
+        """What the relations, or those of some names, have before any rule runs."""
+        wanted = self.program.relations.keys() if names is None else names
         given = facts if isinstance(facts, dict) else {}
         folder = "." if facts is None or isinstance(facts, dict) else facts
         for name in given:
@@ -93,21 +100,21 @@ class Run:
                 known = ", ".join(sorted(self.asked.relations))
                 raise ValueError(f"facts for {name!r}: the program has no such relation; it has {known}")
         for name, data in given.items():
-            if name in self.program.relations:
+            if name in wanted:
                 self.loading.add(name, source_of(data, self.program.relations[name], self.program.types))
         options = Options(missing_ok=lenient)
         for directive in self.program.directives:
-            if directive.kind == "input" and directive.relation in self.program.relations and directive.relation not in given:
+            if directive.kind == "input" and directive.relation in wanted and directive.relation not in given:
                 relation = self.program.relations[directive.relation]
                 source = source_of_directive(directive, relation, self.program.types, str(folder), options)
                 self.loading.add(relation.name, source)
-        self.load_constants()
+        self.load_constants(wanted)
 
-    def load_constants(self) -> None:
+    def load_constants(self, wanted=None) -> None:
         """Facts in the program's text, those of one relation together."""
         rows: dict[str, list[Rule]] = {}
         for stratum in self.compiled.strata:
-            plain = [rule for rule in stratum.rules if is_fact(rule)]
+            plain = [rule for rule in stratum.rules if is_fact(rule) and (wanted is None or rule.head.relation in wanted)]
             for rule in plain:
                 rows.setdefault(rule.head.relation, []).append(rule)
         for name, facts in rows.items():
@@ -125,9 +132,23 @@ class Run:
 
     # -- strata
 
+    def _evaluate_all(self) -> None:
+        """Stratum after stratum; again from where `Recovery` says, should runs be lost."""
+        left = self._left()
+        while left:
+            number = left.pop(0)
+            try:
+                self._evaluate(number, self.strata[number])
+                self.recovery.completed(number)
+            except (RunsLost, RunMissing) as lost:
+                self.recovery.back(number, lost)
+                left = self._left()
+
+    def _left(self) -> list[int]:
+        return [number for number in range(len(self.strata)) if number not in self.recovery.done]
+
     def _evaluate(self, number: int, stratum) -> None:
         """One stratum, by the plan that is chosen for it."""
-        stratum = replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)])
         if not stratum.rules:
             for name in stratum.relations:
                 self.database.tables[name].settle()
@@ -143,8 +164,8 @@ class Run:
             "number": number, "relations": list(stratum.relations), "plan": plan, "reason": reason, "tuples": tuples,
             "seconds": time.perf_counter() - begun, "recursive": stratum.recursive,
         }  # fmt: skip
-        self.profile.strata.append(entry)
         self.plans.append(entry | ({"trace": trace} if trace else {}))
+        self.plans.sort(key=lambda each: each["number"])  # some may have been done by another process
 
     def _begin(self, number: int, stratum) -> float:
         """From here on `so_far` tells of this stratum; when it was."""
@@ -161,6 +182,8 @@ class Run:
     def _followed(self, number: int, stratum, choice: Choice):
         """(plan, reason, trace) after the stratum has been evaluated as chosen, or otherwise if that turned out too small."""
         tell, reason = self._telling(number, stratum), choice.reason
+        resumed = self.recovery.running and self.recovery.running["number"] == number
+        choice = Choice("balanced", "taken up from a checkpoint") if resumed else choice
         if choice.plan == "closure":
             return self._closed(choice, tell)
         if choice.plan == "local":
@@ -169,8 +192,10 @@ class Run:
         local = Local(
             stratum, number, self.database, self.indexes, self.profile, budget, tell, self._watched,
             limits=limits(stratum, self.program), max_iterations=self.config.max_iterations,
-            multiway=self.config.multiway,
+            multiway=self.config.multiway, recovery=self.recovery,
         )  # fmt: skip
+        if resumed:
+            local.iteration = self.recovery.running["iteration"]
         if choice.closure:
             local.most = CLOSED  # there is something better for a large one
         self.bodies[number] = local.bodies

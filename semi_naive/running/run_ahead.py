@@ -17,6 +17,7 @@ from semi_naive.ra.pieces import Report
 from semi_naive.ra.replica import Replica
 from semi_naive.ra.rules.derive import HALVES
 from semi_naive.ra.rules.groups_ahead import GroupsAhead
+from semi_naive.ra.rules.inserting import absorb
 from semi_naive.ra.rules.ir import Atom, Rule, Var
 from semi_naive.ra.words import sort_unique
 
@@ -121,7 +122,7 @@ class RunAhead:
             label = cluster.label(f"{distributed.iteration + 1}.{len(rounds)}.ahead")
             task = GroupsAhead(relation, self.inner, steps, distributed.config.threshold, cursors, cluster.root, label)
             results = cluster.fabric.job(task)
-            distributed.absorb(results)
+            absorb(distributed.relations, results)
             reports = sorted((r for r in results if isinstance(r, Report)), key=lambda report: report.partition)
             cursors = [report.facts["cursor"] for report in reports]
             work = work + sum(report.facts["work"] for report in reports)

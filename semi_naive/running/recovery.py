@@ -1,0 +1,139 @@
+"""What a run goes back to: its checkpoint, the beginning of the stratum whose runs were lost, or its own beginning.
+
+Runs are lost with the executor or the disk that had them. What the driver holds is not: facts, and whatever it has computed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from semi_naive.ra.exchange import RunsLost
+from semi_naive.ra.rules.durable import Gone
+from semi_naive.ra.rules.table import snapshot
+from semi_naive.running.checkpoint import Checkpoints
+from semi_naive.running.database import table_for
+from semi_naive.running.spread import Spread
+
+RESTARTS = 3  # after lost runs
+
+
+@dataclass
+class Recovery:
+    """Made when a run has its facts; it is at its checkpoint then, if there is one. `done`: the strata whose rules have run."""
+
+    run: object
+    load: Callable  # the facts of relations of some names, again
+    done: set[int] = field(default_factory=set)
+    restarts: int = 0
+    running: dict | None = None  # the stratum that the checkpoint was made in the middle of
+    events: dict[int, list] = field(default_factory=dict)  # of attempts at a stratum that came to nothing
+
+    def __post_init__(self):
+        self.database, self.cluster = self.run.database, self.run.cluster
+        self.checkpoints = Checkpoints(self.run) if self.run.config.checkpoint_dir else None
+        manifest = self.checkpoints and self.checkpoints.manifest()
+        if manifest:
+            self.checkpoints.take_up(manifest)
+            for name, record in manifest["relations"].items():
+                self._forget(name)
+                self.checkpoints.relation(name, record)
+            self._go_on(manifest)
+            for name in self._made(self.done):
+                self.database.tables[name].settle()
+        self.begun = {name: snapshot(table) for name, table in self.database.tables.items()}
+
+    # -- as the run goes on
+
+    def past(self, number: int) -> list[dict]:
+        """The events of earlier attempts at a stratum."""
+        return self.events.get(number, [])
+
+    def take_up(self, stratum) -> bool:
+        """Whether a stratum on the partitions, about to begin, has been brought to where the checkpoint was made."""
+        saved = self.running
+        if saved is None or saved["number"] != stratum.local.number:
+            return False
+        self.running = None
+        self.checkpoints.deal(stratum.relations, saved["relations"])
+        self.checkpoints.iteration = stratum.iteration
+        stratum.trace.take_up(self.checkpoints.iterations(saved), saved["events"])
+        tuples = sum(relation.count for relation in stratum.relations.values())
+        stratum.trace.event("restore", stratum.iteration, tuples=tuples)
+        return True
+
+    def iterated(self, stratum) -> None:
+        """A stratum on the partitions has completed an iteration."""
+        if self.checkpoints and self.checkpoints.due(stratum.iteration):
+            written = self.checkpoints.save(self.done, stratum)
+            stratum.trace.event("checkpoint", stratum.iteration, bytes=written)
+
+    def completed(self, number: int) -> None:
+        """A stratum has been evaluated."""
+        if not self.run.strata[number].rules:
+            return
+        self.done.add(number)
+        if self.checkpoints:
+            self.checkpoints.iteration = 0
+            last = number + 1 == len(self.run.strata)
+            if self.checkpoints.late() and not last and not self.running:  # what is still to be taken up stays there
+                self.checkpoints.save(self.done)
+
+    def finished(self) -> None:
+        """The run is complete: nothing is left to resume."""
+        if self.checkpoints:
+            self.checkpoints.files.remove()
+
+    # -- going back
+
+    def back(self, number: int, lost: Exception) -> None:
+        """Undo whatever cannot be gone on with; what has been undone is no longer among `done`."""
+        self.restarts += 1
+        if self.restarts > RESTARTS:
+            raise lost if isinstance(lost, RunsLost) else RunsLost(str(lost)) from lost
+        so_far = self.run.look() if self.run.look else {"iterations": [], "events": []}
+        event = {"event": "runs lost", "iteration": len(so_far["iterations"]), "reason": str(lost)}
+        self.events[number] = [*so_far["events"], event]
+        self.cluster.renew()
+        gone, derived = self._gone(), {name for each in self.run.strata if each.rules for name in each.relations}
+        manifest = self.checkpoints and self.checkpoints.manifest()
+        if manifest:
+            self._go_on(manifest)
+            for name in gone & self._made(self.done):
+                self._forget(name)
+                self.checkpoints.relation(name, manifest["relations"][name])
+        elif gone & derived:
+            self.done = set()
+        self._begin_again(derived - self._made(self.done))
+        for name in gone - derived:
+            self._forget(name)
+        self.load(gone - derived)
+        self.run.plans[:] = [entry for entry in self.run.plans if entry["number"] in self.done]
+
+    def _begin_again(self, names: set[str]) -> None:
+        for name in names:
+            self._forget(name)
+            if not (self.running and name in self.running["relations"]):
+                self.database.tables[name] = snapshot(self.begun[name])
+
+    def _go_on(self, manifest: dict) -> None:
+        """Have the run be where the manifest says that it was."""
+        self.done, self.running = set(manifest["done"]), manifest["running"]
+        for name in self.running["relations"] if self.running else ():
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        found = self.database.spread.pop(name, None)
+        if hasattr(found, "close"):
+            found.close()
+        self.database.tables[name] = table_for(self.database.program.relations[name])
+
+    def _made(self, strata) -> set[str]:
+        return {name for number in strata for name in self.run.strata[number].relations}
+
+    def _gone(self) -> set[str]:
+        """The relations that were complete, on the partitions, and are no longer."""
+        spread = self.database.spread
+        kept = [name for name in spread if isinstance(spread[name], Spread)]
+        gone = spread.keys() - set(kept)  # of what is kept in another form nobody can tell
+        if kept:
+            gone |= set(self.cluster.fabric.job(Gone({name: spread[name].relation.home.full for name in kept})))
+        return gone

@@ -1,0 +1,294 @@
+"""Programs that are stopped anywhere and resumed, by whatever process: the same answer, from where they were stopped."""
+
+import os
+import shutil
+import signal
+
+import numpy as np
+import pytest
+from datalog_oracle import solve
+from datalog_programs import listing, programs
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+from semi_naive.ra.rules.values import Values
+from semi_naive.ra.symbols import SymbolTable
+from test_datalog_engine import LAYOUTS, SLOW, Asked
+from test_failure import python_workers, script
+
+from semi_naive import CheckpointUnusable, Program, RunsLost
+from semi_naive.planning.simplify import simplify
+from semi_naive.program import compiled
+from semi_naive.running import checkpoint
+from semi_naive.running.run import Run
+
+GENERATION = """
+.decl parent(x: symbol, y: symbol)
+.decl same(x: symbol, y: symbol)
+.output same
+same(x, y) :- parent(p, x), parent(p, y).
+same(x, y) :- parent(p, x), same(p, q), parent(q, y).
+.decl alone(x: symbol)
+.output alone
+alone(x) :- parent(x, _), !same(x, x).
+"""
+TREE = [(f"n{i // 2}", f"n{i}") for i in range(2, 64)]
+SAME = sum(4**depth for depth in range(1, 6))  # pairs at each depth of the tree
+SPREAD = {"local_tuples": 0, "partitions": 3, "buckets": 5}
+
+
+class Killed(Exception):
+    """What stands for the death of a process."""
+
+
+def dying(after: int):
+    """A progress callback that raises when it has been called so often."""
+    calls = []
+
+    def tell(*_):
+        calls.append(None)
+        if len(calls) == after:
+            raise Killed
+
+    return tell
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """Every run has symbols of its own, as in a process of its own, and saves at the end of each stratum."""
+
+    def values():
+        table = SymbolTable()
+        table.intern([f"junk {i}" for i in range(np.random.default_rng().integers(1, 50))])
+        return Values(table)
+
+    monkeypatch.setattr("semi_naive.running.run.Values", values)
+    monkeypatch.setattr(checkpoint, "LONG", -1.0)
+
+
+def events(result, kind: str) -> list[int]:
+    """The iterations of the events of a kind, stratum after stratum."""
+    found = (event for stratum in result.trace["strata"] for event in stratum.get("trace", {}).get("events", []))
+    return [event["iteration"] for event in found if event["event"] == kind]
+
+
+def evaluated(case, config, here, progress=None) -> dict[str, set]:
+    program, facts = case
+    limited = config.max_iterations is not None
+    run = Run(Asked(program), compiled(program, None, list(facts), limited), config, here, progress)
+    with run.run(facts, False) as result:
+        return {name: result[name].to_set() for name in result}
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+def test_random_programs_resume_wherever_they_were_killed(here, processes, tmp_path, limit):
+    """Killed after the first, the second, … iteration, and each time taken up on another layout."""
+
+    @settings(max_examples=20, **SLOW)
+    @given(
+        programs(), st.lists(st.sampled_from(LAYOUTS), min_size=2, max_size=2), st.integers(1, 2), st.sampled_from([0, 1 << 20])
+    )
+    def agrees(case, layouts, interval, replicated):
+        program, facts = case
+        note(listing(program, facts))
+        expected = solve(program if limit is None else simplify(program, None, facts), facts, limit)
+        options = {"checkpoint_dir": str(tmp_path), "checkpoint_interval": interval, "max_iterations": limit}
+        options["replicate_bytes"] = replicated
+        first, second = (layout.with_options(options) for layout in layouts)
+        for after in range(1, 9):
+            try:
+                evaluated(case, first, here, dying(after))
+                break
+            except Killed:
+                found = evaluated(case, second, here)
+                for name in found:
+                    missing, extra = expected[name] - found[name], found[name] - expected[name]
+                    assert not missing and not extra, f"{name}: missing {missing}, extra {extra}, after {after}"
+                assert not list(tmp_path.iterdir())
+
+    agrees()
+
+
+def test_a_resumed_run_goes_on_where_it_was(here, processes, tmp_path):
+    options = {"checkpoint_dir": str(tmp_path), "checkpoint_interval": 2, **SPREAD}
+    with pytest.raises(Killed):
+        Program(GENERATION).run({"parent": TREE}, here, progress=dying(4), **options)
+    assert (tmp_path / "manifest.json").exists()
+    with Program(GENERATION).run({"parent": TREE[::-1]}, here, **options | {"partitions": 2}) as result:
+        assert result["same"].count() == SAME and result["alone"].to_set() == {("n1",)}
+        assert events(result, "restore") == [2]
+        (trace,) = [stratum["trace"] for stratum in result.trace["strata"] if stratum["relations"] == ["same"]]
+        assert [entry["iteration"] for entry in trace["iterations"]] == list(range(1, len(trace["iterations"]) + 1))
+        assert "restore" not in result.explain() and "same" in result.explain()
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_earlier_strata_made_is_not_made_again(here, processes, tmp_path):
+    options, seen = {"checkpoint_dir": str(tmp_path), **SPREAD}, []
+
+    def tell(stratum, *_):
+        seen.append(stratum)
+        if seen[0] == "same" and stratum == "alone":
+            raise Killed
+
+    with pytest.raises(Killed):
+        Program(GENERATION).run({"parent": TREE}, here, progress=tell, **options)
+    seen.clear()
+    with Program(GENERATION).run({"parent": TREE}, here, progress=tell, **options) as result:
+        assert result["same"].count() == SAME and result["alone"].to_set() == {("n1",)}
+        assert {stratum["relations"][0] for stratum in result.trace["strata"]} == {"same", "alone"}
+    assert set(seen) == {"alone"}
+
+
+def test_other_facts_and_other_rules_start_anew(here, processes, tmp_path):
+    options = {"checkpoint_dir": str(tmp_path), "checkpoint_interval": 1, **SPREAD}
+    changed = GENERATION.replace("!same(x, x)", "same(x, x)")
+    for text, facts, more in (GENERATION, TREE[1:], {}), (changed, TREE, {}), (GENERATION, TREE, {"max_iterations": 9}):
+        with pytest.raises(Killed):
+            Program(GENERATION).run({"parent": TREE}, here, progress=dying(4), **options)
+        with Program(text).run({"parent": facts}, here, **options, **more) as result:
+            assert not events(result, "restore")
+
+
+@pytest.mark.parametrize("checkpoints", [False, True])
+def test_lost_runs_are_made_again(here, tmp_path, checkpoints):
+    """From the checkpoint if there is one; otherwise from the beginning of the stratum."""
+    local, durable = tmp_path / "local", tmp_path / "durable"
+    local.mkdir()
+    calls = []
+
+    def lose(*_):
+        calls.append(None)
+        if len(calls) == 4:
+            shutil.rmtree(next(local.glob("semi-naive-*")) / "runs")
+
+    options = {"checkpoint_dir": str(durable), "checkpoint_interval": 2} if checkpoints else {}
+    with Program(GENERATION).run({"parent": TREE}, here, progress=lose, local_dir=str(local), **options, **SPREAD) as result:
+        assert result["same"].count() == SAME and result["alone"].to_set() == {("n1",)}
+        assert events(result, "runs lost") == [4]
+        assert events(result, "restore") == [2] * checkpoints
+    assert not list(durable.glob("*"))
+
+
+def test_earlier_strata_are_made_again_if_their_runs_are_gone_too(here, tmp_path):
+    """After the last stratum has begun there is nothing left of what the first had made."""
+    text = (
+        GENERATION
+        + """
+    .decl far(x: symbol, y: symbol)
+    .output far
+    far(x, y) :- same(x, y), x != y.
+    far(x, z) :- far(x, y), same(y, z).
+    """
+    )
+    lost = []
+
+    def lose(stratum, number, of, iteration, *_):
+        if stratum == "far" and iteration == 2 and not lost:
+            lost.append(True)
+            shutil.rmtree(next(tmp_path.glob("semi-naive-*")) / "runs")
+
+    with Program(text).run({"parent": TREE}, here, progress=lose, local_dir=str(tmp_path), **SPREAD) as result:
+        assert (result["same"].count(), result["far"].count()) == (SAME, SAME)
+        assert events(result, "runs lost") == [2]
+
+
+def test_runs_that_keep_getting_lost_are_one_clear_error(here, tmp_path):
+    def lose(*_):
+        shutil.rmtree(next(tmp_path.glob("semi-naive-*")) / "runs", ignore_errors=True)
+
+    with pytest.raises(RunsLost, match="a run is missing: .*same"):
+        Program(GENERATION).run({"parent": TREE}, here, progress=lose, local_dir=str(tmp_path), **SPREAD)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_checkpoint_is_one_clear_error(here, processes, tmp_path):
+    """Whichever of its files is cut short, changed or gone: the error names it and says what to do."""
+    options = {"checkpoint_dir": str(tmp_path), "checkpoint_interval": 2, **SPREAD}
+    with pytest.raises(Killed):
+        Program(GENERATION).run({"parent": TREE}, here, progress=dying(4), **options)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    kinds = {path.name.split("-")[-1] for path in files}
+    assert len(files) > 5 and {"manifest.json", "trace"} <= {name.split("-")[-1] for name in kinds}
+    for path in files:
+        content = path.read_bytes()
+        for broken in (content[:-1], content[:-1] + bytes([content[-1] ^ 1]), None):
+            if broken is None and path.name == "manifest.json":
+                continue  # then there is no checkpoint
+            path.unlink() if broken is None else path.write_bytes(broken)
+            with pytest.raises(CheckpointUnusable, match=f"{path.name}.*remove .*manifest.json|manifest.json .*remove it"):
+                Program(GENERATION).run({"parent": TREE}, here, **options)
+        path.write_bytes(content)
+    with Program(GENERATION).run({"parent": TREE}, here, **options) as result:
+        assert result["same"].count() == SAME and events(result, "restore") == [2]
+
+
+def test_a_directory_that_cannot_be_written_is_said_at_once(here, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointUnusable, match="cannot be used: .*file"):
+        Program(GENERATION).run({"parent": TREE}, here, checkpoint_dir=str(tmp_path / "file"))
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_dead_driver_is_resumed(spark, tmp_path):
+    """By another process, whose sets of strings have other orders, with another number of partitions."""
+    program = """
+        import os, signal, sys
+        from semi_naive import Program
+        from test_checkpoints import GENERATION, TREE
+        def tell(stratum, number, of, iteration, delta, tuples):
+            if iteration == 4:
+                os.kill(os.getpid(), signal.SIGKILL)
+        Program(GENERATION).run({"parent": TREE}, progress=tell, local_tuples=0, partitions=3,
+                                checkpoint_dir=sys.argv[1], checkpoint_interval=2)
+    """
+    tests = os.path.dirname(__file__)
+    assert (
+        script(program, tmp_path, env=os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": tests}).returncode == -signal.SIGKILL
+    )
+    options = {"local_tuples": 0, "partitions": 2, "checkpoint_dir": str(tmp_path), "checkpoint_interval": 2}
+    with Program(GENERATION).run({"parent": TREE}, spark, **options) as result:
+        assert result["same"].count() == SAME and result["alone"].to_set() == {("n1",)}
+        assert events(result, "restore") == [2]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_killed_worker_does_no_harm_to_a_checkpointing_run(spark, tmp_path):
+    killed = []
+
+    def kill(stratum, number, of, iteration, delta, tuples):
+        workers = python_workers()
+        if iteration == 3 and not killed and len(workers) > 1:
+            killed.append(workers[-1].pid)
+            workers[-1].send_signal(signal.SIGKILL)
+
+    options = {"local_tuples": 0, "partitions": 2, "checkpoint_dir": str(tmp_path), "checkpoint_interval": 1}
+    with Program(GENERATION).run({"parent": TREE}, spark, progress=kill, **options) as result:
+        assert killed and result["same"].count() == SAME and events(result, "checkpoint")
+
+
+@pytest.mark.parametrize("checkpoints", [False, True])
+@pytest.mark.parametrize("died", [False, True])
+def test_facts_on_the_partitions_are_read_again(here, processes, tmp_path, monkeypatch, checkpoints, died):
+    """Lost with the other runs, or by a process that was killed: symbols have the ids of the checkpoint then."""
+    monkeypatch.setattr("semi_naive.io.sources.LARGE", 0)
+    monkeypatch.setattr("semi_naive.io.sources.SPLIT", 40)
+    local, durable, facts, happened = tmp_path / "local", tmp_path / "durable", tmp_path / "parent.facts", []
+    local.mkdir()
+    facts.write_text("".join(f"{x}\t{y}\n" for x, y in TREE))
+
+    def tell(stratum, number, of, iteration, *_):
+        if iteration == 4 and not happened:
+            happened.append(True)
+            shutil.rmtree(next(local.glob("semi-naive-*")) / "runs")
+            if died:
+                raise Killed
+
+    options = SPREAD | {"local_dir": str(local)}
+    options |= {"checkpoint_dir": str(durable), "checkpoint_interval": 2} if checkpoints else {}
+    if died:
+        with pytest.raises(Killed):
+            Program(GENERATION).run({"parent": str(facts)}, here, progress=tell, **options)
+    with Program(GENERATION).run({"parent": str(facts)}, here, progress=tell, **options) as result:
+        assert happened and result["same"].count() == SAME and result["alone"].to_set() == {("n1",)}
+        assert events(result, "restore") == [2] * checkpoints
+        assert events(result, "runs lost") == [4] * (not died)
