@@ -50,7 +50,9 @@ class Config:
         a closure has the paths of up to that length, and one by path-path those of up to 2 ** (max_iterations - 1).
     rule: which of `RULES` derives the closure.
     checkpoint_dir, checkpoint_interval: copy the runs to a durable directory, one that every host sees, every so many
-        iterations, and take up from there whatever an earlier evaluation of the same input left.
+        iterations of a stratum on the partitions, and after strata that took long. A run of the same program on the same facts
+        takes up from there what an earlier one left, whatever its number of partitions; so does this one, should it lose runs.
+        The directory is one run's; it is empty again once the run is complete.
     local_dir: where runs live on each host; None: the system's temporary directory.
     """
 

@@ -3,6 +3,7 @@
 Runs are lost with the executor or the disk that had them. What the driver holds is not: facts, and whatever it has computed.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -63,8 +64,10 @@ class Recovery:
     def iterated(self, stratum) -> None:
         """A stratum on the partitions has completed an iteration."""
         if self.checkpoints and self.checkpoints.due(stratum.iteration):
+            begun = time.perf_counter()
             written = self.checkpoints.save(self.done, stratum)
-            stratum.trace.event("checkpoint", stratum.iteration, bytes=written)
+            seconds = time.perf_counter() - begun
+            stratum.trace.event("checkpoint", stratum.iteration, bytes=written, seconds=seconds)
 
     def completed(self, number: int) -> None:
         """A stratum has been evaluated."""
