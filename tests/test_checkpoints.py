@@ -10,6 +10,8 @@ from datalog_oracle import solve
 from datalog_programs import listing, programs
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from semi_naive.ra.rules.fingerprint import Fingerprint
+from semi_naive.ra.rules.ir import Kind, Relation, Type
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.symbols import SymbolTable
 from test_datalog_engine import LAYOUTS, SLOW, Asked
@@ -292,3 +294,25 @@ def test_facts_on_the_partitions_are_read_again(here, processes, tmp_path, monke
         assert happened and result["same"].count() == SAME and result["alone"].to_set() == {("n1",)}
         assert events(result, "restore") == [2] * checkpoints
         assert events(result, "runs lost") == [4] * (not died)
+
+
+def test_facts_have_one_fingerprint_in_every_process():
+    """Whatever the ids of their symbols and records, in whatever order; also of lists within lists."""
+    kinds = {"symbol": Type("symbol", Kind.SYMBOL), "number": Type("number", Kind.NUMBER)}
+    types = kinds | {"List": Type("List", Kind.RECORD, (("head", "symbol"), ("tail", "List")))}
+    relation = Relation("e", (("n", types["number"]), ("list", types["List"])))
+
+    def number(lists, junk: int) -> int:
+        values = Values(SymbolTable())
+        values.intern([f"junk {i}" for i in range(junk)])
+
+        def made(items) -> int:
+            below = made(items[1:]) if items else 0
+            return int(values.pack(np.array([values.intern([items[0]]), [below]]))[0]) if items else 0
+
+        columns = np.array([[n, made(items)] for n, items in lists], np.int64).T
+        return Fingerprint(relation, types, values)(columns)
+
+    lists = [(1, "abc"), (2, "bc"), (3, ""), (4, "ccccccccbc")]
+    assert number(lists, 0) == number(lists[::-1], 7)
+    assert len({number(lists, 0), number([*lists[:3], (4, "ccccccccbd")], 0), number([(1, "abc"), (2, ""), (3, "bc")], 0)}) == 3
