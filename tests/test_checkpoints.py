@@ -35,7 +35,7 @@ alone(x) :- parent(x, _), !same(x, x).
 """
 TREE = [(f"n{i // 2}", f"n{i}") for i in range(2, 64)]
 SAME = sum(4**depth for depth in range(1, 6))  # pairs at each depth of the tree
-SPREAD = {"local_tuples": 0, "partitions": 3, "buckets": 5}
+SPREAD = {"local_tuples": 0, "partitions": 3, "buckets": 5, "run_ahead": 0}  # a job an iteration, to be killed in any
 
 
 class Killed(Exception):
@@ -241,13 +241,13 @@ def test_a_dead_driver_is_resumed(spark, tmp_path):
             if iteration == 4:
                 os.kill(os.getpid(), signal.SIGKILL)
         Program(GENERATION).run({"parent": TREE}, progress=tell, local_tuples=0, partitions=3,
-                                checkpoint_dir=sys.argv[1], checkpoint_interval=2)
+                                checkpoint_dir=sys.argv[1], checkpoint_interval=2, run_ahead=0)
     """
     tests = os.path.dirname(__file__)
     assert (
         script(program, tmp_path, env=os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": tests}).returncode == -signal.SIGKILL
     )
-    options = {"local_tuples": 0, "partitions": 2, "checkpoint_dir": str(tmp_path), "checkpoint_interval": 2}
+    options = SPREAD | {"partitions": 2, "checkpoint_dir": str(tmp_path), "checkpoint_interval": 2}
     with Program(GENERATION).run({"parent": TREE}, spark, **options) as result:
         assert result["same"].count() == SAME and result["alone"].to_set() == {("n1",)}
         assert events(result, "restore") == [2]
@@ -263,7 +263,7 @@ def test_a_killed_worker_does_no_harm_to_a_checkpointing_run(spark, tmp_path):
             killed.append(workers[-1].pid)
             workers[-1].send_signal(signal.SIGKILL)
 
-    options = {"local_tuples": 0, "partitions": 2, "checkpoint_dir": str(tmp_path), "checkpoint_interval": 1}
+    options = SPREAD | {"partitions": 2, "checkpoint_dir": str(tmp_path), "checkpoint_interval": 1}
     with Program(GENERATION).run({"parent": TREE}, spark, progress=kill, **options) as result:
         assert killed and result["same"].count() == SAME and events(result, "checkpoint")
 

@@ -30,6 +30,7 @@ class Born:
     count: int
     report: Report
     pairs: np.ndarray | float = 0.0  # that these are expected to make in each slot, if somebody asked
+    fresh: np.ndarray | None = None  # those that are delta next, in each slot, if not all are
 
 
 def inserts(relations: list[SpreadRelation], label: str, root: str, meetings: Meetings | None = None) -> list:
@@ -63,12 +64,7 @@ class Insert:
         for relation in self.relations:
             begun, clock = time.perf_counter(), time.time()
             born, block = self._insert(relation, partition, records)
-            if block is not None and block.size:
-                for number, index in enumerate(relation.indexes[1:], 1):
-                    order = tuple(relation.home.order.index(i) for i in index.order)
-                    streams = parcels.Streams(partition)
-                    tag = f"{relation.name}/{number}"
-                    yield from parcels.home(block.reordered(order), index.keys, index.map, tag, streams)
+            yield from forwarded(relation, block, partition, "")
             born.report.seconds, born.report.clock = time.perf_counter() - begun, clock
             results.append(born)
         yield from ((partition, result) for result in results) if self.forward else results
@@ -83,25 +79,11 @@ class Insert:
         full, delta, new = (list(getattr(home, part)[partition]) for part in ("full", "delta", "new"))
         full, new = compacted(full, path + "-full"), compacted(new, path + "-new", 32)
         if arrived is not None:
-            arrived = self._without(arrived, full + delta + new)
+            arrived = without(arrived, [stored.open() for stored in full + delta + new])
             new = new + store(path, arrived)
             report.sent = arrived.size
         sizes, pairs = weighed(arrived, home, self.meetings.get((relation.name, 0), []), partition)
         return Born(relation.name, 0, partition, full, new, sizes, report.sent, report, pairs), arrived
-
-    @staticmethod
-    def _without(block: Block, known: list[StoredBlock]) -> Block:
-        opened = [stored.open() for stored in known]
-        packing = packing_of([block, *opened], block.arity)
-        block = block.repacked(packing)
-        if packing.lanes > 1:
-            for other in opened:
-                block = block.without(other.repacked(packing))
-            return block
-        words = np.ascontiguousarray(block.words[0])  # this task's own: nothing is copied
-        for other in opened:
-            words = drop(words, np.ascontiguousarray(other.repacked(packing).words[0]))
-        return Block(packing, words[None])
 
     @staticmethod
     def _improve(relation: SpreadRelation, partition: int, arrived, path: str, report: Report):
@@ -120,6 +102,28 @@ class Insert:
         return Born(relation.name, 0, partition, full, new, sizes, delta.size, report), delta
 
 
+def without(block: Block, known: list[Block]) -> Block:
+    """The tuples that are not known, under a packing that has room for all. Overwrites the block."""
+    packing = packing_of([block, *known], block.arity)
+    block = block.repacked(packing)
+    if packing.lanes > 1:
+        for other in known:
+            block = block.without(other.repacked(packing))
+        return block
+    words = np.ascontiguousarray(block.words[0])  # this task's own: nothing is copied
+    for other in known:
+        words = drop(words, np.ascontiguousarray(other.repacked(packing).words[0]))
+    return Block(packing, words[None])
+
+
+def forwarded(relation: SpreadRelation, block: Block | None, partition: int, tag: str):
+    """Tuples that have come home, on their way to the relation's other indexes, as parcels."""
+    for number, index in enumerate(relation.indexes[1:], 1) if block is not None and block.size else ():
+        order = tuple(relation.home.order.index(i) for i in index.order)
+        streams = parcels.Streams(partition)
+        yield from parcels.home(block.reordered(order), index.keys, index.map, f"{relation.name}/{number}{tag}", streams)
+
+
 @dataclass
 class InsertOthers:
     """Into the other indexes of each relation: what arrives was not known."""
@@ -136,12 +140,15 @@ class InsertOthers:
                 begun, clock = time.perf_counter(), time.time()
                 path = os.path.join(self.root, str(partition), f"{relation.name}-{number}-{self.label}")
                 arrived = parcels.received(records, f"{relation.name}/{number}")
+                settled = parcels.received(records, f"{relation.name}/{number} settled")  # of a run-ahead
                 full = compacted(list(index.full[partition]), path + "-full")
+                full += store(path + "-settled", settled) if settled is not None else []
                 new = list(index.new[partition]) + (store(path, arrived) if arrived is not None else [])
-                size = arrived.size if arrived is not None else 0
+                size = sum(block.size for block in (arrived, settled) if block is not None)
                 report = Report("insert", partition, size, size, 0, time.perf_counter() - begun, clock)
-                sizes, pairs = weighed(arrived, index, self.meetings.get((relation.name, number), []), partition)
-                yield Born(relation.name, number, partition, full, new, sizes, size, report, pairs)
+                fresh, pairs = weighed(arrived, index, self.meetings.get((relation.name, number), []), partition)
+                sizes = fresh + weighed(settled, index)[0]
+                yield Born(relation.name, number, partition, full, new, sizes, size, report, pairs, fresh)
 
 
 def weighed(block: Block | None, index: SpreadIndex, meetings=(), partition: int = 0) -> tuple[np.ndarray, np.ndarray]:

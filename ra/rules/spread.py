@@ -36,7 +36,8 @@ class SpreadIndex(Parted):
         fresh, pairs = np.zeros_like(self.sizes), np.zeros(self.sizes.size)
         received, born = np.zeros((2, self.map.partitions), np.int64)
         for result in results:
-            fresh, pairs = fresh + result.sizes, pairs + result.pairs
+            fresh = fresh + (result.sizes if result.fresh is None else result.fresh)
+            pairs = pairs + result.pairs
             received[result.partition] += result.report.received
             born[result.partition] += result.report.sent
         self.work = expected(np.maximum(fresh, 0), self.map.tables()[1], received, born) + pairs

@@ -6,6 +6,7 @@ is one job: scan the delta, join what is here; before a join with another of the
 heads go home (the all-to-all), and what is born there goes on to the relation's other indexes.
 """
 
+import math
 import time
 from dataclasses import dataclass, field
 
@@ -31,6 +32,7 @@ from semi_naive.running.local import TooLarge, located
 from semi_naive.running.moving import Moving
 from semi_naive.running.run_ahead import MOST_STEPS, RunAhead
 from semi_naive.running.statics import Statics
+from semi_naive.running.steps_ahead import LinearAhead
 
 DWINDLED = 100_000  # tuples of a delta that are sooner joined by the driver than by a job, where it can read the runs
 RETURNS = 2  # to the driver, of one stratum: what grows again and again stays on the partitions
@@ -59,6 +61,7 @@ class Distributed:
         self.placing = Placing(own, self.config.replicate_bytes, self.database.bytes)
         self.statics = Statics(self.database, self.cluster, self.placing, self.trace, self.cluster.bucket_map())
         self.ahead = RunAhead.of(self)
+        self.linear = LinearAhead.of(self)
         if self.local.recovery:
             self.trace.take_up([], self.local.recovery.past(self.local.number))
         if self.local.watch:
@@ -78,7 +81,9 @@ class Distributed:
         while self._delta() and not self.local.ended(self.iteration, lambda name: self.relations[name].count):
             before = self._delta()
             if self.ahead and self.ahead.possible():
-                self.ahead(min(MOST_STEPS, (self.config.max_iterations or MOST_STEPS + self.iteration) - self.iteration))
+                self.ahead(min(MOST_STEPS, self._steps_left()))
+            elif self.linear and self.linear.possible(self._steps_left()):
+                self.linear(self._steps_left())
             else:
                 self._iterate(list(self._versions()))
             if self._dwindled(before):
@@ -88,6 +93,10 @@ class Distributed:
             self._look()
         self._settle()
         return self._traced()
+
+    def _steps_left(self) -> float:
+        most = self.local.max_iterations
+        return math.inf if most is None else most - self.iteration
 
     def _look(self) -> None:
         """At the balance, if that is due."""
@@ -228,7 +237,7 @@ class Distributed:
     def _exchanges(body) -> bool:
         return any(isinstance(step, Exchange) for step in body.derivation.steps)
 
-    def _compiled(self, number: int, rule: Rule, place, parts, version: int) -> Version:
+    def compiled(self, number: int, rule: Rule, place, parts, version: int) -> Version:
         """A rule version cut into segments, with everything it reads where it needs to be."""
         body = self._plan(rule, place, parts, version)
         self.statics.rescan(body)
@@ -240,13 +249,11 @@ class Distributed:
     def _iterate(self, chosen) -> None:
         """One outer iteration: inner ones until no evaluation has anything left."""
         begun, delta = time.perf_counter(), self._delta()
-        compiled = [self._compiled(i, *one) for i, one in enumerate(chosen)]
+        compiled = [self.compiled(i, *one) for i, one in enumerate(chosen)]
         stages = max([len(version.segments) for version in compiled], default=1)
         for version in compiled:
             version.first = stages - len(version.segments)
-        relations = {name: relation.as_read() for name, relation in self.relations.items()} | self.statics.partitioned
-        world = World(relations, self.statics.replicated, self.cluster.share_values(self.database.values), self.tries)
-        left, rounds, meetings = self._begun(compiled), [], self._meetings()
+        world, left, rounds, meetings = self.world(), self._begun(compiled), [], self._meetings()
         while left:
             label = self.cluster.label(f"{self.iteration + 1}.{len(rounds)}")
             due = max(left) if rounds else 0  # what is left of a late stage comes before an early one makes more for it
@@ -265,18 +272,25 @@ class Distributed:
                 cursors = {stage: [len(one) for one in parts] for stage, parts in left.items()}
                 self.trace.event("roll-over", self.iteration + 1, inner=len(rounds), cursors=cursors)
             rounds.append(results)
-        self._turn()
-        for name, relation in self.relations.items():
-            for number, index in enumerate(relation.indexes):
-                index.weigh(
-                    r for found in rounds for r in found if isinstance(r, Born) and (r.relation, r.index) == (name, number)
-                )
+        self.turned(rounds)
         phases = []
         for inner, results in enumerate(rounds):
             arrived = [r for r in results if isinstance(r, Born)]
             reports = [r for r in results if isinstance(r, Report)] + [r.report for r in arrived]
             phases += phases_of(inner, reports, [r.report for r in arrived if r.index == 0], self.partitions)
         self.advanced(delta, [self._delta()], phases, begun)
+
+    def turned(self, rounds) -> None:
+        """The outer iteration is over: what was born is delta, and weighed. rounds: the results of its inner iterations."""
+        self._turn()
+        for name, relation in self.relations.items():
+            for number, index in enumerate(relation.indexes):
+                born = (r for results in rounds for r in results if isinstance(r, Born))
+                index.weigh(r for r in born if (r.relation, r.index) == (name, number))
+
+    def world(self) -> World:
+        relations = {name: relation.as_read() for name, relation in self.relations.items()} | self.statics.partitioned
+        return World(relations, self.statics.replicated, self.cluster.share_values(self.database.values), self.tries)
 
     def advanced(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
         """An iteration of one step or several is over: tell the trace, and whoever watches. births: tuples born in each."""
@@ -289,7 +303,7 @@ class Distributed:
         """What the tuples that are born in this iteration will be joined with, if the balance is looked at after it."""
         if (self.iteration + 1) % self.config.check_interval:
             return {}
-        every = [self._compiled(number, *one) for number, one in enumerate(self.local.every(False))]
+        every = [self.compiled(number, *one) for number, one in enumerate(self.local.every(False))]
         return self.moving.meetings(every, self.relations | self.statics.partitioned, self.statics.replicated)
 
     def _begun(self, compiled: list[Version]) -> dict[int, list[list[Left]]]:
@@ -301,22 +315,31 @@ class Distributed:
         }
 
     def _noted(self, compiled: list[Version], results) -> dict[int, list[list[Left]]]:
-        """What the evaluation reports: errors, new symbols, what each rule cost, and what is left in each stage."""
+        """What the evaluation reports: what each rule cost, and what is left in each stage."""
         left = {}
-        for report in (r for r in results if isinstance(r, Report) and r.phase == "values"):
-            self.database.values.learn(report.facts["made"])
-        made = (r for r in results if isinstance(r, Report) and "version" in r.facts)
+        self.learned(compiled, results)
+        made = (r for r in results if isinstance(r, Report) and "left" in r.facts)
         for report in sorted(made, key=lambda report: (report.partition, report.facts["stage"], report.facts["number"])):
             version, facts = compiled[report.facts["version"]], report.facts
-            if "error" in facts:
-                raise located(EvaluationError(facts["error"]), version.rule)
             if facts["left"] is not None:
                 left.setdefault(facts["stage"], [[] for _ in range(self.partitions)])[report.partition].append(facts["left"])
-            entry = self.profile.rule(version.rule, self.local.number, bool(self.recursive))
-            entry["seconds"] += report.seconds / self.partitions
-            entry["made"] += report.sent
-            entry["iterations"] += report.partition == 0 and facts["begun"]
+            self.charge(version, report.seconds, report.sent, report.partition == 0 and facts["begun"])
         return left
+
+    def charge(self, version: Version, seconds: float, made: int, iterations: int) -> None:
+        """What a rule took on one partition."""
+        entry = self.profile.rule(version.rule, self.local.number, bool(self.recursive))
+        entry["seconds"] += seconds / self.partitions
+        entry["made"] += made
+        entry["iterations"] += iterations
+
+    def learned(self, compiled: list[Version], results) -> None:
+        """New symbols, and errors."""
+        for report in (r for r in results if isinstance(r, Report)):
+            if report.phase == "values":
+                self.database.values.learn(report.facts["made"])
+            if "error" in report.facts:
+                raise located(EvaluationError(report.facts["error"]), compiled[report.facts["version"]].rule)
 
     def _turn(self) -> None:
         for relation in self.relations.values():

@@ -1,0 +1,160 @@
+"""Many iterations of any linear rules in one job, while deltas are small: a job costs more than its work.
+
+    same(x, y) :- edge(a, x), delta same(a, b), edge(b, y).
+
+Where a rule reads one tuple of its own stratum, and all else is on every host, a partition takes step after step on what it
+makes itself, and ships each step's heads. A tuple that another partition made before is made again, and dropped at home, where
+the steps are inserted one after the other: so tuples are born in the iterations in which they are born without this.
+"""
+
+import os
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from semi_naive.ra.pieces import Report, reports
+from semi_naive.ra.rules import parcels
+from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.batch import unit
+from semi_naive.ra.rules.block import Block, merged_as, stacked
+from semi_naive.ra.rules.context import TaskContext, World
+from semi_naive.ra.rules.evaluating import Version, at_home
+from semi_naive.ra.rules.inserting import Born, Insert, compacted, forwarded, weighed, without
+from semi_naive.ra.rules.spread import SpreadRelation
+from semi_naive.ra.rules.steps import flow
+from semi_naive.ra.rules.stored import store
+
+
+def tag_of(relation: str, step: int) -> str:
+    return f"{relation}@{step}"
+
+
+@dataclass
+class AheadContext(TaskContext):
+    """The delta is what the last step of this partition has made: blocks in the order of the relation's home."""
+
+    deltas: dict[str, Block] = field(default_factory=dict)
+
+    def blocks(self, relation: str, part: str, order) -> list[Block]:
+        if part != "delta":
+            return super().blocks(relation, part, order)
+        home, block = self.world.relations[relation].home, self.deltas.get(relation)
+        return [] if block is None else [block.reordered(tuple(home.order.index(i) for i in order))]
+
+
+@dataclass
+class StepsAhead:
+    """The task: up to `steps` steps, and none after more than `budget` tuples have been made. Its report says how many steps it
+    has finished; None: nothing is left to do. What it makes is in memory. An error in a later step is for an iteration that
+    begins there."""
+
+    world: World
+    versions: list[Version]  # each of one segment
+    partitions: int
+    steps: int
+    budget: int
+
+    def __call__(self, partition, records):
+        begun, report = time.perf_counter(), Report("run-ahead", partition, facts={"steps": 0})
+        self.costs = report.facts["costs"] = {
+            version.number: [0.0, 0] for version in self.versions
+        }  # seconds and heads of each
+        relations = {name: self.world.relations[name] for name in {v.derivation.relation for v in self.versions}}
+        known = {name: [one.open() for one in r.home.full[partition]] for name, r in relations.items()}
+        deltas = {}
+        for name, relation in self.world.relations.items():
+            found = [one.open() for one in relation.home.delta[partition]]
+            if found:
+                deltas[name] = merged_as(found, relation.arity)
+                report.received += deltas[name].size
+        context = AheadContext(self.world, partition, self.partitions, deltas=deltas)
+        seen = {name: [deltas[name]] if name in deltas else [] for name in relations}
+        while context.deltas and report.facts["steps"] < self.steps and report.sent <= self.budget:
+            try:
+                made = self._step(context, {name: known[name] + seen[name] for name in relations})
+            except EvaluationError as error:
+                report.facts |= {} if report.facts["steps"] else {"error": str(error), "version": self.at}
+                break
+            report.facts["steps"] += 1
+            for name, block in made.items():
+                seen[name] = stacked(seen[name], block)
+                streams, home = parcels.Streams(partition), relations[name].home
+                tag = tag_of(name, report.facts["steps"])
+                for destination, parcel in parcels.home(block, home.keys, home.map, tag, streams):
+                    report.sent, report.bytes = report.sent + parcel.count, report.bytes + len(parcel.data)
+                    yield destination, parcel
+            context.deltas = made
+        report.facts["steps"] = report.facts["steps"] if context.deltas else None
+        report.seconds, report.clock = time.perf_counter() - begun, time.time()
+        for destination in range(self.partitions):
+            yield destination, report
+        if hasattr(self.world.values, "made") and (values := self.world.values.made()):
+            yield partition, Report("values", partition, facts={"made": values})
+
+    def _step(self, context: AheadContext, known: dict[str, list[Block]]) -> dict[str, Block]:
+        """The heads of one step that this partition does not know, by relation."""
+        made = defaultdict(list)
+        for version in self.versions:
+            if version.relation in context.deltas:
+                self.at, name = version.number, version.derivation.relation
+                order, begun = self.world.relations[name].home.order, time.perf_counter()
+                for batch in flow(version.segments[0], unit(), context):
+                    heads = at_home(version, batch, context, order)
+                    made[name].append(heads if isinstance(heads, Block) else Block.of(*heads))
+                    self.costs[version.number][1] += made[name][-1].size
+                self.costs[version.number][0] += time.perf_counter() - begun
+        fresh = {}
+        for name, blocks in made.items():
+            whole = merged_as(blocks, blocks[0].arity)
+            own = Block(whole.packing, whole.words.copy()) if len(blocks) == 1 else whole  # a rule may hand on the delta itself
+            fresh[name] = without(own, known[name])
+        return {name: block for name, block in fresh.items() if block.size}
+
+
+@dataclass
+class InsertSteps(Insert):
+    """What arrived, step by step, up to the last that all partitions have finished. What is born in that one is new; what is
+    born before has had its successors derived, and is full."""
+
+    def __call__(self, partition, records):
+        ahead = [r for r in records if isinstance(r, Report) and r.phase == "run-ahead"]
+        unfinished = [r.facts["steps"] for r in ahead if r.facts["steps"] is not None]
+        last, by_tag = min(unfinished) if unfinished else None, defaultdict(list)
+        for record in records:
+            if isinstance(record, parcels.Parcel):
+                by_tag[record.tag].append(record)
+        results = reports(records, partition)
+        for relation in self.relations:
+            begun, clock = time.perf_counter(), time.time()
+            born, settled, fresh = self._steps(relation, partition, by_tag, last)
+            yield from forwarded(relation, fresh, partition, "")
+            yield from forwarded(relation, settled, partition, " settled")
+            born.report.seconds, born.report.clock = time.perf_counter() - begun, clock
+            results.append(born)
+        yield from ((partition, result) for result in results) if self.forward else results
+
+    def _steps(self, relation: SpreadRelation, partition: int, by_tag: dict, last: int | None):
+        home, name = relation.home, relation.name
+        path = os.path.join(self.root, str(partition), f"{name}-0-{self.label}")
+        found = {int(tag.rpartition("@")[2]): tag for tag in by_tag if tag.rpartition("@")[0] == name}
+        known = [one.open() for part in (home.full, home.delta) for one in part[partition]]
+        report, settled, fresh = Report("insert", partition, facts={"births": []}), [], None
+        for step in range(1, (max(found, default=0) if last is None else last) + 1):
+            block = parcels.received(by_tag.get(found.get(step), ()), found.get(step))
+            report.received += block.size if block is not None else 0
+            block = block and without(block, known + settled)
+            report.facts["births"].append(block.size if block is not None else 0)
+            if step == last:
+                fresh = block
+            elif block is not None:
+                settled = stacked(settled, block)
+        whole = merged_as(settled, relation.arity) if settled else None
+        report.sent = sum(report.facts["births"])
+        (sizes, _), (later, pairs) = (
+            weighed(block, home, self.meetings.get((name, 0), []), partition) for block in (whole, fresh)
+        )
+        stored = store(path + "-settled", whole) if whole is not None else []
+        full = compacted(home.full[partition] + stored, path + "-full")
+        new = store(path, fresh) if fresh is not None else []
+        born = Born(name, 0, partition, full, new, sizes + later, report.sent, report, pairs, later)
+        return born, whole, fresh
