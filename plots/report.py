@@ -7,12 +7,15 @@ was configured. Of several runs, the same side by side.
 import time
 from pathlib import Path
 
+from semi_naive.balance.joins import checked_join, is_join
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION, read_trace
 from semi_naive.plots.configuration import configuration
 from semi_naive.plots.described import described, title_of_figure
 from semi_naive.plots.figures import PANELS, comparison, figures
 from semi_naive.plots.inline import inlined
+from semi_naive.plots.joins import join_figures
+from semi_naive.plots.joins import title as title_of_join
 from semi_naive.plots.labels import labels
 from semi_naive.plots.page import escape, facts, folded, heading, listed, page, paragraph, section, standing_alone, table
 from semi_naive.plots.program import relations, rules, spread_strata, strata
@@ -45,7 +48,7 @@ def report(traces, path=None, names=None) -> str:
 
 def report_files(paths, path) -> None:
     """The report of records that --trace wrote."""
-    report([read_trace(each) for each in paths], path, [Path(each).name for each in paths])
+    report([read_trace(each, joins=True) for each in paths], path, [Path(each).name for each in paths])
 
 
 def body(traces: list[dict], names: list[str]) -> str:
@@ -62,7 +65,7 @@ def _given(traces, names) -> tuple[list[dict], list[str]]:
         raise ValueError(f"expected one trace or more, and as many names: got {len(traces)} and {len(names)}")
     for trace, name in zip(traces, names, strict=True):
         try:
-            checked(trace, VERSION)
+            (checked_join if is_join(trace) and len(traces) == 1 else checked)(trace, VERSION)
         except ValueError as wrong:
             raise ValueError(f"{name or 'this'} is not a trace: {wrong}") from None
     return traces, names
@@ -75,6 +78,8 @@ def title_of(traces: list[dict], names: list[str]) -> str:
     trace, name = traces[0], names[0]
     if "strata" in trace:
         return str(trace.get("program") or name or "A program")
+    if is_join(trace):
+        return title_of_join(trace)
     what = "Closure, simulated" if trace.get("plan") == "simulated" else "Transitive closure"
     return f"{what} of {name}" if name else what
 
@@ -83,7 +88,10 @@ def _result(traces: list[dict]) -> str:
     """What came out, in a line."""
     if len(traces) > 1:
         return paragraph("Compared on the same axes and in the same colours.", "result")
-    trace, lines = traces[0], summary(traces[0])
+    trace = traces[0]
+    if is_join(trace):
+        return paragraph(f"{counted(trace['result']['tuples'], 'tuple')} in {seconds(trace['seconds'])}.", "result")
+    lines = summary(trace)
     took = f"in {seconds(trace['seconds'])}" if "seconds" in trace else ""
     if "strata" in trace:
         what = f"{lines['tuples'].replace(' in ', ' tuples in ')}, {_strata(len(trace['strata']))}"
@@ -98,6 +106,8 @@ def _strata(count: int) -> str:
 
 def _of_one(trace: dict) -> list[str]:
     """The sections of one run."""
+    if is_join(trace):
+        return [section("figures", "Where the work was", _joined(trace))]
     return [
         section("summary", "Summary", facts("Summary", summary(trace))),
         section("strata", "Strata", strata(trace)),
@@ -107,6 +117,12 @@ def _of_one(trace: dict) -> list[str]:
         section("events", "Events", _events(trace)),
         section("configuration", "Configuration", configuration([trace], [""])),
     ]
+
+
+def _joined(trace: dict) -> str:
+    """The figures of a multiway join."""
+    drawn = [inlined(figure, f"j-{name}", escape(title_of_join(trace))) for name, figure in join_figures([trace], [""]).items()]
+    return "\n".join(f'<figure>\n<div class="drawing">\n{drawing}\n</div>\n</figure>' for drawing in drawn)
 
 
 def _of_several(traces: list[dict], names: list[str]) -> list[str]:

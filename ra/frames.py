@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from semi_naive.ra.runs import Run
+from semi_naive.ra.session import map_in_arrow
 
 
 @dataclass
@@ -67,7 +68,7 @@ def dataframe(fabric, runs: list[list[Run]], batches: Callable, schema):
 
     session = SparkSession.builder.getOrCreate()
     if fabric.local:
-        return session.range(0, len(runs), 1, len(runs)).mapInArrow(Each(batches), schema)
+        return map_in_arrow(session.range(0, len(runs), 1, len(runs)), Each(batches), schema)
     fabric.job(Touch(runs))
     pieces = fabric.anchors.mapPartitionsWithIndex(InBytes(batches))
-    return session.createDataFrame(pieces, "batch binary", verifySchema=False).mapInArrow(unwrapped, schema)
+    return map_in_arrow(session.createDataFrame(pieces, "batch binary", verifySchema=False), unwrapped, schema)

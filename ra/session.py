@@ -142,3 +142,16 @@ def context_of(spark):
     if found.pythonExec == "python3" and found.master.startswith("local"):
         found.pythonExec = sys.executable
     return found
+
+
+def map_in_arrow(frame, task, schema):
+    """`frame.mapInArrow(task, schema)`, also where pandas, of which it makes no use, is not installed."""
+    try:
+        return frame.mapInArrow(task, schema)
+    except ImportError:
+        from pyspark.sql import DataFrame
+        from pyspark.sql.udf import _create_udf
+        from pyspark.util import PythonEvalType
+
+        mapped = _create_udf(task, schema, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)(*(frame[name] for name in frame.columns))
+        return DataFrame(frame._jdf.mapInArrow(mapped._jc, False, None), frame.sparkSession)

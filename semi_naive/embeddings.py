@@ -14,6 +14,7 @@ from semi_naive.ra.multiway import boxing, leapfrog, shares
 from semi_naive.ra.multiway.bigjoin import BigJoin
 from semi_naive.ra.multiway.query import Atom, Comparison, Query
 from semi_naive.ra.multiway.tries import orders
+from semi_naive.tuples import Tuples
 from semi_naive.vertices import Vertices
 
 VARIABLES = "abcdefgh"
@@ -126,22 +127,25 @@ def _context(spark):
 
 
 @dataclass(frozen=True)
-class Subgraphs:
-    """Matches of a pattern, row by row; `columns` are the pattern's vertices. In memory: 4 bytes a vertex of each."""
+class Subgraphs(Tuples):
+    """Matches of a pattern, row by row; `columns` are the pattern's vertices. In memory: 4 bytes a vertex of each.
+
+    `trace`: the record of a boxed join (`ra.multiway.boxing`) or a BiGJoin (`ra.multiway.prefixes.record`), None of leapfrog.
+    """
 
     vertices_of_pattern: tuple
     matches: np.ndarray
     graph: Vertices
+    query: Query
+    plan: str
+    trace: dict | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(map(str, self.vertices_of_pattern))
 
-    def __len__(self) -> int:
-        return len(self.matches)
-
     def count(self) -> int:
-        return len(self)
+        return len(self.matches)
 
     def to_arrow(self):
         """A pyarrow Table of the graph's own vertices: int64, or strings."""
@@ -152,12 +156,26 @@ class Subgraphs:
             columns = [self.graph.names.take(column) for column in columns]
         return pa.table(columns, names=list(self.columns))
 
-    def to_pandas(self):
-        return self.to_arrow().to_pandas()
+    def to_df(self):
+        """A Spark DataFrame, made of the matches in this process."""
+        from pyspark.sql import SparkSession
 
-    def to_numpy(self) -> np.ndarray:
-        """(n, vertices), int64 or of strings."""
-        return np.column_stack([column.to_numpy() for column in self.to_arrow().columns])
+        _context(None)
+        return SparkSession.builder.getOrCreate().createDataFrame(self.to_arrow())
+
+    def explain(self) -> str:
+        """The plan, and the query that stands for the pattern."""
+        order = self.query.order or (self.trace or {}).get("order")
+        body = ", ".join(map(str, (*self.query.atoms, *self.query.comparisons)))
+        vertices = ", ".join(f"{variable} is {name}" for variable, name in zip(VARIABLES, self.columns, strict=False))
+        bound = f", which binds {', '.join(order)}" if order else ""
+        return f"plan {self.plan}{bound}\nmatch({vertices}) :- {body}.\nmade: {len(self):,} tuples\n"
+
+    def report(self, path=None) -> str:
+        """The join as a page of HTML; also written to `path`, whole or not at all. ValueError where no trace was kept."""
+        if self.trace is None:
+            raise ValueError("plan='leapfrog' keeps no trace to report: use plan='boxed' with memory=, or 'bigjoin'")
+        return super().report(path)
 
     def write(self, path) -> None:
         """One file, whole or not at all: .parquet, .csv, .tsv, .facts, .txt, all but the first also .gz."""

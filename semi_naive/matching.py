@@ -69,8 +69,12 @@ def subgraphs(
         if count and factorised and not direct and (found := factorised_count(pattern, vertices)) is not None:
             return found * embeddings
         query = embedding_query(pattern, symmetry or count, order, triangles)
-        found = searched(query, vertices, _plan(plan, memory), count, memory, spark, trace)
-        return found * embeddings if count else Subgraphs(pattern.names, found, vertices)
+        records = []
+        found = searched(query, vertices, _plan(plan, memory), count, memory, spark, records.append)
+        record = records[-1] if records else None
+        if trace and record:
+            trace(record)
+        return found * embeddings if count else Subgraphs(pattern.names, found, vertices, query, _plan(plan, memory), record)
 
 
 def _check_options(plan: str, memory: int | None, trace=None) -> None:

@@ -6,7 +6,9 @@ import os
 import shutil
 import uuid
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,8 @@ import numpy as np
 from semi_naive.ra.frames import dataframe
 from semi_naive.ra.placed import Runs
 from semi_naive.ra.replica import Replica
+from semi_naive.ra.session import cpus, map_in_arrow
+from semi_naive.tuples import Tuples
 
 DELIMITERS = {".tsv": "\t", ".facts": "\t", ".txt": "\t", ".csv": ","}
 ROWS = 1 << 20  # of one Arrow batch, about
@@ -128,12 +132,11 @@ class _WriteText:
 _pinned: set["Closure"] = set()  # those a DataFrame may still read
 
 
-class Closure:
+class Closure(Tuples):
     """The transitive closure of a graph: its pairs (x, y), y reachable from x over at least one edge.
 
     Reading is lazy and repeatable; `close`, or leaving a `with` block, or the end of the program removes the runs, and so
     does forgetting the object unless `to_df` was called.
-    `trace` is the record of the evaluation (see `balance.trace`).
     """
 
     columns = ("x", "y")
@@ -146,9 +149,6 @@ class Closure:
 
     def count(self) -> int:
         """How many pairs; known without reading any."""
-        return self._size
-
-    def __len__(self) -> int:
         return self._size
 
     @property
@@ -186,24 +186,36 @@ class Closure:
         if self._fabric:
             return dataframe(self._fabric, self._reader.source.runs, self._reader.batches, f"x {kind}, y {kind}")
         pieces = self._reader.source.pieces
-        return session.range(0, pieces, 1, pieces).mapInArrow(self._reader, f"x {kind}, y {kind}")
+        return map_in_arrow(session.range(0, pieces, 1, pieces), self._reader, f"x {kind}, y {kind}")
 
     def to_arrow(self):
-        """A pyarrow Table, collected to this process: 16 bytes a pair, more for strings."""
-        if self._sc is None:
-            import pyarrow as pa
+        """A pyarrow Table, collected to this process: 16 bytes a pair, more for strings. Threads of this process read the runs
+        where they are on its host; from other hosts Spark brings them."""
+        import pyarrow as pa
 
+        if not self._alive():
             kind = pa.string() if self._names else pa.int64()
             return pa.schema([("x", kind), ("y", kind)]).empty_table()
-        return self._frame().toArrow()
+        if not self._sc.master.startswith("local["):
+            return self._frame().toArrow()
+        with ThreadPoolExecutor(cpus()) as threads:
+            pieces = threads.map(lambda piece: list(self._reader.batches(piece)), range(self._reader.source.pieces))
+            return pa.Table.from_batches(chain.from_iterable(pieces), self._reader.schema())
 
-    def to_pandas(self):
-        """A pandas DataFrame, collected to this process."""
-        return self.to_arrow().to_pandas()
+    def explain(self) -> str:
+        """The plan of the evaluation, why it was chosen, and what it made."""
+        made = f"{self._size:,} pairs in {self.iterations:,} iterations, {self.trace['seconds']:.3f} s"
+        return f"plan {self.plan}: {self.reason}\nmade: {made}\n"
 
-    def to_numpy(self) -> np.ndarray:
-        """An (n, 2) array, int64 or of strings, collected to this process."""
-        return np.column_stack([column.to_numpy() for column in self.to_arrow().columns])
+    def plot(self, path=None):
+        """The evaluation in one figure of matplotlib's; also saved to `path`, as what its ending says."""
+        from semi_naive.plots.figures import overview
+        from semi_naive.plots.style import save
+
+        figure = overview(self.trace)
+        if path is not None:
+            save(figure, path)
+        return figure
 
     def write(self, path) -> None:
         """Write the pairs, whole or not at all, replacing what is there: .parquet (a directory that Spark writes in
@@ -230,12 +242,6 @@ class Closure:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def report(self, path=None) -> str:
-        """The evaluation as a page of HTML, figures and all; also written to `path`, whole or not at all."""
-        from semi_naive.plots.report import report
-
-        return report(self.trace, path)
-
     def _alive(self) -> bool:
         if self._reader is not None and not self._finalizer.alive:
             raise ValueError("this closure has been closed")
@@ -245,12 +251,6 @@ class Closure:
         """Remove the runs from every host's disk."""
         _pinned.discard(self)
         self._finalizer()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.close()
 
     def __repr__(self) -> str:
         seconds = self.trace["seconds"]

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from fabric import ContextHere, FabricHere, to_numpy
+from fabric import ContextHere, FabricHere
 from hypothesis import settings
 from semi_naive.ra import session
 
@@ -25,7 +25,6 @@ def here():
     with pytest.MonkeyPatch.context() as patch:
         for user in ("semi_naive.evaluation", "semi_naive.running.cluster"):
             patch.setattr(f"{user}.Fabric", FabricHere.of)
-        patch.setattr("semi_naive.result.Closure.to_numpy", to_numpy)
         yield ContextHere()
 
 

@@ -5,14 +5,10 @@ import pickle
 import random
 import sys
 
-import numpy as np
 from semi_naive.ra.exchange import Fabric
 from semi_naive.ra.layout import Layout
 
-from semi_naive.result import Closure
 from semi_naive.simulated_ranks import JobsHere
-
-_to_numpy = Closure.to_numpy
 
 
 class ContextHere:
@@ -43,14 +39,3 @@ class FabricHere(JobsHere):
 
 def layout_here(partitions: int, buckets: int, refinement_minimum: int = 1 << 16) -> Layout:
     return Layout(FabricHere(partitions), buckets, refinement_minimum)
-
-
-def to_numpy(closure) -> np.ndarray:
-    """In place of `Closure.to_numpy`, which has Spark read: the pairs (n, 2) of a closure that was evaluated here."""
-    if not isinstance(closure._sc, ContextHere):
-        return _to_numpy(closure)
-    reader = closure._reader
-    pairs = (
-        [np.column_stack(batch) for piece in range(reader.source.pieces) for batch in reader.batches(piece)] if reader else []
-    )
-    return np.concatenate([np.empty((0, 2), np.int64), *pairs])

@@ -73,7 +73,7 @@ def test_who_asks_is_given_the_trace_of_a_search():
     (["boxed", "closure"], "some of these runs are multiway joins and some are not"),
     (["boxed", "--only", "heat"], "no figure 'heat' of a multiway join: expected some of boxes, work"),
     (["boxed", "--only", "work"], "boxed.json: no work to draw: of these joins there is boxes"),
-    (["boxed", "--report", "page.html"], "got that of a multiway join, which `semi-naive plot` draws"),
+    (["boxed", "spread", "--report", "page.html"], "got that of a multiway join, which `semi-naive plot` draws"),
 ])  # fmt: skip
 def test_what_cannot_be_drawn(asked, said, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

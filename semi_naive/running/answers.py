@@ -8,17 +8,26 @@ import numpy as np
 from semi_naive.io import Options, arrow_table, together, write
 from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
 from semi_naive.running.files import write_answer, write_relation
+from semi_naive.tuples import Evaluated, Tuples, plain
 
 SHOWN = 10  # tuples of a relation in a notebook
 _pinned: set["Result"] = set()  # those that a DataFrame may still read
 
 
-class Answer:
+class Answer(Tuples):
     """One relation of a result. What it is made into is made when asked for."""
 
     def __init__(self, result: "Result", name: str):
         self._result, self.name = result, name
         self.relation = result.relations[name]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(attribute for attribute, _ in self.relation.attributes)
+
+    @property
+    def trace(self) -> dict:
+        return self._result.trace
 
     @property
     def types(self) -> dict:
@@ -42,38 +51,14 @@ class Answer:
     def count(self) -> int:
         return self._result.database.count(self.name)
 
-    def __len__(self) -> int:
-        return self.count()
-
-    def columns(self) -> np.ndarray:
+    def encoded(self) -> np.ndarray:
         """(arity, n) int64, collected to this process: numbers as they are, of other kinds the 64 bits or ids."""
         self._result.check_open()
         return self._result.database.columns(self.name)
 
     def to_arrow(self):
         """A pyarrow Table with the declared names and types, collected to this process."""
-        return arrow_table(self.relation, self._result.types, self.columns(), self._result.values)
-
-    def to_pandas(self):
-        """A pandas DataFrame, collected to this process."""
-        return self.to_arrow().to_pandas()
-
-    def to_numpy(self) -> np.ndarray:
-        """An array (n, arity): int64, uint64 or float64 where all attributes are, otherwise of objects."""
-        columns = [column.to_numpy() for column in self.to_arrow().columns]
-        if not columns:
-            return np.empty((self.count(), 0), np.int64)
-        same = len({column.dtype for column in columns}) == 1 and columns[0].dtype != object
-        return np.column_stack(columns if same else [column.astype(object) for column in columns])
-
-    def to_list(self) -> list[tuple]:
-        """Tuples of Python values, records as tuples too, collected to this process."""
-        if not self.relation.arity:
-            return [()] * self.count()
-        return list(zip(*(map(_plain, column.to_pylist()) for column in self.to_arrow().columns), strict=True))
-
-    def to_set(self) -> set[tuple]:
-        return set(self.to_list())
+        return arrow_table(self.relation, self.types, self.encoded(), self.values)
 
     def to_df(self):
         """A Spark DataFrame with the declared names. Of a relation on the partitions nothing is collected: Spark reads the
@@ -93,6 +78,14 @@ class Answer:
         """Write to a file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
         write_answer(self, path)
 
+    def explain(self) -> str:
+        """What the run has done that made it: see `Result.explain`."""
+        return self._result.explain()
+
+    def close(self) -> None:
+        """Close the result that it belongs to."""
+        self._result.close()
+
     def __repr__(self) -> str:
         attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in self.relation.attributes)
         return f"<{self.name}({attributes}): {self.count():,} tuples>"
@@ -102,15 +95,15 @@ class Answer:
         head = "".join(f"<th>{name}<br>{escape(type_.name)}</th>" for name, type_ in self.relation.attributes)
         rows = []
         if not self.on_partitions and not self._result.closed:
-            some = arrow_table(self.relation, self.types, self.columns()[:, :SHOWN], self.values)
+            some = arrow_table(self.relation, self.types, self.encoded()[:, :SHOWN], self.values)
             rows = zip(*(column.to_pylist() for column in some.columns), strict=True)
-        rows = ["".join(f"<td>{escape(str(_plain(value)))}</td>" for value in row) for row in rows]
+        rows = ["".join(f"<td>{escape(str(plain(value)))}</td>" for value in row) for row in rows]
         shown = "".join(f"<tr>{row}</tr>" for row in [head, *rows])
         more = f"<p>{self.count():,} tuples{', the first are shown' * (0 < len(rows) < self.count())}</p>"
         return f"<p>{escape(self.name)}</p><table>{shown}</table>{more}"
 
 
-class Result:
+class Result(Evaluated):
     """The relations of a run, by name. `trace`: what happened; `profile` in it: what each rule cost."""
 
     def __init__(self, run):
@@ -174,12 +167,6 @@ class Result:
 
         return told(self._run, self.trace)
 
-    def report(self, path=None) -> str:
-        """The run as a page of HTML: strata, hottest rules, the balance; also written to `path`, whole or not at all."""
-        from semi_naive.plots.report import report
-
-        return report(self.trace, path)
-
     def check_open(self) -> None:
         if self.closed:
             raise ValueError("this result has been closed")
@@ -189,12 +176,6 @@ class Result:
         self.closed = True
         _pinned.discard(self)
         self._finalizer()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.close()
 
     def __repr__(self) -> str:
         lines = [f"<Result of {self.name}: {len(self)} relations, {self.trace['seconds']:.2f} s>"]
@@ -208,11 +189,6 @@ class Result:
         )
         head = "<tr><th>relation</th><th>attributes</th><th>tuples</th></tr>"
         return f"<p>{escape(self.name)}: {self.trace['seconds']:.2f} s</p><table>{head}{rows}</table>"
-
-
-def _plain(value):
-    """A record, which Arrow gives as a dict, as a tuple."""
-    return tuple(map(_plain, value.values())) if isinstance(value, dict) else value
 
 
 def _release(cluster, spread) -> None:

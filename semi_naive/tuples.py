@@ -1,0 +1,86 @@
+"""What every result shows, whatever made it and wherever its tuples are: how many, as Arrow, pandas, numpy, Python or Spark has
+them, in a file; and how they came about.
+
+    Evaluated   something that a run has made: its trace and what is told of it, until it is closed
+    Tuples      an Evaluated that is one set of tuples with named columns
+"""
+
+import numpy as np
+
+
+class Evaluated:
+    """What a run has made. `trace`: what happened in the run (see `balance.trace`). Who inherits says what `explain` tells, and
+    what there is to release in `close`."""
+
+    trace: dict
+
+    def explain(self) -> str:
+        raise NotImplementedError
+
+    def report(self, path=None) -> str:
+        """The run as a page of HTML, figures and all; also written to `path`, whole or not at all."""
+        from semi_naive.plots.report import report
+
+        return report(self.trace, path)
+
+    def close(self) -> None:
+        """Nothing is held but memory, unless a class says otherwise."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+
+class Tuples(Evaluated):
+    """A set of tuples with named `columns`. Who inherits says how many there are, how they become an Arrow table and a Spark
+    DataFrame, and how they are written; the rest follows, and collects them to this process."""
+
+    columns: tuple[str, ...]
+
+    def count(self) -> int:
+        raise NotImplementedError
+
+    def to_arrow(self):
+        raise NotImplementedError
+
+    def to_df(self):
+        raise NotImplementedError
+
+    def write(self, path) -> None:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def to_pandas(self):
+        """A pandas DataFrame, collected to this process. ImportError where pandas is not installed."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError("to_pandas() needs the package pandas, which is not installed: pip install pandas") from None
+        return self.to_arrow().to_pandas() if self.columns else pd.DataFrame(index=range(self.count()))
+
+    def to_numpy(self) -> np.ndarray:
+        """An array (n, arity), collected to this process: int64, uint64 or float64 where all columns are, else of objects."""
+        columns = [column.to_numpy() for column in self.to_arrow().columns]
+        if not columns:
+            return np.empty((self.count(), 0), np.int64)
+        same = len({column.dtype for column in columns}) == 1 and columns[0].dtype != object
+        return np.column_stack(columns if same else [column.astype(object) for column in columns])
+
+    def to_list(self) -> list[tuple]:
+        """Tuples of Python values, records as tuples too, collected to this process."""
+        if not self.columns:
+            return [()] * self.count()
+        return list(zip(*(map(plain, column.to_pylist()) for column in self.to_arrow().columns), strict=True))
+
+    def to_set(self) -> set[tuple]:
+        """The same as a set."""
+        return set(self.to_list())
+
+
+def plain(value):
+    """A record, which Arrow gives as a dict, as a tuple."""
+    return tuple(map(plain, value.values())) if isinstance(value, dict) else value

@@ -1,0 +1,72 @@
+"""The one face of results: closures, answers, subgraphs and relations are read in the same ways, with pandas or without."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from semi_naive import Program, subgraphs, transitive_closure
+
+EDGES = [("a", "b"), ("b", "c"), ("a", "c")]
+PATH = ".decl edge(x: symbol, y: symbol)\n.decl path(x: symbol, y: symbol)\npath(x, y) :- edge(x, y).\n"
+FOUND = {
+    "closure": lambda spark: transitive_closure(EDGES, spark),
+    "answer": lambda spark: Program(PATH).run({"edge": EDGES}, spark)["path"],
+    "answer on partitions": lambda spark: Program(PATH).run({"edge": EDGES}, spark, local_tuples=0)["path"],
+    "subgraphs": lambda spark: subgraphs(EDGES, ["xy"], directed=True, count=False, memory=10_000),
+}
+
+
+@pytest.mark.parametrize("make", FOUND.values(), ids=FOUND)
+def test_every_result_shows_one_face(make, spark, tmp_path):
+    with make(spark) as found:
+        assert found.count() == len(found) == 3 and found.columns == ("x", "y")
+        assert found.to_set() == set(found.to_list()) == set(EDGES)
+        assert found.to_arrow().schema == pa.schema([("x", pa.string()), ("y", pa.string())])
+        assert set(map(tuple, found.to_numpy().tolist())) == set(EDGES) and found.to_numpy().dtype == object
+        assert set(found.to_pandas().itertuples(index=False, name=None)) == set(EDGES)
+        assert set(map(tuple, found.to_df().collect())) == set(EDGES)
+        found.write(tmp_path / "out.tsv")
+        assert sorted((tmp_path / "out.tsv").read_text().splitlines()) == ["a\tb", "a\tc", "b\tc"]
+        assert "plan " in found.explain() and found.trace["seconds"] > 0
+        assert found.report(tmp_path / "page.html").startswith("<!") and (tmp_path / "page.html").exists()
+
+
+def test_what_was_not_recorded_is_not_reported(tmp_path):
+    found = subgraphs(EDGES, ["xy"], directed=True, count=False)
+    assert found.trace is None and "plan leapfrog\nmatch(a is x, b is y) :- edge(a, b)." in found.explain()
+    with pytest.raises(ValueError, match="plan='leapfrog' keeps no trace to report"):
+        found.report()
+
+
+def test_a_closure_is_drawn_in_one_figure(here, tmp_path):
+    with transitive_closure([(1, 2), (2, 3)], here) as closure:
+        assert closure.to_numpy().dtype == np.int64
+        closure.plot(tmp_path / "closure.svg")
+    assert (tmp_path / "closure.svg").stat().st_size > 1000
+
+
+WITHOUT = """
+from semi_naive import Program, transitive_closure
+with transitive_closure([("a", "b"), ("b", "c")]) as found:
+    assert found.to_set() == {("a", "b"), ("b", "c"), ("a", "c")} and len(found.to_numpy()) == 3
+    from pyspark.sql import SparkSession
+    assert SparkSession._instantiatedSession is None
+    assert found.to_df().count() == 3
+    try:
+        found.to_pandas()
+    except ImportError as error:
+        print(error)
+found = Program(".decl p(x: number)\\np(1). p(2).\\n.decl q(x: number)\\nq(x + 1) :- p(x).").run(local_tuples=0)["q"]
+assert found.on_partitions and found.to_df().count() == 2 and found.to_set() == {(2,), (3,)}
+"""
+
+
+def test_without_pandas_only_pandas_is_missing(tmp_path):
+    (tmp_path / "pandas.py").write_text("raise ImportError('there is no pandas here')")
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{WITHOUT}"]
+    made = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert "to_pandas() needs the package pandas, which is not installed: pip install pandas" in made.stdout, made.stderr
+    assert made.returncode == 0, made.stderr
