@@ -7,9 +7,8 @@ import numpy as np
 from numba import njit, types
 from semi_naive.balance.hashing import mix
 from semi_naive.ra import words as single
-from semi_naive.ra.words import JIT, i64
+from semi_naive.ra.words import JIT
 
-i64_rows = types.Array(types.int64, 2, "C")
 u64_rows = types.Array(types.uint64, 2, "C")
 
 
@@ -72,81 +71,6 @@ def among(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     [False, True, False]
     """
     return _among(np.ascontiguousarray(left), np.ascontiguousarray(right))
-
-
-@njit(types.int64(i64_rows, types.int64), **JIT)
-def _group_end(rows, start):
-    end = start + 1
-    while end < rows.shape[1]:
-        for row in range(rows.shape[0]):
-            if rows[row, end] != rows[row, start]:
-                return end
-        end += 1
-    return end
-
-
-@njit(types.UniTuple(i64, 4)(i64_rows, i64_rows), **JIT)
-def _match(left, right):
-    most = min(left.shape[1], right.shape[1])
-    bounds = np.empty((4, most), np.int64)
-    groups = i = j = 0
-    while i < left.shape[1] and j < right.shape[1]:
-        order = _order(left, i, right, j)
-        if order == 0:
-            i_end, j_end = _group_end(left, i), _group_end(right, j)
-            bounds[0, groups], bounds[1, groups], bounds[2, groups], bounds[3, groups] = i, i_end, j, j_end
-            groups, i, j = groups + 1, i_end, j_end
-        else:
-            i += order < 0
-            j += order > 0
-    return bounds[0, :groups].copy(), bounds[1, :groups].copy(), bounds[2, :groups].copy(), bounds[3, :groups].copy()
-
-
-@njit(types.UniTuple(i64, 2)(i64, i64, i64, i64, types.int64, types.int64), **JIT)
-def _expand(lefts, rights, widths, offsets, begin, end):
-    left, right = np.empty(end - begin, np.int64), np.empty(end - begin, np.int64)
-    group = np.searchsorted(offsets, begin, side="right") - 1
-    i, j = divmod(begin - offsets[group], widths[group])
-    for at in range(begin, end):
-        if at == offsets[group + 1]:
-            group, i, j = group + 1, 0, 0
-        left[at - begin], right[at - begin] = lefts[group] + i, rights[group] + j
-        j += 1
-        if j == widths[group]:
-            i, j = i + 1, 0
-    return left, right
-
-
-def join_pairs(left: np.ndarray, right: np.ndarray, chunk: int = 1 << 20):
-    """Sort-merge join: yield (left positions, right positions) of tuples with equal keys, at most `chunk` at a time.
-
-    `left` and `right` are sorted key columns (k, n); with k = 0 all tuples meet.
-
-    >>> [pairs.tolist() for pairs in next(join_pairs(np.array([[1, 2, 2]]), np.array([[2, 2, 3]])))]
-    [[1, 1, 2, 2], [0, 1, 0, 1]]
-    """
-    lefts, left_ends, rights, right_ends = _match(np.ascontiguousarray(left), np.ascontiguousarray(right))
-    widths = right_ends - rights
-    offsets = np.concatenate(([0], np.cumsum((left_ends - lefts) * widths)))
-    for begin in range(0, int(offsets[-1]), chunk):
-        yield _expand(lefts, rights, widths, offsets, begin, min(begin + chunk, int(offsets[-1])))
-
-
-def sorted_by(columns: np.ndarray, keys) -> np.ndarray:
-    """Columns (arity, n) with their tuples in the order of the key columns; untouched when they already are."""
-    if not len(keys) or columns.shape[1] < 2 or is_sorted(columns[list(keys)]):
-        return columns
-    return columns[:, np.lexsort(columns[list(keys)][::-1])]
-
-
-def is_sorted(rows: np.ndarray) -> bool:
-    """Whether tuples are in ascending order, repetitions allowed."""
-    undecided = np.ones(max(rows.shape[1] - 1, 0), np.bool_)
-    for row in rows:
-        if (undecided & (row[1:] < row[:-1])).any():
-            return False
-        undecided &= row[1:] == row[:-1]
-    return True
 
 
 def combined(columns: np.ndarray) -> np.ndarray:

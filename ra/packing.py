@@ -82,14 +82,6 @@ class Packing:
             columns[number] = self.column(words, number)
         return columns
 
-    def widened(self, other: "Packing") -> "Packing":
-        """The packing that covers two relations.
-
-        >>> Packing(((0, 9),)).widened(Packing(((-5, 3),)))
-        Packing(bounds=((-5, 9),))
-        """
-        return Packing(widen(self.bounds, other.bounds))
-
 
 def bounds_of(columns: np.ndarray) -> Bounds:
     """The tight bounds of int64 columns (arity, n); (0, 0) where there is nothing."""

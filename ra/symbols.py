@@ -21,7 +21,7 @@ class SymbolTable:
     def __init__(self):
         self._ids: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._array = self._shared = None
+        self._array = None
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -53,13 +53,6 @@ class SymbolTable:
         import pyarrow as pa
 
         return self.array().take(pa.array(ids))
-
-    def share(self, sc):
-        """A broadcast of `array()`, made again only when the table has grown."""
-        array = self.array()
-        if self._shared is None or self._shared[:2] != (sc.applicationId, len(array)):
-            self._shared = sc.applicationId, len(array), sc.broadcast(array)
-        return self._shared[2]
 
 
 SYMBOLS = SymbolTable()

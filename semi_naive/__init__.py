@@ -20,7 +20,7 @@ _LAZY = {
     "Vertices": "semi_naive.vertices",
     "Closure": "semi_naive.result",
     "Config": "semi_naive.config",
-    "Relation": "semi_naive.ra.relation",
+    "Relation": "semi_naive.relation",
     "BadInput": "semi_naive.io.errors",
     "CheckpointUnusable": "semi_naive.running.manifest",
     "DiskFull": "semi_naive.ra.exchange",

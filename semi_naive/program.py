@@ -57,6 +57,13 @@ class Program:
         return program
 
     @classmethod
+    def from_checked(cls, checked: ir.Program, file: str = "<rules>") -> "Program":
+        """A program whose rules are those that are evaluated already: typed, and known to be right."""
+        program = cls.__new__(cls)
+        program.name, program.checked = file, checked
+        return program
+
+    @classmethod
     def from_rules(cls, relations: dict, rules, outputs=None, types=None, file: str = "<rules>") -> "Program":
         """A program given as plain data: see `semi_naive.rules`.
 

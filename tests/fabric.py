@@ -6,7 +6,6 @@ import random
 import sys
 
 from semi_naive.ra.exchange import Fabric
-from semi_naive.ra.layout import Layout
 
 from semi_naive.simulated_ranks import JobsHere
 
@@ -35,7 +34,3 @@ class FabricHere(JobsHere):
     def run(self, task, partition: int, records: list) -> list:
         random.shuffle(records)
         return super().run(pickle.loads(pickle.dumps(task)), partition, records)
-
-
-def layout_here(partitions: int, buckets: int, refinement_minimum: int = 1 << 16) -> Layout:
-    return Layout(FabricHere(partitions), buckets, refinement_minimum)

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra import blocks
-from semi_naive.ra.operators.grouping import finished, grouped, states
 from semi_naive.ra.packing import HIGHEST, LOWEST, Packing, bounds_of, widen
-from semi_naive.ra.schema import Schema
-from semi_naive.ra.stored import Place
 from semi_naive.ra.symbols import SymbolTable
-from semi_naive.ra.view import View
+
+from semi_naive.schema import Schema
 
 NUMBERS = st.one_of(
     st.integers(-3, 3), st.integers(-(10**6), 10**6), st.integers(LOWEST, HIGHEST), st.sampled_from([LOWEST, HIGHEST])
@@ -48,12 +45,11 @@ def test_the_order_of_words_is_the_order_of_tuples(table):
 
 
 @given(tables(), st.data())
-def test_a_widened_packing_covers_both(table, data):
+def test_a_packing_of_wider_bounds_covers_both(table, data):
     arity, rows = table
     _, others = data.draw(tables(arity))
     left, right = columns_of(arity, rows), columns_of(arity, others)
-    both = Packing(bounds_of(left)).widened(Packing(bounds_of(right)))
-    assert both.bounds == widen(bounds_of(left), bounds_of(right))
+    both = Packing(widen(bounds_of(left), bounds_of(right)))
     for columns in (left, right):
         assert (both.unpack(both.pack(columns)) == columns).all()
 
@@ -84,63 +80,6 @@ def test_among_and_merge_are_those_of_sets(arity, data):
     assert rows_of(packing.unpack(merged)) == sorted(set(left) | set(right))
 
 
-@given(st.integers(0, 3), st.integers(1, 7), st.data())
-def test_join_pairs_finds_every_pair_once(arity, chunk, data):
-    small = st.integers(-2, 2)
-    left, right = (sorted(data.draw(tables(arity, small, 12))[1]) for _ in range(2))
-    pairs = []
-    for at_left, at_right in blocks.join_pairs(columns_of(arity, left), columns_of(arity, right), chunk):
-        assert 0 < at_left.size <= chunk
-        pairs += zip(at_left.tolist(), at_right.tolist(), strict=True)
-    expected = [(i, j) for i, a in enumerate(left) for j, b in enumerate(right) if a == b]
-    assert sorted(pairs) == expected
-
-
-@given(tables(3))
-def test_equal_tuples_have_one_place_however_they_are_packed(table):
-    columns, placement = columns_of(*table), BucketMap.deal(7, 3).resize({2: 4})
-    tight, wide = (Place.keyed((1,), bounds, placement) for bounds in (bounds_of(columns), ((LOWEST, HIGHEST),) * 3))
-    assert (tight.slots(tight.words(columns)) == wide.slots(wide.words(columns))).all()
-
-
-@given(tables(2), st.integers(1, 5))
-def test_groups_do_not_depend_on_how_their_tuples_were_cut(table, pieces):
-    columns = columns_of(2, sorted(set(table[1])))
-    wanted, by = [("count", None), ("sum", 1), ("min", 1), ("max", 1)], (0,)
-    parts = [grouped(states(part, by, wanted), 1, wanted) for part in np.array_split(columns, pieces, axis=1)]
-    rows = grouped(np.concatenate(parts, axis=1), 1, wanted)
-    groups = {}
-    for key, value in rows_of(columns):
-        groups.setdefault(key, []).append(value)
-    expected = sorted((key, len(v), sum(v), min(v), max(v)) for key, v in groups.items())
-    if all(LOWEST <= row[2] <= HIGHEST for row in expected):
-        assert rows_of(finished(rows, 1, wanted, "nslh")) == expected
-    else:
-        with pytest.raises(OverflowError):
-            finished(rows, 1, wanted, "nslh")
-
-
-@given(st.lists(st.tuples(*[st.integers(0, 2)] * 3), max_size=20), st.data())
-def test_views_compose(rows, data):
-    def view(arity):
-        at = st.integers(0, arity - 1)
-        some = st.lists(at, min_size=1, max_size=arity, unique=True).map(tuple)
-        constants = st.lists(st.tuples(at, st.integers(0, 2)), max_size=1).map(tuple)
-        return st.builds(View, some, constants, st.lists(st.tuples(at, at), max_size=1).map(tuple))
-
-    first = data.draw(view(3))
-    second = data.draw(view(len(first.columns)))
-    columns = columns_of(3, rows)
-    between = first.apply(columns.__getitem__, columns.shape[1])
-    one_by_one = second.apply(between.__getitem__, between.shape[1])
-    both = first.then(second)
-    assert rows_of(both.apply(columns.__getitem__, columns.shape[1])) == rows_of(one_by_one)
-    if both.keeps_apart(3):
-        every = columns_of(3, sorted(set(rows)))
-        seen = rows_of(both.apply(every.__getitem__, every.shape[1]))
-        assert len(seen) == len(set(seen))
-
-
 def test_symbols_are_dense_and_stay():
     table = SymbolTable()
     assert table.intern(["b", "", "b", "ü"]).tolist() == [0, 1, 0, 2]
@@ -149,17 +88,17 @@ def test_symbols_are_dense_and_stay():
     assert table.intern([]).size == 0 and len(table) == 4
 
 
-X, Y, NAME = (Schema((name,), (kind,)) for name, kind in (("x", "int"), ("y", "int"), ("x", "symbol")))
+X, Y, NAME = (Schema((name,), (kind,)) for name, kind in (("x", "number"), ("y", "number"), ("x", "symbol")))
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Schema(("x", "x"), ("int", "int")), "two attributes are named 'x'"),
-        (lambda: Schema(("x",), ("real",)), "'x' has kind 'real': expected 'int' or 'symbol'"),
+        (lambda: Schema(("x", "x"), ("number", "number")), "two attributes are named 'x'"),
+        (lambda: Schema(("x",), ("real",)), "'x' has kind 'real': expected one of number, unsigned, float, symbol"),
         (lambda: X.rename({"y": "z"}), "no attribute 'y': the relation has x"),
         (lambda: X.join_pairs(Y), "no attribute is shared: x here, y there"),
-        (lambda: X.join_pairs(NAME), "'x' holds ints and 'x' of the other"),
+        (lambda: X.join_pairs(NAME), "'x' holds integers and 'x' of the other"),
         (lambda: X.aligned(Y, "union"), "union needs the same attributes"),
     ],
 )

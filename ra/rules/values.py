@@ -101,6 +101,11 @@ class Values(_Content):
         self._counter = 0
         self._shared: tuple | None = None  # of the last share: directory, sizes, the snapshot
 
+    @property
+    def shared(self) -> bool:
+        """Whether ids may be others than those of the process-wide table."""
+        return self._symbols is not None
+
     def _encode(self, array) -> np.ndarray:
         return self._table.intern(array) if self._symbols is None else super()._encode(array)
 

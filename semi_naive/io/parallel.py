@@ -18,6 +18,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.matrix_market import check_entries
 from semi_naive.io.sources import Source, SparkFrame
 from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.session import map_in_arrow
 
 BLOCK = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle
 
@@ -81,7 +82,7 @@ def _frame_parts(source: SparkFrame):
     if not hasattr(source.frame, "rdd"):
         raise BadInput("a Spark Connect DataFrame has no RDD", "DataFrame", hint="write it to parquet, pass the path")
     columns_of_table(_empty(source.frame), source.relation, source.types, Gathered(), source.relation.name)  # its width
-    packed = source.frame.mapInArrow(ReadBatches(source.relation, source.types), "part binary")
+    packed = map_in_arrow(source.frame, ReadBatches(source.relation, source.types), "part binary")
     return packed.rdd.map(lambda row: pickle.loads(row[0]))
 
 

@@ -1,12 +1,15 @@
 """What a run hands back: the relations, wherever their tuples are, and the record of how they came about."""
 
 import weakref
+from dataclasses import replace
 from html import escape
 
 import numpy as np
 
 from semi_naive.io import Options, arrow_table, together, write
 from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
+from semi_naive.io.relations import held, table_of
+from semi_naive.ra.rules.ir import Kind
 from semi_naive.running.files import write_answer, write_relation
 from semi_naive.tuples import Evaluated, Tuples, plain
 
@@ -20,6 +23,12 @@ class Answer(Tuples):
     def __init__(self, result: "Result", name: str):
         self._result, self.name = result, name
         self.relation = result.relations[name]
+
+    def renamed(self, columns) -> "Answer":
+        """The same with other names for its columns."""
+        answer, types = Answer(self._result, self.name), (type_ for _, type_ in self.relation.attributes)
+        answer.relation = replace(self.relation, attributes=tuple(zip(columns, types, strict=True)))
+        return answer
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -72,11 +81,19 @@ class Answer(Tuples):
         from semi_naive.running.frames import frame_of
 
         self._result.check_open()
-        return frame_of(self._result, self.name)
+        return frame_of(self._result, self.name).toDF(*self.columns)
 
     def write(self, path) -> None:
         """Write to a file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
         write_answer(self, path)
+
+    def facts(self):
+        """The tuples as facts for other runs: a table of this process that they share, or what Spark reads on other hosts."""
+        if self.on_partitions and not self._result.cluster.local:
+            return self.frame()
+        if self.values.shared and Kind.SYMBOL in self.relation.kinds:
+            return held(self.relation, self.to_arrow())
+        return table_of(self.encoded()) if self.on_partitions else self._result.database.tables[self.name]
 
     def explain(self) -> str:
         """What the run has done that made it: see `Result.explain`."""

@@ -10,6 +10,7 @@ from semi_naive.io import Options, source_of, source_of_directive
 from semi_naive.planning.indexes import Indexes
 from semi_naive.ra.exchange import RunsLost
 from semi_naive.ra.rules.ir import Kind, Rule
+from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.runs import RunMissing
 from semi_naive.running.answers import Result
@@ -100,7 +101,9 @@ class Run:
                 known = ", ".join(sorted(self.asked.relations))
                 raise ValueError(f"facts for {name!r}: the program has no such relation; it has {known}")
         for name, data in given.items():
-            if name in wanted:
+            if isinstance(data, Table) and name in wanted:
+                self.database.tables[name] = data  # that no rule derives more of
+            elif name in wanted:
                 self.loading.add(name, source_of(data, self.program.relations[name], self.program.types))
         options = Options(missing_ok=lenient)
         for directive in self.program.directives:

@@ -1,25 +1,31 @@
-"""The schema of a relation: the names of its attributes, in order, and what each holds: integers or symbols."""
+"""The schema of a relation: the names of its attributes, in order, and the kind of the values of each."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Integral, Real
 
-INT, SYMBOL = "int", "symbol"
+from semi_naive.ra.rules.ir import Const, Kind, Relation, Type
+
+HELD = {Kind.NUMBER: "integers", Kind.UNSIGNED: "unsigned integers", Kind.FLOAT: "floats", Kind.SYMBOL: "symbols"}
 
 
 @dataclass(frozen=True)
 class Schema:
     """Attribute names and kinds, of any arity, 0 included.
 
-    >>> Schema(("x", "name"), ("int", "symbol"))
-    (x: int, name: symbol)
+    >>> Schema(("x", "name"), ("number", "symbol"))
+    (x: number, name: symbol)
     """
 
     columns: tuple[str, ...]
-    kinds: tuple[str, ...]
+    kinds: tuple[Kind, ...]
 
     def __post_init__(self):
         object.__setattr__(self, "columns", tuple(self.columns))
-        object.__setattr__(self, "kinds", tuple(self.kinds))
+        for name, kind in zip(self.columns, self.kinds, strict=False):
+            if kind not in HELD:
+                raise ValueError(f"attribute {name!r} has kind {kind!r}: expected one of {', '.join(HELD)}")
+        object.__setattr__(self, "kinds", tuple(map(Kind, self.kinds)))
         if len(self.columns) != len(self.kinds):
             raise ValueError(f"{len(self.columns)} attributes {_listed(self.columns)} but {len(self.kinds)} kinds")
         for number, name in enumerate(self.columns):
@@ -27,9 +33,6 @@ class Schema:
                 raise ValueError(f"attribute {number} is named {name!r}: expected a string that is not empty")
             if name in self.columns[:number]:
                 raise ValueError(f"two attributes are named {name!r}: rename one of {_listed(self.columns)}")
-        for name, kind in zip(self.columns, self.kinds, strict=True):
-            if kind not in (INT, SYMBOL):
-                raise ValueError(f"attribute {name!r} has kind {kind!r}: expected {INT!r} or {SYMBOL!r}")
 
     @property
     def arity(self) -> int:
@@ -38,10 +41,15 @@ class Schema:
     def __repr__(self) -> str:
         return f"({', '.join(f'{name}: {kind}' for name, kind in zip(self.columns, self.kinds, strict=True))})"
 
+    def relation(self, name: str) -> Relation:
+        """A relation of a program that has these attributes."""
+        pairs = zip(self.columns, self.kinds, strict=True)
+        return Relation(name, tuple((column, Type(kind.value, kind)) for column, kind in pairs))
+
     def position(self, name: str) -> int:
         """Where an attribute stands.
 
-        >>> Schema(("x", "y"), ("int", "int")).position("z")
+        >>> Schema(("x", "y"), ("number", "number")).position("z")
         Traceback (most recent call last):
         ValueError: there is no attribute 'z': the relation has x, y
         """
@@ -61,8 +69,8 @@ class Schema:
     def rename(self, names: dict[str, str]) -> "Schema":
         """Other names for some attributes.
 
-        >>> Schema(("x", "y"), ("int", "int")).rename({"x": "y", "y": "x"})
-        (y: int, x: int)
+        >>> Schema(("x", "y"), ("number", "number")).rename({"x": "y", "y": "x"})
+        (y: number, x: number)
         """
         self.positions(names)
         return Schema(tuple(names.get(name, name) for name in self.columns), self.kinds)
@@ -82,14 +90,23 @@ class Schema:
     def check_kind(self, mine: int, other: "Schema", theirs: int, operator: str) -> None:
         if self.kinds[mine] != other.kinds[theirs]:
             raise ValueError(
-                f"{operator}: {self.columns[mine]!r} holds {self.kinds[mine]}s and {other.columns[theirs]!r} of the "
-                f"other side {other.kinds[theirs]}s, which are never equal; read both as the same kind"
+                f"{operator}: {self.columns[mine]!r} holds {HELD[self.kinds[mine]]} and {other.columns[theirs]!r} of the "
+                f"other side {HELD[other.kinds[theirs]]}, which are never equal; read both as the same kind"
             )
+
+    def equal_pairs(self, names) -> list[tuple[int, int]]:
+        """Positions of the first of these attributes and each other, for a selection of tuples in which they agree."""
+        if isinstance(names, str) or len(names) < 2:
+            raise ValueError(f"select({names!r}): expected two or more names that must be equal, as ('x', 'y')")
+        first, *others = self.positions(names)
+        for other in others:
+            self.check_kind(first, self, other, "select")
+        return [(first, other) for other in others]
 
     def join_pairs(self, other: "Schema", on=None) -> tuple[tuple[int, int], ...]:
         """(left, right) positions of the columns of a join: the shared names, or `on`, names or {left: right}.
 
-        >>> Schema(("x", "y"), ("int", "int")).join_pairs(Schema(("y", "z"), ("int", "int")))
+        >>> Schema(("x", "y"), ("number", "number")).join_pairs(Schema(("y", "z"), ("number", "number")))
         ((1, 0),)
         """
         if on is None:
@@ -119,6 +136,32 @@ class Schema:
         added = other.pick(rest)
         columns = tuple(range(self.arity)) + tuple(self.arity + r for r in rest)
         return Schema(self.columns + added.columns, self.kinds + added.kinds), columns
+
+
+def constant(schema: Schema, name: str, value) -> Const | None:
+    """A constant to select. None of one that no tuple can have, as it is too large."""
+    kind = schema.kinds[schema.position(name)]
+    wanted = {Kind.SYMBOL: (str, "a string"), Kind.FLOAT: (Real, "a number")}.get(kind, (Integral, "an int"))
+    if not isinstance(value, wanted[0]) or isinstance(value, bool):
+        raise ValueError(f"select: {name!r} holds {HELD[kind]}, so {value!r} cannot be in it: expected {wanted[1]}")
+    if kind == Kind.SYMBOL:
+        return Const(value, kind)
+    if kind == Kind.FLOAT:
+        return Const(float(value), kind)
+    low = 0 if kind == Kind.UNSIGNED else -(1 << 63)
+    return Const(int(value), kind) if low <= value < low + (1 << 64) else None
+
+
+def aggregated(schema: Schema, by, wanted: dict[str, tuple[str, str | None]]) -> Schema:
+    """The schema of groups: the attributes of `by`, and of each of `wanted`, {name: (op, attribute)}, the result."""
+    kinds = []
+    for op, column in wanted.values():
+        kind = Kind.NUMBER if column is None else schema.kinds[schema.position(column)]
+        if kind == Kind.SYMBOL:
+            raise ValueError(f"aggregate: {op} of {column!r}, which holds symbols: only numbers have one")
+        kinds.append(kind)
+    group = schema.pick(schema.positions(by))
+    return Schema(group.columns + tuple(wanted), group.kinds + tuple(kinds))
 
 
 def _listed(names) -> str:

@@ -1,0 +1,128 @@
+"""The relational algebra as rules: an expression of joins, unions and the like becomes the bodies of a Datalog program.
+
+    edge.join(edge.rename(x="y", y="z")).project("x", "z")        answer(x, z) :- edge(x, y), edge(y, z).
+
+Select, project, join, product, intersection and difference make one body, however deep they are nested, so that the planner
+orders all of its joins. A union has a rule for each side, an aggregate counts in a body of its own, and what an expression has
+twice is computed once: these are relations of the program.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from semi_naive.planning.rewrite import fresh, substitute, variables_of, walk
+from semi_naive.ra.rules import ir
+from semi_naive.ra.rules.ir import Atom, Const, Kind, Truth, Var, Wild
+from semi_naive.schema import Schema
+
+ANSWER = "answer"
+
+
+@dataclass
+class Body:
+    """Literals, and the term of each column of what they derive."""
+
+    literals: list
+    terms: list
+
+    def equate(self, left: int, right: int) -> None:
+        """Two columns agree from here on."""
+        self.unify(self.terms[right], self.terms[left])
+
+    def unify(self, old, new) -> None:
+        if isinstance(old, Const):
+            old, new = new, old
+        if isinstance(old, Var):
+            self.literals = [substitute(literal, {old.name: new}) for literal in self.literals]
+            self.terms = [substitute(term, {old.name: new}) for term in self.terms]
+        elif old.value != new.value:
+            self.literals.append(Truth(False))
+
+
+class Rules:
+    """The program that computes what `root` is. `given`: of each relation that has its tuples already, its node. `beyond`: of
+    each relation of groups whose sum is too large, the sum's name and the schema of the groups."""
+
+    def __init__(self, root):
+        self.relations: dict[str, ir.Relation] = {}
+        self.rules: list[ir.Rule] = []
+        self.given: dict[str, object] = {}
+        self.beyond: dict[str, tuple[str, Schema]] = {}
+        self._names: dict[object, str] = {}
+        self._variables = 0
+        self._uses = Counter(node for parent in _all(root) for node in parent.inputs)
+        self._define(root, self.declared(ANSWER, root.schema))
+
+    def program(self) -> ir.Program:
+        directives = [ir.Directive("input", name) for name in self.given]
+        directives += [ir.Directive("output", name) for name in (ANSWER, *self.beyond)]
+        return ir.Program({}, self.relations, self.rules, directives)
+
+    def declared(self, stem: str, schema: Schema) -> str:
+        """A new relation."""
+        name = stem if stem == ANSWER else f"{stem}{len(self.relations)}"
+        self.relations[name] = schema.relation(name)
+        return name
+
+    def named(self, node) -> str:
+        """The relation that has a node's tuples."""
+        if node not in self._names:
+            stem = "given" if node.held is not None else type(node).__name__.lower()
+            self._define(node, self.declared(stem, node.schema))
+        return self._names[node]
+
+    def _define(self, node, name: str) -> None:
+        self._names[node] = name
+        if node.held is not None:
+            self.given[name] = node
+        else:
+            node.define(self, name)
+
+    def body(self, node) -> Body:
+        """What derives a node's tuples: an atom where they are known, or somebody else needs them too."""
+        known = node.held is not None or self._uses[node] > 1
+        return self.atom(self.named(node), node.schema) if known else node.body(self)
+
+    def atom(self, name: str, schema: Schema) -> Body:
+        """A relation with a variable of its own for each column."""
+        terms = [self.variable(column, kind) for column, kind in zip(schema.columns, schema.kinds, strict=True)]
+        return Body([Atom(name, tuple(terms))], terms)
+
+    def variable(self, column: str, kind: Kind) -> Var:
+        self._variables += 1
+        return Var(f"{column.partition('.')[0]}.{self._variables}", kind)
+
+    def add(self, name: str, body: Body) -> None:
+        """A rule, its variables named for the columns, those that nobody reads left out."""
+        rule = ir.Rule(Atom(name, tuple(body.terms)), tuple(body.literals))
+        times = Counter(part.name for part in walk(rule) if isinstance(part, Var))
+        once = {variable for variable, count in times.items() if count == 1}
+        kept = [_with_wilds(literal, once) if isinstance(literal, Atom) else literal for literal in rule.body]
+        rule = ir.Rule(rule.head, tuple(kept))
+        columns = zip(body.terms, self.relations[name].attributes, strict=True)
+        labels = {term.name: column for term, (column, _) in columns if isinstance(term, Var)}
+        taken, names = set(labels.values()), {}
+        for variable, term in variables_of(rule).items():
+            label = labels.get(variable) or variable.partition(".")[0]
+            label = fresh(label, taken) if label in taken and variable not in labels else label
+            taken.add(label)
+            names[variable] = Var(label, term.kind)
+        rule = substitute(rule, names)
+        self.rules.append(replace(rule, text=str(rule)))
+
+
+def _with_wilds(atom: Atom, once: set[str]) -> Atom:
+    return Atom(atom.relation, tuple(Wild() if isinstance(term, Var) and term.name in once else term for term in atom.args))
+
+
+def _all(root) -> list:
+    """A node and everything that it is made of, each once."""
+    found, waiting = {root: None}, [root]
+    while waiting:
+        parent = waiting.pop()
+        parent.check_open()
+        for node in parent.inputs:
+            if node not in found:
+                found[node] = None
+                waiting.append(node)
+    return list(found)

@@ -1,0 +1,103 @@
+"""Where a `Relation` comes from: what the kinds of its columns are, and its tuples as facts that runs share."""
+
+from numbers import Real
+
+import numpy as np
+
+from semi_naive.io.errors import BadInput
+from semi_naive.io.python_data import as_columns
+from semi_naive.ra.rules.ir import Kind, Relation
+from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.values import Values
+from semi_naive.schema import Schema
+
+EXPECTED = "expected integers, floats or strings"
+SPARK_KINDS = dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Kind.NUMBER) | {
+    "float": Kind.FLOAT, "double": Kind.FLOAT, "string": Kind.SYMBOL, "decimal(20,0)": Kind.UNSIGNED,
+}  # fmt: skip
+
+
+def of_tuples(tuples, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
+    """Python tuples; a column is symbols where its first value is a string, and floats where some value is one."""
+    tuples, given = list(tuples), kinds or {}
+    for number, row in enumerate(tuples):
+        if len(row) != len(names):
+            raise ValueError(f"tuple {number} has {len(row)} values: expected {len(names)}, of {names}")
+    found = [given.get(name) or _kind_of([row[at] for row in tuples]) for at, name in enumerate(names)]
+    return _held(Schema(names, found), tuples)
+
+
+def _kind_of(values: list) -> Kind:
+    if values and isinstance(values[0], str):
+        return Kind.SYMBOL
+    real = any(issubclass(kind, Real) and not issubclass(kind, (int, np.integer)) for kind in set(map(type, values)))
+    return Kind.FLOAT if real else Kind.NUMBER
+
+
+def of_array(array, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
+    """A numpy array (n, arity), of integers or floats or, column by column, of Python values."""
+    array, given = np.asarray(array), kinds or {}
+    if array.ndim == 1 and len(names) == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[1] != len(names):
+        raise ValueError(f"the array has shape {array.shape}: expected (n, {len(names)}) for columns {names}")
+    if array.dtype.kind in "UOT":
+        return of_tuples(array.tolist(), names, kinds)
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"the array has dtype {array.dtype}: {EXPECTED}; convert it first")
+    kind = Kind.FLOAT if array.dtype.kind == "f" else Kind.NUMBER
+    return _held(Schema(names, [given.get(name) or kind for name in names]), array)
+
+
+def of_arrow(table, names=None) -> tuple[Schema, Table]:
+    """A pyarrow Table or RecordBatch; `names`: others for its columns."""
+    import pyarrow as pa
+
+    table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+    names = tuple(names or table.column_names)
+    for name, column in zip(names, table.columns, strict=True):
+        if column.null_count and not pa.types.is_null(column.type):
+            raise BadInput(f"column {name!r} has {column.null_count} nulls", hint="drop those rows or fill them first")
+    schema = Schema(names, [_arrow_kind(name, column.type) for name, column in zip(names, table.columns, strict=True)])
+    return _held(schema, table.rename_columns(list(names)))
+
+
+def _arrow_kind(name: str, found) -> Kind:
+    import pyarrow.types as is_
+
+    found = found.value_type if is_.is_dictionary(found) else found
+    if is_.is_string(found) or is_.is_large_string(found) or is_.is_string_view(found):
+        return Kind.SYMBOL
+    if is_.is_floating(found):
+        return Kind.FLOAT
+    if not is_.is_integer(found) and not is_.is_null(found):
+        raise BadInput(f"column {name!r} has type {found}: {EXPECTED}", hint="cast it first")
+    return Kind.NUMBER
+
+
+def of_frame(frame, names=None):
+    """A Spark DataFrame, which stays one; `names`: others for its columns."""
+    if len(set(frame.columns)) < len(frame.columns):
+        raise ValueError(f"DataFrame: two columns have the same name among {', '.join(frame.columns)}: rename one")
+    for name, kind in frame.dtypes:
+        if kind not in SPARK_KINDS:
+            raise BadInput(f"DataFrame: column {name!r} has type {kind}: {EXPECTED}", hint="cast it, or drop it")
+    schema = Schema(tuple(names or frame.columns), [SPARK_KINDS[kind] for _, kind in frame.dtypes])
+    return schema, frame.toDF(*schema.columns)
+
+
+def _held(schema: Schema, data) -> tuple[Schema, Table]:
+    return schema, held(schema.relation("relation"), data)
+
+
+def held(relation: Relation, data) -> Table:
+    """Facts as a table of this process, which any run may read. Symbols have the ids of the process."""
+    return table_of(as_columns(data, relation, {}, Values()))
+
+
+def table_of(columns: np.ndarray) -> Table:
+    """The same of columns (arity, n), in any order and with repetitions."""
+    table = Table(len(columns))
+    table.insert(list(columns), columns.shape[1])
+    table.settle()
+    return table

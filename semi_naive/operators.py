@@ -1,0 +1,196 @@
+"""The operators of the relational algebra, each with what it adds to the rules that compute it (see `semi_naive.algebra`)."""
+
+from dataclasses import dataclass
+
+from semi_naive.algebra import ANSWER, Body, Rules
+from semi_naive.ra.rules import ir
+from semi_naive.ra.rules.ir import Atom, Call, Compare, Const, Kind, Not, Truth, Var
+from semi_naive.schema import Schema
+
+HALF, LOW = 32, (1 << 32) - 1  # bits of half a word, and the mask of the lower ones
+
+
+@dataclass(eq=False)
+class Node:
+    """An operator, or facts. `schema` names its columns for people to read; operators refer to columns by position. `held`: the
+    tuples once they are known, a `Table` of this process, a Spark DataFrame, or an `Answer` on the partitions. `result`: of the
+    program that has computed them."""
+
+    schema: Schema
+    inputs: tuple["Node", ...] = ()
+    held: object = None
+    result: object = None
+    closed: bool = False
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether the tuples are in this process."""
+        return not (hasattr(self.held, "toArrow") or getattr(self.held, "on_partitions", False))
+
+    def facts(self):
+        """The tuples, as `Program.run` takes them."""
+        if hasattr(self.held, "facts"):
+            self.held = self.held.facts()
+        return self.held
+
+    def hold(self, result) -> None:
+        """The tuples have been computed; what they were made of may go."""
+        if self.held is None:
+            self.held, self.inputs = result[ANSWER], ()
+        self.result = result
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise ValueError(f"the relation {self.schema} has been closed")
+
+    def close(self) -> None:
+        if self.result is not None:
+            self.result.close()
+        self.closed, self.held, self.inputs = True, None, ()
+
+    def body(self, rules: Rules) -> Body:
+        """What derives the tuples, for another body to be part of."""
+        return rules.atom(rules.named(self), self.schema)
+
+    def define(self, rules: Rules, name: str) -> None:
+        """The rules of the relation of that name, which has the tuples."""
+        rules.add(name, self.body(rules))
+
+
+@dataclass(eq=False)
+class Select(Node):
+    """Tuples in which pairs of columns agree, and columns have constants; None is one that no tuple can have."""
+
+    equal: tuple[tuple[int, int], ...] = ()
+    constants: tuple[tuple[int, Const | None], ...] = ()
+
+    def body(self, rules):
+        body = rules.body(self.inputs[0])
+        for left, right in self.equal:
+            body.equate(left, right)
+        for column, constant in self.constants:
+            if constant is None:
+                body.literals.append(Truth(False))
+            else:
+                body.unify(body.terms[column], constant)
+        return body
+
+
+@dataclass(eq=False)
+class Project(Node):
+    columns: tuple[int, ...] = ()
+
+    def body(self, rules):
+        body = rules.body(self.inputs[0])
+        return Body(body.literals, [body.terms[column] for column in self.columns])
+
+
+@dataclass(eq=False)
+class Join(Node):
+    """Tuples of both that agree in pairs of columns; then some columns of both."""
+
+    pairs: tuple[tuple[int, int], ...] = ()
+    columns: tuple[int, ...] = ()
+
+    def body(self, rules):
+        left, right = map(rules.body, self.inputs)
+        body, first = Body(left.literals + right.literals, left.terms + right.terms), len(left.terms)
+        for mine, theirs in self.pairs:
+            body.equate(mine, first + theirs)
+        return Body(body.literals, [body.terms[column] for column in self.columns])
+
+
+@dataclass(eq=False)
+class Difference(Node):
+    """`order`: where the second input has each column of the first."""
+
+    order: tuple[int, ...] = ()
+
+    def body(self, rules):
+        body, other = rules.body(self.inputs[0]), self.inputs[1]
+        taken = [None] * len(self.order)
+        for mine, theirs in enumerate(self.order):
+            taken[theirs] = body.terms[mine]
+        return Body([*body.literals, Not(Atom(rules.named(other), tuple(taken)))], body.terms)
+
+
+@dataclass(eq=False)
+class Union(Node):
+    """`orders`: for each input, where it has each column."""
+
+    orders: tuple[tuple[int, ...], ...] = ()
+
+    def define(self, rules, name):
+        for node, order in zip(self.inputs, self.orders, strict=True):
+            body = rules.body(node)
+            rules.add(name, Body(body.literals, [body.terms[column] for column in order]))
+
+
+@dataclass(eq=False)
+class Aggregate(Node):
+    """One tuple for each group of equal `by` columns: these, and for each of `wanted` (op, column or None) its result.
+
+    degree(x, n) :- edge(x, _), n = count : { edge(x, _) }.
+    """
+
+    by: tuple[int, ...] = ()
+    wanted: tuple[tuple[str, int | None], ...] = ()
+
+    def define(self, rules, name):
+        source = rules.named(self.inputs[0])
+        body = rules.atom(source, self.inputs[0].schema)
+        groups = Body(body.literals if self.by else [], [body.terms[column] for column in self.by])
+        sums = [n for n, (op, _) in enumerate(self.wanted, len(self.by)) if op == "sum" and self.schema.kinds[n] != Kind.FLOAT]
+        if sums:
+            return self._with_sums(rules, name, groups, sums)
+        for n, (op, column) in enumerate(self.wanted, len(self.by)):
+            self._add(rules, groups, self.schema.columns[n], op, column)
+        rules.add(name, groups)
+
+    def _add(self, rules, groups: Body, label: str, op: str, column: int | None, half: str = "") -> None:
+        """Another literal and column of `groups`: the aggregate over the tuples of a group, or over a half of their values."""
+        source = rules.named(self.inputs[0])
+        args = rules.atom(source, self.inputs[0].schema).terms
+        for n, place in enumerate(self.by):
+            args[place] = groups.terms[n]
+        target = None if column is None else args[column]
+        kind = Kind.NUMBER if target is None else target.kind
+        if half:
+            target = Call(half, (target, Const(HALF if half == "bshr" else LOW, kind)), kind)
+        result = rules.variable(label, kind)
+        groups.literals = [*groups.literals, ir.Aggregate(result, op, target, (Atom(source, tuple(args)),))]
+        groups.terms = [*groups.terms, result]
+
+    def _with_sums(self, rules, name: str, groups: Body, sums: list[int]) -> None:
+        """A sum of integers is made of the sums of the values' high and low halves, which do not overflow. Groups whose whole
+        sum does not fit into 64 bits are in one of `rules.beyond`."""
+        columns, kinds = list(self.schema.columns[: len(self.by)]), list(self.schema.kinds[: len(self.by)])
+        for n, (op, column) in enumerate(self.wanted, len(self.by)):
+            label, kind = self.schema.columns[n], self.schema.kinds[n]
+            for half in ("bshr", "band") if n in sums else ("",):
+                columns.append(f"{label}.{'high' if half == 'bshr' else 'low'}" if half else label)
+                kinds.append(kind)
+                self._add(rules, groups, label, op, column, half)
+        halves = Schema(tuple(columns), tuple(kinds))
+        source = rules.declared("halves", halves)
+        rules.add(source, groups)
+        body = rules.atom(source, halves)
+        rest, made = iter(body.terms[len(self.by) :]), list(body.terms[: len(self.by)])
+        for n in range(len(self.by), self.schema.arity):
+            kind, first = self.schema.kinds[n], next(rest)
+            if n in sums:
+                low = next(rest)
+                self._check(rules, Body(body.literals, made[: len(self.by)]), first, low, n)
+                first = Call("+", (Call("bshl", (first, Const(HALF, kind)), kind), low), kind)
+            made.append(first)
+        rules.add(name, Body(body.literals, made))
+
+    def _check(self, rules, groups: Body, high: Var, low: Var, n: int) -> None:
+        """The groups of which a sum is no 64-bit integer: of its high half and what the low half carries."""
+        kind, by = self.schema.kinds[n], self.schema.pick(range(len(self.by)))
+        name = rules.declared("beyond", by)
+        rules.beyond[name] = self.schema.columns[n], by
+        whole = Call("+", (high, Call("bshru", (low, Const(HALF, kind)), kind)), kind)
+        limits = [(">=", 1 << 32)] if kind == Kind.UNSIGNED else [(">=", 1 << 31), ("<", -(1 << 31))]
+        for op, limit in limits:
+            rules.add(name, Body([*groups.literals, Compare(op, whole, Const(limit, kind), kind)], groups.terms))

@@ -1,0 +1,287 @@
+"""Relations that a user can call operators on: sets of tuples of numbers and strings, computed by rules.
+
+from semi_naive.relation import Relation, count
+
+edge = Relation.from_tuples([("a", "b"), ("b", "c"), ("a", "c")], ["x", "y"])
+two_steps = edge.join(edge.rename(x="y", y="z")).project("x", "z")
+two_steps.to_set()                                    # {("a", "c")}
+edge.aggregate(by=["x"], degree=count()).to_list()
+print(two_steps.explain())                            # answer(x, z) :- given1(x, y), given1(y, z).
+"""
+
+from dataclasses import dataclass
+
+from semi_naive.algebra import ANSWER, Rules
+from semi_naive.config import Config
+from semi_naive.operators import Aggregate, Difference, Join, Node, Project, Select, Union
+from semi_naive.schema import Schema, aggregated, constant
+from semi_naive.tuples import Tuples
+
+__all__ = ["Relation", "count", "sum_", "min_", "max_"]
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """What is computed of a group; make one with count(), sum_(column), min_(column) or max_(column)."""
+
+    op: str
+    column: str | None = None
+
+
+def count() -> Aggregated:
+    """How many tuples."""
+    return Aggregated("count")
+
+
+def sum_(column: str) -> Aggregated:
+    """The sum; of integers it is exact, or an OverflowError where it does not fit into 64 bits."""
+    return Aggregated("sum", column)
+
+
+def min_(column: str) -> Aggregated:
+    return Aggregated("min", column)
+
+
+def max_(column: str) -> Aggregated:
+    return Aggregated("max", column)
+
+
+class Relation(Tuples):
+    """A set of tuples with named columns. Immutable and lazy: an operator returns a new relation and runs nothing.
+
+    When its tuples are first needed a relation becomes a Datalog program, which is run once: in this process while it is small,
+    on Spark's partitions once it is large (`Config.local_tuples`). From then on it is its tuples, with an index for each set of
+    columns that others have been joined on; what it was made of may go. They are kept as long as the relation, until `close`.
+    """
+
+    def __init__(self, schema: Schema, node: Node, spark=None, config: Config | None = None):
+        self.schema, self._node, self._spark, self._config = schema, node, spark, config or Config()
+
+    # -- where relations come from; spark: as for `Program.run`; options: tunables, by the names in `Config`
+
+    @classmethod
+    def from_tuples(cls, tuples, columns, kinds=None, spark=None, config=None, **options) -> "Relation":
+        """Python tuples of ints, floats and strings. `kinds`: {column: "number", "unsigned", "float" or "symbol"}, needed only
+        where the tuples do not tell."""
+        from semi_naive.io.relations import of_tuples
+
+        return cls._holding(*of_tuples(tuples, tuple(columns), kinds), spark, config, options)
+
+    @classmethod
+    def from_numpy(cls, array, columns, kinds=None, spark=None, config=None, **options) -> "Relation":
+        """An array (n, arity) of integers, floats or strings."""
+        from semi_naive.io.relations import of_array
+
+        return cls._holding(*of_array(array, tuple(columns), kinds), spark, config, options)
+
+    @classmethod
+    def from_arrow(cls, table, columns=None, spark=None, config=None, **options) -> "Relation":
+        """A pyarrow Table or RecordBatch of columns of integers, floats and strings; `columns`: other names."""
+        from semi_naive.io.relations import of_arrow
+
+        return cls._holding(*of_arrow(table, columns), spark, config, options)
+
+    @classmethod
+    def from_pandas(cls, frame, columns=None, spark=None, config=None, **options) -> "Relation":
+        """A pandas DataFrame of columns of integers, floats and strings, without its index; `columns`: other names."""
+        import pyarrow as pa
+
+        if not len(frame.columns):
+            return cls.from_tuples([()] * len(frame), (), None, spark, config, **options)
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        return cls.from_arrow(table, columns or [str(name) for name in frame.columns], spark, config, **options)
+
+    @classmethod
+    def from_df(cls, frame, columns=None, config=None, **options) -> "Relation":
+        """A Spark DataFrame of columns of integers, floats and strings; `columns`: other names. It is computed when a relation
+        that is made of it is evaluated."""
+        from semi_naive.io.relations import of_frame
+
+        return cls._holding(*of_frame(frame, columns), frame.sparkSession, config, options)
+
+    @classmethod
+    def _holding(cls, schema: Schema, held, spark, config, options) -> "Relation":
+        return cls(schema, Node(schema, held=held), spark, (config or Config()).with_options(options))
+
+    # -- what is known of one without evaluating it
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.schema.columns
+
+    @property
+    def arity(self) -> int:
+        return self.schema.arity
+
+    # -- operators
+
+    def select(self, *equal, **constants) -> "Relation":
+        """The tuples with these constants, `select(x=3, name="a")`, and equal columns, `select(("x", "y"))`."""
+        pairs = tuple(pair for names in equal for pair in self.schema.equal_pairs(names))
+        fixed = tuple((self.schema.position(name), constant(self.schema, name, value)) for name, value in constants.items())
+        return self._with(self.schema, Select, equal=pairs, constants=fixed)
+
+    def where_equal(self, *names) -> "Relation":
+        """The tuples in which these columns agree."""
+        return self.select(names)
+
+    def project(self, *names) -> "Relation":
+        """Only these columns, in this order; what becomes equal is one tuple."""
+        columns = self.schema.positions(names)
+        return self._with(self.schema.pick(columns), Project, columns=columns)
+
+    def reorder(self, *names) -> "Relation":
+        """The same columns in another order."""
+        if sorted(names) != sorted(self.columns):
+            raise ValueError(f"reorder needs each of {', '.join(self.columns)} once, not {', '.join(names)}")
+        return self.project(*names)
+
+    def rename(self, names: dict | None = None, **more) -> "Relation":
+        """Other names for columns, `rename(x="y")` or a dict: old name to new. Both are evaluated once."""
+        return Relation(self.schema.rename({**(names or {}), **more}), self._node, self._spark, self._config)
+
+    def join(self, other: "Relation", on=None) -> "Relation":
+        """Natural join: tuples that agree on the shared columns, or on `on`: names, or {this one's: the other's}. All columns
+        of this one, then those of the other that are not joined on."""
+        pairs = self.schema.join_pairs(_relation(other).schema, on)
+        schema, columns = self.schema.joined(other.schema, pairs)
+        return self._with(schema, Join, other, pairs=pairs, columns=columns)
+
+    def product(self, other: "Relation") -> "Relation":
+        """Every tuple of this one with every tuple of the other."""
+        schema, columns = self.schema.joined(_relation(other).schema, (), "product")
+        return self._with(schema, Join, other, columns=columns)
+
+    def union(self, *others: "Relation") -> "Relation":
+        """Tuples of any of them."""
+        orders = [self.schema.aligned(_relation(other).schema, "union") for other in others]
+        return self._with(self.schema, Union, *others, orders=(tuple(range(self.arity)), *orders))
+
+    def intersection(self, other: "Relation") -> "Relation":
+        """Tuples of both."""
+        order = self.schema.aligned(_relation(other).schema, "intersection")
+        return self._with(self.schema, Join, other, pairs=tuple(enumerate(order)), columns=tuple(range(self.arity)))
+
+    def difference(self, other: "Relation") -> "Relation":
+        """Tuples of this one that are not in the other."""
+        order = self.schema.aligned(_relation(other).schema, "difference")
+        return self._with(self.schema, Difference, other, order=order)
+
+    __or__, __and__, __sub__ = union, intersection, difference
+
+    def distinct(self) -> "Relation":
+        """This relation, which is a set already."""
+        return self
+
+    def aggregate(self, by=(), **wanted) -> "Relation":
+        """One tuple for each group of equal `by` columns, with e.g. `n=count(), total=sum_("w"), low=min_("w")`.
+
+        by=[] is one group, with a row even of no tuples, unless a minimum or maximum is asked of them. Symbols have no sum,
+        minimum or maximum; a sum of integers beyond 64 bits raises OverflowError.
+        """
+        by = (by,) if isinstance(by, str) else tuple(by)
+        for name, each in wanted.items():
+            if not isinstance(each, Aggregated):
+                raise ValueError(f"aggregate: {name}={each!r}: expected count(), sum_(…), min_(…) or max_(…) of a column")
+        asked = {name: (each.op, each.column) for name, each in wanted.items()}
+        places = tuple((op, None if column is None else self.schema.position(column)) for op, column in asked.values())
+        return self._with(aggregated(self.schema, by, asked), Aggregate, by=self.schema.positions(by), wanted=places)
+
+    def with_options(self, config: Config | None = None, **options) -> "Relation":
+        """The same tuples; what is made of them first is evaluated under another configuration."""
+        return Relation(self.schema, self._node, self._spark, (config or self._config).with_options(options))
+
+    def _with(self, schema: Schema, operator, *others: "Relation", **how) -> "Relation":
+        spark = next((each._spark for each in (self, *others) if each._spark is not None), None)
+        node = operator(schema, tuple(each._node for each in (self, *others)), **how)
+        return Relation(schema, node, spark, self._config)
+
+    # -- evaluation and what comes of it
+
+    def evaluate(self) -> "Relation":
+        """Run the program now, if it has not run yet."""
+        self._result()
+        return self
+
+    def _result(self):
+        """The `Result` of the program that computes the relation."""
+        node = self._node
+        if node.result is None:
+            rules = Rules(node)
+            facts = {name: given.facts() for name, given in rules.given.items()}
+            result = _program(rules).run(facts, self._spark, self._config, only_outputs=True)
+            try:
+                _check_sums(rules, result)
+                node.hold(result)
+            except BaseException:
+                result.close()
+                raise
+        return node.result
+
+    def _answer(self):
+        self._node.check_open()
+        return self._result()[ANSWER].renamed(self.columns)
+
+    @property
+    def trace(self) -> dict:
+        """The record of the run that computed it. Evaluates."""
+        return self._result().trace
+
+    def count(self) -> int:
+        """How many tuples. Evaluates; known without work afterwards."""
+        return self._answer().count()
+
+    def to_arrow(self):
+        """A pyarrow Table, collected to this process."""
+        return self._answer().to_arrow()
+
+    def to_df(self):
+        """A Spark DataFrame. Evaluates; what is on the partitions is read there whenever Spark needs it, and then stays until
+        `close` or the end of the program, even if this object does not."""
+        return self._answer().to_df()
+
+    def write(self, path) -> None:
+        """Write to a file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
+        self._answer().write(path)
+
+    def explain(self) -> str:
+        """The rules, the plans and the join orders: what was done, where it has been evaluated, what will be done, where not.
+        Runs nothing."""
+        self._node.check_open()
+        if self._node.result is not None:
+            return self._node.result.explain()
+        rules = Rules(self._node)
+        facts = None  # a DataFrame's would cost a job
+        if all(given.at_hand for given in rules.given.values()):
+            facts = {name: given.facts() for name, given in rules.given.items()}
+        return _program(rules).explain(facts, self._config, only_outputs=True)
+
+    def close(self) -> None:
+        """Forget the tuples. Relations that are made of this one and have not been evaluated cannot be any more."""
+        self._node.close()
+
+    def __repr__(self) -> str:
+        result = self._node.result
+        known = "not evaluated" if result is None else f"{result[ANSWER].count():,} tuples"
+        return f"<Relation {self.schema}, {'closed' if self._node.closed else known}>"
+
+
+def _relation(other) -> Relation:
+    if not isinstance(other, Relation):
+        raise TypeError(f"expected a Relation, not {type(other).__name__}: see Relation.from_tuples and the like")
+    return other
+
+
+def _program(rules: Rules):
+    from semi_naive.program import Program
+
+    return Program.from_checked(rules.program(), "relation")
+
+
+def _check_sums(rules: Rules, result) -> None:
+    for name, (label, _) in rules.beyond.items():
+        if len(result[name]):
+            group = result[name].to_arrow().slice(0, 1).to_pylist()[0]
+            shown = ", ".join(f"{column} = {value!r}" for column, value in group.items())
+            what = f"the group {shown}" if shown else "all tuples"
+            raise OverflowError(f"{label}: the sum of {what} does not fit into 64 bits")
