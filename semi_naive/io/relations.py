@@ -83,7 +83,8 @@ def of_frame(frame, names=None):
         if kind not in SPARK_KINDS:
             raise BadInput(f"DataFrame: column {name!r} has type {kind}: {EXPECTED}", hint="cast it, or drop it")
     schema = Schema(tuple(names or frame.columns), [SPARK_KINDS[kind] for _, kind in frame.dtypes])
-    return schema, frame.toDF(*schema.columns)
+    stem = "_" * max(map(len, schema.columns), default=0)  # names that Spark has no quotes for, and that mean a position
+    return schema, frame.toDF(*(f"{stem}_{number}" for number in range(schema.arity)))
 
 
 def _held(schema: Schema, data) -> tuple[Schema, Table]:
