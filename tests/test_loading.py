@@ -125,7 +125,7 @@ def test_frames_by_tasks(spark):
     frame = spark.range(300).selectExpr("cast(id as int) as x", "id + 1 as y")
     with Program(PROGRAM.format(kind="number", more="")).run({"edge": frame}, spark=spark, local_tuples=0) as result:
         assert result["edge"].on_partitions and result["path"].count() == 300 * 301 // 2
-        assert np.array_equal(np.sort(result["edge"].columns()[0]), np.arange(300))
+        assert np.array_equal(np.sort(result["edge"].encoded()[0]), np.arange(300))
     names = frame.selectExpr("concat('n', x) as x", "concat('n', y) as y")
     program = Program(PROGRAM.format(kind="symbol", more=""))
     for most in (200, 100_000):  # fewer tuples than that the driver takes, after they have been counted
