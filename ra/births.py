@@ -53,7 +53,7 @@ def births(indptr: np.ndarray, targets: np.ndarray, shift: int, steps: int) -> l
     sources, counts = np.flatnonzero(np.diff(indptr)), np.zeros(min(steps, nodes) + 1, np.int64)
     batches = [sources[begin : begin + LANES] for begin in range(0, sources.size, LANES)]
     for batch in batches:
-        known = reach(batch, indptr, targets, seen, front, fresh, todo, later, touched, counts, steps)
+        known = reach(batch, indptr, targets, indptr, targets, seen, front, fresh, todo, later, touched, counts, steps)
         seen[touched[:known]] = 0
     counts = np.trim_zeros(counts, "b")
     ends = np.cumsum(counts)

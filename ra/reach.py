@@ -38,24 +38,32 @@ def advance(todo, waiting, indptr, targets, seen, front, fresh, later):
     return found
 
 
-@njit(types.int64(i64, i64, i64, u64, u64, u64, i64, i64, i64, i64, types.int64), **JIT)
-def reach(sources, indptr, targets, seen, front, fresh, todo, later, touched, levels, steps):
-    """Run up to LANES groups to their fixpoint, or for `steps` steps; returns how many z were reached.
+@njit(types.int64(i64, i64, i64, u64, i64), **JIT)
+def begin(groups, firsts, bases, fresh, later):
+    """The base: group g begins with bases[firsts[g] : firsts[g + 1]]. As `advance` leaves a step."""
+    found = 0
+    for lane in range(groups.size):
+        for j in range(firsts[groups[lane]], firsts[groups[lane] + 1]):
+            z = bases[j]
+            if fresh[z] == 0:
+                later[found] = z
+                found += 1
+            fresh[z] |= np.uint64(1) << np.uint64(lane)
+    return found
+
+
+@njit(types.int64(i64, i64, i64, i64, i64, u64, u64, u64, i64, i64, i64, i64, types.int64), **JIT)
+def reach(groups, firsts, bases, indptr, targets, seen, front, fresh, todo, later, touched, levels, steps):
+    """Run up to LANES groups from their bases to their fixpoint, or for `steps` steps, the base being the first; returns how
+    many z were reached. Of a closure the bases are the edges: firsts is indptr, bases is targets.
 
     seen, front, fresh: one word a node, zero on entry; on return bit g of seen[z] says that group g reaches z, and the
     others are zero again. `touched` lists the z with seen[z] != 0. levels[k] grows by the tuples born in step k.
     todo, later and touched have room for every node.
     """
-    waiting = known = 0
-    for g in range(sources.size):
-        source = sources[g]
-        if front[source] == 0:
-            todo[waiting] = source
-            waiting += 1
-        front[source] |= np.uint64(1) << np.uint64(g)
-    step = 0
-    while waiting and step < steps:
-        found = advance(todo, waiting, indptr, targets, seen, front, fresh, later)
+    waiting = known = step = 0
+    found = begin(groups, firsts, bases, fresh, later)
+    while found:
         born = np.uint64(0)
         for i in range(found):
             z = later[i]
@@ -69,6 +77,9 @@ def reach(sources, indptr, targets, seen, front, fresh, todo, later, touched, le
         levels[step] += np.int64(born)
         todo, later, waiting = later, todo, found
         step += 1
+        if step >= steps:
+            break
+        found = advance(todo, waiting, indptr, targets, seen, front, fresh, later)
     for i in range(waiting):
         front[todo[i]] = 0
     return known
@@ -76,13 +87,10 @@ def reach(sources, indptr, targets, seen, front, fresh, todo, later, touched, le
 
 @njit(types.Tuple((i64, i64))(u64, i64), **JIT)
 def harvest(seen, touched):
-    """The tuples of a batch, group by group, z ascending: (ends, zs), where group g's are zs[ends[g - 1] : ends[g]].
-
-    Clears `seen`. `touched` need not be sorted.
-    """
-    ordered = np.sort(touched)
+    """The tuples of a batch, group by group, z in the order of `touched`: (ends, zs), where group g's are
+    zs[ends[g - 1] : ends[g]]. Clears `seen`."""
     counts = np.zeros(LANES, np.int64)
-    for z in ordered:
+    for z in touched:
         word = seen[z]
         while word:
             counts[lowest_bit(word)] += 1
@@ -90,7 +98,7 @@ def harvest(seen, touched):
     ends = np.cumsum(counts)
     at = ends - counts
     zs = np.empty(ends[LANES - 1], np.int64)
-    for z in ordered:
+    for z in touched:
         word = seen[z]
         seen[z] = 0
         while word:
@@ -99,3 +107,18 @@ def harvest(seen, touched):
             at[g] += 1
             word &= word - np.uint64(1)
     return ends, zs
+
+
+@njit(i64(i64, i64, i64), **JIT)
+def slices(values, begins, sizes):
+    """The slices values[begins[i] : begins[i] + sizes[i]], one after the other.
+
+    >>> slices(np.array([5, 6, 7, 8]), np.array([2, 0]), np.array([2, 1])).tolist()
+    [7, 8, 5]
+    """
+    found = np.empty(sizes.sum(), np.int64)
+    at = 0
+    for i in range(sizes.size):
+        found[at : at + sizes[i]] = values[begins[i] : begins[i] + sizes[i]]
+        at += sizes[i]
+    return found

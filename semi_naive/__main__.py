@@ -32,6 +32,7 @@ def cli():
 @click.option("-w", "--no-warn", is_flag=True, help="No warnings, and missing fact files are empty.")
 @click.option("-p", "--profile", metavar="FILE", help="Write how long each rule took; see `semi-naive profile`.")
 @click.option("--show", metavar="WHAT", multiple=True, help="Print instead of running: initial-datalog, scc-graph, …")
+@click.option("--plan", type=click.Choice(["auto", "balanced", "decomposed"]), default="auto", show_default=True)
 @click.option("--explain", is_flag=True, help="Print the plan instead of running it.")
 @click.option("--trace", metavar="FILE", help="Write the record of the run as JSON.")
 @looking

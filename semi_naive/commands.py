@@ -38,9 +38,10 @@ def run_program(program: str, given: dict) -> None:
     if not given["no_warn"]:
         complain(checked)
     if given["explain"]:
-        click.echo(checked.explain(facts=facts, config=config, only_outputs=True), nl=False)
+        click.echo(checked.explain(facts=facts, config=config, only_outputs=True, plan=given["plan"]), nl=False)
         return
-    running = {"spark": spark, "config": config, "lenient": given["no_warn"], "only_outputs": True}
+    running = {"spark": spark, "config": config, "lenient": given["no_warn"], "only_outputs": True,
+               "plan": given["plan"]}  # fmt: skip
     with live_page(given["live"], given["live_host"], checked.name) as page:
         with RunProgress(given["quiet"], page) as progress:
             result = checked.run(facts=facts, progress=progress, watch=page and page.watch, **running)

@@ -50,7 +50,7 @@ class Groups:
         sources = np.flatnonzero(np.diff(indptr))
         for begin in range(piece * LANES, sources.size, self.pieces * LANES):
             batch = sources[begin : begin + LANES]
-            known = reach(batch, indptr, targets, seen, front, fresh, todo, later, touched, levels, self.steps)
+            known = reach(batch, indptr, targets, indptr, targets, seen, front, fresh, todo, later, touched, levels, self.steps)
             yield batch, seen, touched[:known]
 
     def levels(self) -> np.ndarray:
@@ -67,7 +67,7 @@ class Groups:
     def pairs(self, piece: int):
         """Yield (carried, others): the tuples of a batch as two arrays of ids, sorted."""
         for batch, seen, touched in self.batches(piece, self.levels()):
-            ends, others = harvest(seen, touched)
+            ends, others = harvest(seen, np.sort(touched))
             yield np.repeat(batch, np.diff(ends, prepend=0)[: batch.size]), others
 
 

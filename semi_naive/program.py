@@ -106,7 +106,10 @@ class Program:
     def _compiled(self) -> dict:
         return {}
 
-    def run(self, facts=None, spark=None, config=None, progress=None, lenient=False, only_outputs=False, watch=None, **options):
+    def run(
+        self, facts=None, spark=None, config=None, progress=None, lenient=False, only_outputs=False, watch=None, plan="auto",
+        **options,
+    ):  # fmt: skip
         """Evaluate. Returns a `Result`.
 
         facts: a folder that .input directives read from, or {relation: data}: a path, a Spark or pandas DataFrame, an Arrow
@@ -116,6 +119,8 @@ class Program:
         progress: called as progress(stratum, number, of, iteration, delta, tuples) after each iteration.
         watch: called once, before facts are read, with a function that returns a copy of the record so far whenever it is
             called, from any thread; the last of its strata is the one that runs.
+        plan: "auto"; "decomposed": every recursive stratum by groups that never meet, and a ValueError if one has none;
+            "balanced": none of them; those that stay small are evaluated in the driver.
         lenient: a missing facts file is an empty relation. only_outputs: compute what .output and .printsize name, no more.
         options: tunables, by the names in `Config`.
 
@@ -125,9 +130,9 @@ class Program:
 
         config = (config or Config()).with_options(options)
         compiled = self.compile(facts, only_outputs, config.max_iterations is not None)
-        return Run(self, compiled, config, spark, progress, watch).run(facts, lenient)
+        return Run(self, compiled, config, spark, progress, watch, plan).run(facts, lenient)
 
-    def explain(self, facts=None, config=None, only_outputs=False, **options) -> str:
+    def explain(self, facts=None, config=None, only_outputs=False, plan="auto", **options) -> str:
         """The strata and their plans, the rules' delta versions, their join orders and why, and the indexes, as text.
 
         Plans and orders depend on how large relations are: with `facts`, as for `run`, they are those that a run on them
@@ -135,7 +140,7 @@ class Program:
         """
         from semi_naive.planning.explain import explained
 
-        return explained(self, facts, only_outputs, (config or Config()).with_options(options))
+        return explained(self, facts, only_outputs, (config or Config()).with_options(options), plan)
 
     def __repr__(self) -> str:
         program = self.checked

@@ -39,8 +39,9 @@ ORDERED = ["<", "<=", ">", ">=", "!=", "="]
 
 
 @st.composite
-def programs(draw):
-    """(program, facts): two to four relations of facts, and one to three strata of one or two relations with rules."""
+def programs(draw, carrying: bool = False):
+    """(program, facts): two to four relations of facts, and one to three strata of one or two relations with rules. carrying:
+    all recursive rules carry the first column."""
     kinds = draw(st.lists(st.sampled_from(OFTEN), min_size=1, max_size=2)) + [NUMBER]  # few, so that relations join
     relations = {f"e{i}": draw(_relation(f"e{i}", kinds)) for i in range(draw(st.integers(2, 4)))}
     facts = {name: draw(_facts(relation)) for name, relation in relations.items()}
@@ -48,11 +49,11 @@ def programs(draw):
     rules = []
     for stratum in range(draw(st.integers(1, 3))):
         names = [f"r{stratum}{letter}" for letter in "ab"[: draw(st.integers(1, 2))]]
-        peers = {name: draw(_derived(name, kinds)) for name in names}
+        peers = {name: draw(_carrier(name, kinds) if carrying else _derived(name, kinds)) for name in names}
         for relation in peers.values():
             rules.append(_Rule(draw, relations, {}, relation).made())  # something to start from
-            for _ in range(draw(st.integers(0, 3))):
-                rules.append(_Rule(draw, relations, peers, relation).made())
+            for _ in range(draw(st.integers(int(carrying), 3))):
+                rules.append(_Rule(draw, relations, peers, relation, carrying).made())
         relations |= peers
         directives += [ir.Directive("output", name) for name in names]
     return ir.Program(TYPES, relations, rules, directives), facts
@@ -92,6 +93,16 @@ def _derived(draw, name, among):
     return relation
 
 
+@st.composite
+def _carrier(draw, name, among):
+    """With a number in front; now and then a lattice."""
+    relation = draw(_relation(name, among))
+    attributes = (("group", _type(NUMBER)), *relation.attributes[:2])
+    if draw(st.integers(0, 4)) == 0:
+        return Relation(name, (*attributes, ("value", _type(NUMBER))), lattice=draw(st.sampled_from(["min", "max"])))
+    return Relation(name, attributes)
+
+
 def _type(kind: Kind) -> Type:
     return TYPES["Pair" if kind == RECORD else kind.value]
 
@@ -104,8 +115,8 @@ def _facts(relation: Relation):
 class _Rule:
     """One rule in the making. `known`: the names that are bound so far, by kind."""
 
-    def __init__(self, draw, lower: dict, peers: dict, relation: Relation):
-        self.draw, self.lower, self.peers, self.relation = draw, lower, peers, relation
+    def __init__(self, draw, lower: dict, peers: dict, relation: Relation, carrying: bool = False):
+        self.draw, self.lower, self.peers, self.relation, self.carrying = draw, lower, peers, relation, carrying
         self.body, self.known, self.fresh = [], {kind: [] for kind in NAMES}, 0
         self.recursive = False
 
@@ -150,12 +161,18 @@ class _Rule:
             relation = self.draw(st.sampled_from(list(self.lower.values())))
             # a lattice value may go nowhere but into the value of a lattice of its own kind: `_recursive_lattice`
             peers = [peer for peer in self.peers.values() if not peer.lattice and not self.relation.lattice]
-            if peers and self.chance(2):
+            own = bool(peers) and self.chance(2)
+            if own:
                 relation = self.draw(st.sampled_from(peers))
                 self.recursive = True
-            self.body.append(Atom(relation.name, tuple(map(self._pattern, relation.kinds))))
+            self.body.append(Atom(relation.name, self._patterns(relation.kinds, own)))
         if self.relation.lattice and self.chance(2):
             self._recursive_lattice()
+
+    def _patterns(self, kinds, own: bool) -> tuple:
+        """The arguments of a positive atom, perhaps of the stratum's own."""
+        carried = (self.bind(Var("g", NUMBER)),) if own and self.carrying else ()
+        return (*carried, *map(self._pattern, kinds[len(carried) :]))
 
     def _pattern(self, kind: Kind):
         """An argument of a positive atom."""
@@ -173,7 +190,7 @@ class _Rule:
     def _recursive_lattice(self) -> None:
         """p(…, min(d + 1)) :- p(…, d), …: only what is monotone, and never goes on for ever."""
         value = Var("d", NUMBER)
-        self.body.append(Atom(self.relation.name, (*map(self._pattern, self.relation.kinds[:-1]), value)))
+        self.body.append(Atom(self.relation.name, (*self._patterns(self.relation.kinds[:-1], True), value)))
         self.recursive = True
         steps = [value, Call("max", (value, Const(1, NUMBER)), NUMBER), Call("min", (value, Const(4, NUMBER)), NUMBER)]
         if self.relation.lattice == "min":
@@ -189,6 +206,8 @@ class _Rule:
     def _made_for(self, position: int):
         """An argument of the head."""
         kind = self.relation.kinds[position]
+        if self.carrying and self.recursive and position == 0:
+            return Var("g", NUMBER)
         if self.relation.lattice and position == self.relation.arity - 1 and hasattr(self, "lattice_value"):
             return self.lattice_value
         if kind == NUMBER and not self.recursive and self.chance(4):

@@ -26,7 +26,7 @@ Facts
 
 Stratum 1 of 2: path, recursive
   plan local: it reads 1,000 tuples
-    should it make more than 50,000 in an iteration: balanced
+    should it make more than 50,000 in an iteration: the decomposed plan of a closure
 
   path(x, y) :- edge(x, y).  [paths.dl:5]
     once
@@ -137,7 +137,8 @@ Facts
 
 Stratum 1 of 3: path@bf, recursive
   plan local: it reads 4 tuples
-    should it make more than 50,000 in an iteration: balanced
+    should it make more than 50,000 in an iteration: decomposed; \
+all recursive rules carry path@bf(x) unchanged: its groups never meet, and what else is read fits every host
 
   path(x, y) :- near(x, y).  [passes.dl:7]
     as path@bf(x, y) :- path@bf.demand(x), edge(x, y), x < y.

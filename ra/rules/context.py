@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from semi_naive.ra.once import digest
-from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.spread import SpreadRelation
 from semi_naive.ra.rules.steps import MOST
@@ -93,8 +93,8 @@ def _slice(block: Block, begin: int, end: int) -> Block:
 
 
 def lattice_table(spread: SpreadRelation, partition: int) -> LatticeTable:
-    """The best tuples of a partition."""
-    table = LatticeTable(spread.arity, *spread.lattice)
-    for stored in spread.home.full[partition]:
-        table.current = stored.open()
+    """The best tuples of a partition. Where there is more than one block, they have no key in common."""
+    table, order = LatticeTable(spread.arity, *spread.lattice), spread.home.order
+    if known := [stored.open() for stored in spread.home.full[partition]]:
+        table.current = merged_as(known, spread.arity).reordered(tuple(order.index(i) for i in range(spread.arity)))
     return table

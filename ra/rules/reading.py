@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from semi_naive.ra.rules.context import lattice_table
+from semi_naive.ra.rules.reaching import Reachability
 from semi_naive.ra.rules.spread import SpreadRelation
 
 ROWS = 1 << 20
@@ -15,8 +16,11 @@ def columns_of(relation: SpreadRelation, partition: int) -> np.ndarray:
     return np.concatenate([np.empty((relation.arity, 0), np.int64), *pieces], axis=1)
 
 
-def pieces_of(relation: SpreadRelation, partition: int):
+def pieces_of(relation: SpreadRelation | Reachability, partition: int):
     """The same, block by block."""
+    if isinstance(relation, Reachability):
+        yield from relation.found((0, partition))
+        return
     home = relation.home
     if relation.lattice:
         columns = lattice_table(relation, partition).columns()

@@ -13,12 +13,12 @@ from semi_naive.planning.placing import Placing
 from semi_naive.planning.telling import Telling, all_versions, rule_text
 
 
-def explained(program, facts=None, only_outputs: bool = False, config: Config | None = None) -> str:
+def explained(program, facts=None, only_outputs: bool = False, config: Config | None = None, plan="auto") -> str:
     """The text of `Program.explain`. `facts` are loaded, nothing is evaluated."""
     from semi_naive.running.run import Run
 
     config = config or Config()
-    run = Run(program, program.compile(facts, only_outputs, config.max_iterations is not None), config)
+    run = Run(program, program.compile(facts, only_outputs, config.max_iterations is not None), config, plan=plan)
     if facts is None:
         run.load_constants()
     else:
@@ -57,11 +57,11 @@ class _Expectation(Telling):
     def stratum(self, number: int, stratum):
         from semi_naive.running.choosing import chosen
 
-        reads = self.run.read_by.get(stratum.relations[0], set()) - {number}
-        choice = chosen(stratum, self.sizes, self.run.config, reads)
+        choice = chosen(stratum, self.sizes, self.run.config, self.run.plan, self.run.cluster.cores)
         yield from self._plan(choice)
         yield from self.lattices(stratum)
-        yield from self._closed(stratum) if choice.plan == "closure" else self._rules(stratum, choice.plan == "balanced")
+        followed = choice.plan == "decomposed" and choice.groups.following
+        yield from self._followed(stratum) if followed else self._rules(stratum, choice.plan == "balanced")
         sizes = listed([f"{counted(self.sizes.count(name), 'tuple')} in {name}" for name in stratum.relations])
         yield from ("", f"expected: {sizes}{', before it recurs' * stratum.recursive}")
         if choice.plan != "local":
@@ -69,14 +69,15 @@ class _Expectation(Telling):
 
     def _plan(self, choice):
         most = self.run.config.local_tuples
-        closure = choice.closure.plan(self.sizes, self.run.config)[0] if choice.closure else ""
-        yield f"plan {closure if choice.plan == 'closure' else choice.plan}: {choice.reason}"
+        yield f"plan {choice.plan}: {choice.reason}"
         if choice.plan == "local" and choice.reason.startswith("it reads"):
-            other = f"the {closure} plan of a closure" if closure else "balanced"
+            other = "balanced"
+            if choice.groups:
+                other = "the decomposed plan of a closure" if choice.groups.closure else f"decomposed; {choice.groups.reason}"
             yield f"  should it make more than {most:,} in an iteration: {other}"
 
-    def _closed(self, stratum):
-        """A closure is evaluated by no rules; there is at least what it is the closure of."""
+    def _followed(self, stratum):
+        """What follows edges is evaluated by no recursive rule; there is at least its base."""
         yield from ("", *map(rule_text, stratum.rules))
         self._made(self._planned(all_versions(stratum)[0], Placing()))
 

@@ -2,46 +2,96 @@
 
 from dataclasses import dataclass
 
-from semi_naive.config import Config
+from semi_naive.config import REPLICATED, Config
+from semi_naive.planning.carried import Carried, carried
 from semi_naive.planning.rewrite import walk
 from semi_naive.planning.strata import Stratum, rule_edges
 from semi_naive.ra.rules.ir import Atom, Autoinc, Const, Rule
-from semi_naive.running.shapes import ClosureShape, closure_of
+from semi_naive.running.shapes import Following, following
 
 READ_HERE = 4  # times Config.local_tuples: what a stratum may read in the driver
 
 
 @dataclass
 class Choice:
-    """plan: "closure", "local" or "balanced". closure: what the stratum is the closure of, if it is one; one that is begun
-    locally becomes that when it turns out large."""
+    """plan: "local", "balanced" or "decomposed". groups: how a stratum is decomposed, also one that is begun in the driver and
+    turns out large; none if it would be balanced."""
 
     plan: str
     reason: str
-    closure: ClosureShape | None = None
+    groups: "Groups | None" = None
 
 
-def chosen(stratum: Stratum, database, config: Config, read_by: set[int]) -> Choice:
-    """The first plan that takes the stratum: closure, local, balanced. `read_by`: the strata that read its first relation,
-    itself not counted; `stratum` is without its facts."""
-    by_rules = limits(stratum, database.program) or config.checkpoint_dir  # what closures have no notion of
-    closure = None if by_rules else closure_of(stratum, stratum.rules, database, read_by)
-    if closure and closure.rule == "path-path" and config.max_iterations:
-        closure = None  # it would be evaluated as another rule, whose iterations reach less far
-    if closure and closure.large(database, config):
-        return Choice("closure", f"a transitive closure; {closure.plan(database, config)[1]}", closure)
+@dataclass
+class Groups:
+    """The groups that a stratum is decomposed into: by what its rules carry, or following the edges of a relation."""
+
+    carried: Carried
+    told: str  # why they are groups
+    following: Following | None = None
+
+    @property
+    def closure(self) -> bool:
+        return self.following is not None and self.following.closure
+
+    @property
+    def reason(self) -> str:
+        if self.following:
+            return self.following.reason
+        return f"all recursive rules carry {self.told} unchanged: its groups never meet, and what else is read fits every host"
+
+
+def chosen(stratum: Stratum, database, config: Config, plan: str = "auto", cores: int = 1) -> Choice:
+    """The plan that a stratum is begun by. `stratum` is without its facts; plan: what has been asked for; a ValueError if a
+    recursive stratum cannot be decomposed, but is to be."""
+    groups, refused = (None, "") if plan == "balanced" else decomposable(stratum, database, config)
+    if plan == "decomposed" and stratum.recursive:
+        if not groups:
+            raise ValueError(f"{', '.join(stratum.relations)} cannot be evaluated by the decomposed plan: {refused}")
+        return Choice("decomposed", f"asked for; {groups.reason}", groups)
+    unfit = groups and worthless(stratum, groups, database, config, cores)
+    groups, why = (None, f"; {unfit}") if unfit else (groups, f"; {groups.reason}" if groups else "")
+    large = "decomposed" if groups else "balanced"
+    if groups and groups.following and groups.following.large(database, config):
+        return Choice("decomposed", groups.reason, groups)
     names = names_read(stratum.rules)
     here = in_one_place(stratum, database.program.relations)
-    if here:
-        return Choice("local", here, closure)
+    if here and not groups:
+        return Choice("local", here)
     spread = [name for name in names if name in database.spread]
     if sum(database.count(name) for name in spread) > config.local_tuples:  # fewer come back sooner than a job is done
-        return Choice("balanced", f"it reads {', '.join(sorted(spread))}, which is on the partitions", closure)
+        return Choice(large, f"it reads {', '.join(sorted(spread))}, which is on the partitions{why}", groups)
     total = round(sum(database.count(name) for name in names))
     reason = f"it reads {total:,} tuples"
     if config.local_tuples == 0 or total > READ_HERE * config.local_tuples:
-        return Choice("balanced", reason, closure)
-    return Choice("local", reason, closure)
+        return Choice(large, reason + why, groups)
+    return Choice("local", reason, groups)
+
+
+def decomposable(stratum: Stratum, database, config: Config) -> tuple[Groups | None, str]:
+    """The groups of a recursive stratum, or why it cannot be decomposed."""
+    relations = database.program.relations
+    if not stratum.recursive:
+        return None, ""
+    if limited := limits(stratum, database.program):
+        return None, f"{next(iter(limited))} has a .limitsize, which ends the recursion of all groups at once"
+    if any(makes_numbers(rule) for rule in stratum.rules) or any(relations[name].eqrel for name in stratum.relations):
+        return None, in_one_place(stratum, relations)
+    found, shape = carried(stratum, relations), following(stratum, database, config)
+    if not found and not (shape and shape.closure):
+        return None, f"it carries no column unchanged from every recursive atom to the head: {found.lost}"
+    return Groups(found, found.told(relations), shape), ""
+
+
+def worthless(stratum: Stratum, groups: Groups, database, config: Config, cores: int) -> str:
+    """Why a stratum that can be decomposed had better not be; empty if it had."""
+    if config.checkpoint_dir:
+        return "only the balanced plan has anything to checkpoint"
+    size = 8 * sum(database.count(name) for name in names_read(stratum.rules))
+    budget = getattr(config, "replicate_bytes", 8 * REPLICATED)
+    if size > budget:
+        return f"it reads {round(size):,} bytes, and every host has room for copies of {budget:,}"
+    return ""
 
 
 def limits(stratum: Stratum, program) -> dict[str, int]:

@@ -3,18 +3,18 @@
 from dataclasses import dataclass
 
 from semi_naive.io import arrow_table
-from semi_naive.ra.frames import dataframe
-from semi_naive.ra.rules.ir import Kind, Relation, Type
+from semi_naive.ra.frames import Each, dataframe
+from semi_naive.ra.rules.ir import Relation, Type
+from semi_naive.ra.rules.reaching import Reachability
 from semi_naive.ra.rules.reading import pieces_of
 from semi_naive.ra.rules.spread import SpreadRelation
-from semi_naive.running.spread import Spread
 
 
 @dataclass
 class ReadFrame:
     """The tuples of a partition as record batches with the declared names, and types as Spark has them."""
 
-    spread: SpreadRelation
+    spread: SpreadRelation | Reachability
     relation: Relation
     types: dict[str, Type]
     values: object
@@ -31,15 +31,15 @@ def frame_of(result, name: str):
     result.cluster.start()
     session = SparkSession.builder.getOrCreate()
     found, relation = result.database.spread.get(name), result.relations[name]
-    if found is not None and hasattr(found, "closure") and all(kind == Kind.NUMBER for kind in relation.kinds):
-        return found.closure.to_df().toDF(*(attribute for attribute, _ in relation.attributes))
-    if not isinstance(found, Spread):
+    if found is None:
         return session.createDataFrame(as_spark_has_it(result[name].to_arrow()))
     from pyspark.sql.pandas.types import from_arrow_schema
 
     empty = as_spark_has_it(arrow_table(relation, result.types, result.columns_of_nothing(relation), result.values))
     values = result.cluster.share_values(result.values)
     read, schema = ReadFrame(found.relation, relation, result.types, values), from_arrow_schema(empty.schema)
+    if isinstance(found.relation, Reachability):  # any host can make the tuples again
+        return session.range(0, found.pieces, 1, found.pieces).mapInArrow(Each(read), schema)
     runs = [[stored.run for stored in blocks] for blocks in found.relation.home.full]
     return dataframe(result.cluster.fabric, runs, read, schema)
 

@@ -56,11 +56,20 @@ class Local:
 
     def run(self) -> None:
         """To the fixpoint, or TooLarge: then nothing of the iteration it was in has been kept."""
+        self.base()
+        self.go_on()
+
+    def base(self) -> None:
+        """What needs no recursion becomes the delta; or TooLarge, and there is what was loaded."""
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         self.start()
         for table in self.tables.values():
             table.turn()
-        self.go_on()
+
+    def compiled(self) -> list[tuple]:
+        """(rule, relation of the delta, body) of all delta versions."""
+        self._plan(self.every(False))
+        return [(one[0], one[0].body[one[1]].relation, self._body(*one)) for one in self.every(False)]
 
     def go_on(self) -> None:
         """From tables whose delta somebody else has made; to the fixpoint, or TooLarge."""

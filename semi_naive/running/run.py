@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from semi_naive.balance.trace import VERSION
+from semi_naive.config import PLANS
 from semi_naive.io import Options, source_of, source_of_directive
 from semi_naive.planning.indexes import Indexes
 from semi_naive.ra.exchange import RunsLost
@@ -17,6 +18,7 @@ from semi_naive.running.answers import Result
 from semi_naive.running.choosing import Choice, chosen, in_one_place, is_fact, limits, names_read, readers
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.database import Database
+from semi_naive.running.decomposed import Decomposed, NotGroups
 from semi_naive.running.distributed import Distributed
 from semi_naive.running.loading import Loading
 from semi_naive.running.local import Local, TooLarge
@@ -37,6 +39,7 @@ class Run:
     spark: object = None
     progress: object = None
     watch: object = None  # see `Program.run`
+    plan: str = "auto"  # see `Program.run`
     plans: list[dict] = field(default_factory=list)
     bodies: dict[int, dict] = field(default_factory=dict)  # of each stratum, its rules as they were compiled last
     now: dict | None = None  # what plans will say of the stratum that runs, so far
@@ -44,6 +47,8 @@ class Run:
     look: object = None  # that returns its trace so far, once it is on the partitions
 
     def __post_init__(self):
+        if self.plan not in PLANS:
+            raise ValueError(f"plan is {self.plan!r}: expected one of {', '.join(PLANS)}")
         self.program = self.compiled.program
         self.values = Values()
         self.database = Database(self.program, self.values)
@@ -157,7 +162,7 @@ class Run:
                 self.database.tables[name].settle()
             return
         begun = self._begin(number, stratum)
-        choice = chosen(stratum, self.database, self.config, self.read_by.get(stratum.relations[0], set()) - {number})
+        choice = chosen(stratum, self.database, self.config, self.plan, self.cluster.cores)
         plan, reason, trace = self._followed(number, stratum, choice)
         self.database.kept.clear()
         for name in stratum.relations:
@@ -184,49 +189,54 @@ class Run:
 
     def _followed(self, number: int, stratum, choice: Choice):
         """(plan, reason, trace) after the stratum has been evaluated as chosen, or otherwise if that turned out too small."""
-        tell, reason = self._telling(number, stratum), choice.reason
         resumed = self.recovery.running and self.recovery.running["number"] == number
         choice = Choice("balanced", "taken up from a checkpoint") if resumed else choice
-        if choice.plan == "closure":
-            return self._closed(choice, tell)
-        if choice.plan == "local":
-            self.database.collect(names_read(stratum.rules))
         budget = None if in_one_place(stratum, self.program.relations) else self.config.local_tuples
         local = Local(
-            stratum, number, self.database, self.indexes, self.profile, budget, tell, self._watched,
+            stratum, number, self.database, self.indexes, self.profile, budget, self._telling(number, stratum), self._watched,
             limits=limits(stratum, self.program), max_iterations=self.config.max_iterations,
             multiway=self.config.multiway, recovery=self.recovery,
         )  # fmt: skip
         if resumed:
             local.iteration = self.recovery.running["iteration"]
-        if choice.closure:
+        if choice.groups and choice.groups.closure:
             local.most = CLOSED  # there is something better for a large one
-        self.bodies[number] = local.bodies
+        self.bodies[number], reason = local.bodies, choice.reason
         if choice.plan == "local":
+            self.database.collect(names_read(stratum.rules))
             try:
                 local.run()
                 small = f" and makes fewer than {budget:,}: no job is worth it" if budget is not None else ""
                 return "local", reason + small, None
             except TooLarge:
                 reason = f"it made too many tuples for one process, {local.made:,} in iteration {local.iteration + 1}"
-                if choice.closure:
-                    del self.bodies[number]
-                    return self._closed(choice, tell)
+                reason += f"; {choice.groups.reason}" if choice.groups else ""
+        if choice.groups:
+            try:
+                return "decomposed", reason, self._decomposed(local, choice.groups, reason)
+            except NotGroups as why:
+                reason = str(why)
+            except TooLarge:
+                reason = "its rules without recursion make too many tuples for the driver to deal out"
         distributed = Distributed(local, self.database, self.cluster, self.config)
         self.bodies[number] = distributed.bodies
         return "balanced", reason, distributed.run()
 
-    def _closed(self, choice: Choice, tell):
-        trace = choice.closure.run(self.database, self.cluster, self.config, tell, self._watched)
-        return trace["plan"], f"a transitive closure; {trace['reason']}", trace
+    def _decomposed(self, local: Local, groups, reason: str) -> dict:
+        if groups.following:
+            del self.bodies[local.number]
+            read = self.read_by.get(groups.following.relation, set()) - {local.number}
+            return groups.following.run(local, self.database, self.cluster, self.config, reason, not read)
+        forced = self.plan == "decomposed"
+        return Decomposed(local, self.database, self.cluster, self.config, groups.carried, reason, forced).run()
 
     def _telling(self, number: int, stratum):
         if self.progress is None and self.watch is None:
             return None
         name = ", ".join(stratum.relations[:3]) + " …" * (len(stratum.relations) > 3)
 
-        def tell(iteration: int, delta: int, tuples: int) -> None:
-            self.now = self.now | {"iteration": iteration, "tuples": tuples}
+        def tell(iteration: int, delta: int, tuples: int, **pieces) -> None:
+            self.now = self.now | {"iteration": iteration, "tuples": tuples, **pieces}
             if self.progress:
                 self.progress(name, number + 1, len(self.compiled.strata), iteration, delta, tuples)
 

@@ -1,106 +1,100 @@
-"""Strata of a shape for which there is something better than running their rules: a transitive closure.
+"""Strata of a shape for which there is something better than running their rules: pairs that follow the edges of a relation.
 
-    path(x, y) :- edge(x, y).
-    path(x, z) :- path(x, y), edge(y, z).       or edge(x, y), path(y, z), or path(x, y), path(y, z)
+    path(x, y) :- edge(x, y).                       or any other base
+    path(x, z) :- path(x, y), edge(y, z).           or edge(x, y), path(y, z); of a closure also path(x, y), path(y, z)
 
-is what `transitive_closure` evaluates, with its plans: decomposed where the edges fit every host, otherwise balanced.
+With edges as its base it is a transitive closure.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from semi_naive.closure import choose
-from semi_naive.io.edges import Edges
 from semi_naive.ra.rules.ir import Atom, Rule, Var
 
-SMALL = 4096  # edges from which it is worth a job at once; fewer are tried in the driver first
+SMALL = 4096  # edges from which a closure is worth a job at once; with fewer it is tried in the driver first
 
 
 @dataclass
-class ClosureShape:
-    """`relation` is the transitive closure of `edges`, written by the rule of that name in `semi_naive.config.RULES`."""
+class Following:
+    """The pairs of `relation` follow `edges`, by the rule of that name in `semi_naive.config.RULES`."""
 
     relation: str
     edges: str
     rule: str
-
-    def large(self, database, config) -> bool:
-        return config.local_tuples == 0 or database.count(self.edges) > SMALL
-
-    def plan(self, database, config) -> tuple[str, str]:
-        """The plan of the closure, and the reason for it."""
-        return choose("auto", self._config(config), round(database.count(self.edges)))
-
-    def _config(self, config):
-        return config.with_options({"rule": "path-edge" if self.rule == "path-path" else self.rule})
-
-    def run(self, database, cluster, config, tell, watch=None) -> dict:
-        """Evaluate; the relation is on the partitions then. Returns the trace."""
-        from semi_naive.evaluation import Evaluation
-
-        plan, reason = self.plan(database, config)
-        columns, config = database.columns(self.edges), self._config(config)
-        progress = tell and (lambda iteration, delta, tuples, **_: tell(iteration, delta, tuples))
-        edges = Edges(np.ascontiguousarray(columns.T), None)
-        closure = Evaluation(cluster.sc, config, progress, plan, reason, watch).run(edges)
-        database.spread[self.relation] = ClosureAnswer(closure)
-        return closure.trace
-
-
-class ClosureAnswer:
-    """A closure among a run's relations."""
-
-    def __init__(self, closure):
-        self.closure = closure
+    closure: bool
 
     @property
-    def count(self) -> int:
-        return self.closure.count()
+    def column(self) -> int:
+        """Which column is carried."""
+        return int(self.rule == "edge-path")
 
-    def columns(self) -> np.ndarray:
-        """To this process: 16 bytes a pair."""
-        return np.ascontiguousarray(self.closure.to_numpy().T)
+    @property
+    def reason(self) -> str:
+        how = "path-edge" if self.column == 0 else "edge-path"  # a closure by path-path is evaluated as path-edge
+        what = "a transitive closure" if self.closure else f"it follows {self.edges}"
+        return f"{what}; {how} carries {'xz'[self.column]} unchanged and the edges fit every host: no shuffle is needed"
 
-    def close(self) -> None:
-        self.closure.close()
+    def large(self, database, config) -> bool:
+        """Whether it is worth a job before the driver has tried."""
+        return self.closure and (config.local_tuples == 0 or database.count(self.edges) > SMALL)
+
+    def run(self, local, database, cluster, config, reason: str, lazy: bool) -> dict:
+        """Evaluate. `local`: where the stratum was begun. lazy: nothing reads it. Returns the trace."""
+        from semi_naive.running.decomposed import make_base
+        from semi_naive.running.reaching import Reaching
+
+        base, steps = None, config.max_iterations
+        if not self.closure:
+            make_base(local, database)
+            base = database.columns(self.relation)
+            steps = steps and 1 + steps - local.iteration
+        edges = np.ascontiguousarray(database.columns(self.edges))
+        reaching = Reaching(self.relation, self.column, edges, base, steps, cluster, config, reason, local.tell, local.watch)
+        return reaching.run(database, lazy)
 
 
-def closure_of(stratum, rules: list[Rule], database, read_by: set[int]) -> ClosureShape | None:
-    """What the stratum is the closure of, if it is one that nothing else in the program reads."""
-    if len(stratum.relations) != 1 or len(rules) != 2 or not stratum.recursive or read_by:
+def following(stratum, database, config) -> Following | None:
+    """What the stratum's pairs follow, if it is of this shape."""
+    if len(stratum.relations) != 1 or not stratum.recursive:
         return None
     (name,) = stratum.relations
     relation = database.program.relations[name]
-    if relation.arity != 2 or relation.lattice or database.tables[name].count or database.tables[name].new:
+    bases = [rule for rule in stratum.rules if all(atom.relation != name for atom in rule.body if isinstance(atom, Atom))]
+    steps = [rule for rule in stratum.rules if rule not in bases]
+    if relation.arity != 2 or relation.lattice or relation.eqrel or len(steps) != 1:
         return None
-    bases = [rule for rule in rules if _atoms(rule) and all(atom.relation != name for atom in rule.body)]
-    steps = [rule for rule in rules if _atoms(rule) and any(atom.relation == name for atom in rule.body)]
-    if len(bases) != 1 or len(steps) != 1 or len(bases[0].body) != 1 or len(steps[0].body) != 2:
+    found = _form(steps[0], name) if _pairs(steps[0]) and len(steps[0].body) == 2 else None
+    table, copied = database.tables[name], _copied(bases)
+    closure = bool(copied) and not table.count and found is not None and found[1] in (copied, name)
+    if found is None or (found[0] == "path-path" and not closure):
         return None
-    edges = bases[0].body[0].relation
-    if edges in database.spread or not _same(bases[0].head.args, bases[0].body[0].args):
-        return None
-    rule = _form(steps[0], name, edges)
-    return ClosureShape(name, edges, rule) if rule else None
+    if found[0] == "path-path" and config.max_iterations:
+        return None  # it would be evaluated as another rule, whose iterations reach less far
+    return Following(name, copied if closure else found[1], found[0], closure)
 
 
-def _atoms(rule: Rule) -> bool:
-    """Whether the body is atoms of two variables each, and nothing else."""
+def _copied(bases: list[Rule]) -> str:
+    """The relation that is the base as it is."""
+    if len(bases) != 1 or len(bases[0].body) != 1 or not _pairs(bases[0]):
+        return ""
+    head, body = ([term.name for term in atom.args] for atom in (bases[0].head, bases[0].body[0]))
+    return bases[0].body[0].relation if head == body and head[0] != head[1] else ""
+
+
+def _pairs(rule: Rule) -> bool:
+    """Whether the rule is of atoms of two variables each, and nothing else."""
     parts = [rule.head, *rule.body]
     return all(isinstance(part, Atom) and len(part.args) == 2 and all(isinstance(t, Var) for t in part.args) for part in parts)
 
 
-def _same(head, body) -> bool:
-    return [term.name for term in head] == [term.name for term in body] and head[0].name != head[1].name
-
-
-def _form(rule: Rule, name: str, edges: str) -> str | None:
-    """The name of the recursive rule's form, whichever atom is written first."""
-    (x, z), forms = [term.name for term in rule.head.args], {(name, edges): "path-edge", (edges, name): "edge-path"}
-    forms[name, name] = "path-path"
+def _form(rule: Rule, name: str) -> tuple[str, str] | None:
+    """The name of the recursive rule's form, whichever atom is written first, and the relation that it follows."""
+    x, z = (term.name for term in rule.head.args)
     for first, second in (rule.body, rule.body[::-1]):
         (a, b), (c, d) = ([term.name for term in atom.args] for atom in (first, second))
-        if (a, d) == (x, z) and b == c and len({a, b, d}) == 3 and (first.relation, second.relation) in forms:
-            return forms[first.relation, second.relation]
+        if (a, d) == (x, z) and b == c and len({a, b, d}) == 3:
+            if first.relation == second.relation:
+                return "path-path", name
+            return ("path-edge", second.relation) if first.relation == name else ("edge-path", first.relation)
     return None

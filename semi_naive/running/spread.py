@@ -16,6 +16,11 @@ class Spread:
     def count(self) -> int:
         return self.relation.count
 
+    @property
+    def pieces(self) -> int:
+        """That it is read in."""
+        return self.relation.home.map.partitions
+
     def distinct(self, column: int) -> float:
         """A guess: nobody has looked."""
         return max(1.0, float(self.count) ** (1 / max(1, self.relation.arity)))
@@ -23,7 +28,7 @@ class Spread:
     def columns(self) -> np.ndarray:
         """To this process: 8 bytes a value."""
         if self.cluster.local:
-            found = [columns_of(self.relation, partition) for partition in range(self.relation.home.map.partitions)]
+            found = [columns_of(self.relation, partition) for partition in range(self.pieces)]
         else:
             found = self.cluster.fabric.job(ReadPieces(self.relation))
         return np.concatenate([np.empty((self.relation.arity, 0), np.int64), *found], axis=1)

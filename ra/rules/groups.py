@@ -1,0 +1,297 @@
+"""The task of the decomposed plan: the fixpoint of groups of tuples that never meet, in the memory of one process.
+
+A piece is some groups of a stratum. Its life: its tuples are cut out of what the driver has dealt; all delta versions of the
+rules run on them until nothing is born, as in the driver (`semi_naive.running.local`); what is there then is written. A piece
+that outgrows its room is cut in two by its groups, and both halves go on from where it was.
+"""
+
+import os
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra.rules import parcels
+from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.block import Block, merged_as
+from semi_naive.ra.rules.context import TaskContext, World
+from semi_naive.ra.rules.derive import Derivation, Sink
+from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.lattice import LatticeTable
+from semi_naive.ra.rules.spread import Order
+from semi_naive.ra.rules.stored import StoredBlock, store
+from semi_naive.ra.rules.table import Table
+
+ROOM = 1 << 24  # tuples that a piece may have in memory, 8 bytes or more each, before it is cut in two: 0.5 GB a core
+SAMPLE = 1 << 10  # tuples of a block that are asked where the middle of a piece is
+
+
+@dataclass
+class Home:
+    """Where a relation of the stratum is to be at rest: its columns in `order`, the `keys` carried ones first."""
+
+    arity: int
+    order: Order
+    keys: int
+    lattice: tuple[str, Kind] | None = None
+
+    def table(self, full: list[Block], delta: Block | None) -> Table | LatticeTable:
+        """A table of tuples in home order. Of a lattice only a delta is given, which is all there is."""
+        if self.lattice is None:
+            return Table.of(self.arity, self.order, {self.order: full}, [] if delta is None else [delta])
+        table = LatticeTable(self.arity, *self.lattice)
+        if delta is not None:
+            table.insert([delta.column(self.order.index(i)) for i in range(self.arity)], delta.size)
+            table.turn()
+        return table
+
+    def places(self) -> tuple[int, ...]:
+        """Of the carried columns in the blocks of a table, as a lattice keeps its columns in their own order."""
+        return self.order[: self.keys] if self.lattice else tuple(range(self.keys))
+
+    def blocks(self, table: Table | LatticeTable) -> list[Block]:
+        """All tuples of a table that has settled, in home order; of a lattice with their values encoded."""
+        if self.lattice is None:
+            return table.full[self.order]
+        return [] if table.current is None else [table.current.reordered(self.order)]
+
+
+@dataclass
+class Dealt:
+    """Tuples of one relation on every host, piece after piece: those of piece p are [begins[p], begins[p + 1])."""
+
+    stored: list[StoredBlock]
+    begins: np.ndarray
+
+    def piece(self, number: int) -> Block | None:
+        begin, end = self.begins[number : number + 2]
+        if begin == end:
+            return None
+        whole = self.stored[0].open()
+        return Block(whole.packing, np.ascontiguousarray(whole.words[:, begin:end]))
+
+
+@dataclass
+class Delta:
+    """A delta version of a rule, compiled: `relation` is what its delta is of."""
+
+    rule: int
+    relation: str
+    derivation: Derivation
+
+
+@dataclass
+class Finished:
+    """What a task reports of a piece. births: tuples born in each step; costs: of each rule (seconds, made, born)."""
+
+    partition: int
+    groups: int = 0
+    births: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
+    blocks: dict[str, list[StoredBlock]] = field(default_factory=dict)
+    sizes: dict[str, np.ndarray] = field(default_factory=dict)  # in each slot of the home's map
+    costs: dict[int, np.ndarray] = field(default_factory=dict)
+    seconds: float = 0.0
+    made: object = None  # symbols and records
+    error: tuple[int, str] | None = None  # in which rule
+
+    @property
+    def tuples(self) -> int:
+        return int(self.births.sum())
+
+
+@dataclass
+class State:
+    """A piece, or part of one, after some steps."""
+
+    step: int
+    tables: dict[str, Table | LatticeTable]
+
+    @property
+    def size(self) -> int:
+        return sum(table.count for table in self.tables.values())
+
+    @property
+    def delta(self) -> int:
+        return sum(table.delta_size for table in self.tables.values())
+
+
+@dataclass
+class PieceContext(TaskContext):
+    """The stratum's relations are those of the piece; everything else is whole on every host."""
+
+    tables: dict = field(default_factory=dict)
+
+    def blocks(self, relation: str, part: str, order) -> list[Block]:
+        table = self.tables.get(relation)
+        return super().blocks(relation, part, order) if table is None else table.blocks(part, order)
+
+
+@dataclass
+class RunGroups:
+    """Run pieces, given as (partition they are to rest on, number), each to its fixpoint or for so many `steps`."""
+
+    world: World
+    versions: list[Delta]
+    homes: dict[str, Home]
+    full: dict[str, Dealt]
+    delta: dict[str, Dealt]
+    map: BucketMap
+    steps: int | None
+    root: str
+    label: str
+
+    def __call__(self, partition, pieces):
+        for home, number in pieces:
+            begun, finished = time.perf_counter(), Finished(home)
+            try:
+                self._run(number, finished)
+            except EvaluationError as error:
+                finished.error = self._rule, str(error)
+            finished.seconds = time.perf_counter() - begun
+            finished.made = self.world.values.made() if hasattr(self.world.values, "made") else None
+            yield finished
+
+    def _run(self, number: int, finished: Finished) -> None:
+        waiting, written = [self._opened(number)], 0
+        finished.births[0] = waiting[0].size
+        while waiting:
+            state = waiting.pop()
+            halves = self._fixpoint(state, finished)
+            if not halves:
+                self._store(state, f"{self.label}-{number}-{written}", finished)
+                written += 1
+            waiting += halves
+
+    def _opened(self, number: int) -> State:
+        tables = {}
+        for name, home in self.homes.items():
+            full, delta = (dealt[name].piece(number) if name in dealt else None for dealt in (self.full, self.delta))
+            tables[name] = home.table([] if full is None else [full], delta)
+        return State(0, tables)
+
+    def _fixpoint(self, state: State, finished: Finished) -> list[State]:
+        """Step after step; the halves that go on in its stead when it becomes too large."""
+        while state.delta and (self.steps is None or state.step < self.steps):
+            halves = halved(state, self.homes) if state.size > ROOM else []
+            if halves or (halves := self._step(state, finished)):
+                return halves
+            state.step += 1
+            if state.step == finished.births.size:
+                finished.births = np.append(finished.births, np.zeros(state.step, np.int64))
+            finished.births[state.step] += state.delta
+        return []
+
+    def _step(self, state: State, finished: Finished) -> list[State]:
+        """One iteration. If it makes too much, none of it is kept, and the halves are to make it."""
+        born, looked = 0, False
+        context = PieceContext(self.world, finished.partition, self.map.partitions, tables=state.tables)
+        for version in (version for version in self.versions if state.tables[version.relation].delta_size):
+            self._rule, begun = version.rule, time.perf_counter()
+            sink = Sink(state.tables[version.derivation.relation])
+            for heads in version.derivation.heads(context):
+                sink.take(heads)
+                if born + sink.born > ROOM and not looked:
+                    looked, halves = True, halved(state, self.homes)
+                    if halves:
+                        return halves
+            sink.flush()
+            born += sink.born
+            cost = finished.costs.setdefault(version.rule, np.zeros(3))
+            cost += time.perf_counter() - begun, sink.made, sink.born
+        for table in state.tables.values():
+            table.turn()
+        return []
+
+    def _store(self, state: State, label: str, finished: Finished) -> None:
+        groups = 0
+        for name, home in self.homes.items():
+            state.tables[name].settle()
+            blocks = [block for block in home.blocks(state.tables[name]) if block.size]
+            if not blocks:
+                continue
+            block = merged_as(blocks, home.arity)
+            path = os.path.join(self.root, str(finished.partition), f"{name}-{label}")
+            finished.blocks.setdefault(name, []).extend(store(path, block))
+            begins = group_begins(block, home.keys)
+            keys = Block(block.packing, np.ascontiguousarray(block.words[:, begins]))
+            each = np.diff(begins, append=block.size)
+            sizes = np.bincount(parcels.slots(keys, home.keys, self.map), weights=each, minlength=self.map.buckets)
+            finished.sizes[name] = finished.sizes.get(name, 0) + sizes.astype(np.int64)
+            groups = max(groups, begins.size)
+        finished.groups += groups
+
+
+def group_begins(block: Block, keys: int) -> np.ndarray:
+    """Where the groups of a block begin, which are told by its first `keys` columns.
+
+    >>> group_begins(Block.of([np.array([1, 1, 2]), np.array([5, 6, 5])], 3), 1).tolist()
+    [0, 2]
+    """
+    new = np.zeros(block.size, np.bool_)
+    new[0] = True
+    if block.packing.lanes == 1 and (shift := block.packing.fields[keys - 1].shift) < 64:
+        first = block.words[0] >> np.uint64(shift)
+        new[1:] = first[1:] != first[:-1]
+        return np.flatnonzero(new)
+    for column in map(block.column, range(keys)):
+        new[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(new)
+
+
+# -- cutting a piece in two
+
+
+def halved(state: State, homes: dict[str, Home]) -> list[State]:
+    """The groups before one in the middle, and the others: what was born since the last step is forgotten. None if it is one
+    group, as far as a sample tells."""
+    key = middle(state, homes)
+    if key is None:
+        return []
+    return [State(state.step, {n: part(t, homes[n], key, first) for n, t in state.tables.items()}) for first in (True, False)]
+
+
+def middle(state: State, homes: dict[str, Home]) -> tuple | None:
+    """The carried columns of a group with about half of the tuples in groups before it."""
+    samples = []
+    for name, table in state.tables.items():
+        for block in held(table):
+            at = np.arange(0, block.size, max(1, block.size // SAMPLE))
+            rows = np.array([block.column(place, at) for place in homes[name].places()])
+            samples.append((rows, block.size / at.size))
+    keys = np.concatenate([rows for rows, _ in samples], axis=1)
+    weights = np.concatenate([np.full(rows.shape[1], weight) for rows, weight in samples])
+    order = np.lexsort(keys[::-1])
+    keys, weights = keys[:, order], np.cumsum(weights[order])
+    later = np.flatnonzero((keys != keys[:, :1]).any(axis=0))
+    if not later.size:
+        return None
+    return tuple(keys[:, max(later[0], np.searchsorted(weights, weights[-1] / 2))].tolist())
+
+
+def held(table: Table | LatticeTable) -> list[Block]:
+    """What a table has but for what is new, as it keeps it."""
+    if isinstance(table, LatticeTable):
+        return [] if table.current is None else [table.current]
+    delta = [table.delta[table.home]] if table.delta else []
+    return [block for block in table.full[table.home] + delta if block.size]
+
+
+def part(table: Table | LatticeTable, home: Home, key: tuple, first: bool) -> Table | LatticeTable:
+    """The tuples of the groups before a key, or of the others."""
+
+    def chosen(block: Block) -> Block:
+        before = np.zeros(block.size, np.bool_)
+        same = np.ones(block.size, np.bool_)
+        for place, value in zip(home.places(), key, strict=True):
+            column = block.column(place)
+            before |= same & (column < value)
+            same &= column == value
+        return Block(block.packing, np.ascontiguousarray(block.words[:, before if first else ~before]))
+
+    if isinstance(table, LatticeTable):
+        made = LatticeTable(table.arity, table.better, table.kind)
+        made.current = None if table.current is None else chosen(table.current)
+        made.delta = {table.home: chosen(delta)} if (delta := table.delta.get(table.home)) is not None else {}
+        return made
+    full, delta = [chosen(block) for block in table.full[table.home]], table.delta.get(table.home)
+    return Table.of(table.arity, table.home, {table.home: full}, [] if delta is None else [chosen(delta)])

@@ -1,0 +1,206 @@
+"""The decomposed plan for any rules that carry columns: no shuffle, one Spark job.
+
+    path(l, x, z) :- path(l, x, y), edge(l, y, z).      carries l and x (`planning.carried`)
+
+The driver makes the base, which needs no recursion, and deals it out by groups into many more pieces than there are cores. What
+else the rules read is on every host. Each task runs the stratum to the fixpoints of a piece (`ra.rules.groups`) and leaves the
+relations on the partitions, in buckets of their carried columns.
+"""
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.trace import Trace
+from semi_naive.planning.carried import Carried
+from semi_naive.planning.order import searched
+from semi_naive.ra.rules import parcels
+from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.block import Block, merged_as
+from semi_naive.ra.rules.context import World
+from semi_naive.ra.rules.groups import Dealt, Delta, Finished, Home, RunGroups, group_begins
+from semi_naive.ra.rules.loading import Relocate
+from semi_naive.ra.rules.spread import SpreadRelation
+from semi_naive.ra.rules.stored import StoredBlock
+from semi_naive.running.choosing import names_read
+from semi_naive.running.local import located
+from semi_naive.running.pieces import EACH, at_rest, record, run_pieces
+
+BASE = 64_000_000  # tuples that rules without recursion may make in the driver
+FEWEST = 4  # groups for a core
+LUMP = 0.5  # of the base: a group with more keeps one core busy while the others wait
+
+
+class NotGroups(Exception):
+    """The base has too few groups, or one of them is most of it."""
+
+
+@dataclass
+class Decomposed:
+    """One stratum by groups. `local` is where it was begun: what that has made is the base."""
+
+    local: object
+    database: object
+    cluster: object
+    config: object
+    carried: Carried
+    reason: str = ""
+    forced: bool = False  # whatever the groups are like
+    homes: dict[str, Home] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.stratum, self.partitions = self.local.stratum, self.cluster.fabric.partitions
+        self.map = BucketMap.deal(self.config.buckets_on(self.partitions), self.partitions)
+        for name in self.stratum.relations:
+            relation, keys = self.database.program.relations[name], self.carried.columns[name]
+            order = (*keys, *(place for place in range(relation.arity) if place not in keys))
+            kind = (relation.lattice, relation.kinds[-1]) if relation.lattice else None
+            self.homes[name] = Home(relation.arity, order, len(keys), kind)
+        self.trace = Trace(
+            plan="decomposed", reason=self.reason, relations=list(self.stratum.relations), carried=self.carried.columns,
+            config=self.config.to_json(),
+        )  # fmt: skip
+        if self.local.watch:
+            self.local.watch(self.trace.so_far)
+
+    def run(self) -> dict:
+        """To the fixpoint; the stratum's relations are on the partitions then. Returns the trace. NotGroups, with the base
+        made, where another plan is better; TooLarge if the base is too large for the driver."""
+        make_base(self.local, self.database)
+        base = {part: self._base(part) for part in ("full", "delta")}
+        if not self.forced:
+            self._check(base)
+        versions = self.local.compiled()
+        statics = replicated({index for *_, body in versions for index in searched(body.derivation.steps)}, self)
+        values = self.cluster.share_values(self.database.values)
+        world = World({}, statics, values, self.cluster.store.path("tries", self.cluster.label("stratum")))
+        deltas = [Delta(self.local.again.index(rule), relation, body.derivation) for rule, relation, body in versions]
+        steps = None if self.config.max_iterations is None else self.config.max_iterations - self.local.iteration
+        pieces, dealt = self._dealt(base)
+        task = RunGroups(
+            world, deltas, self.homes, dealt["full"], dealt["delta"], self.map, steps, self.cluster.root,
+            self.cluster.label("groups"),
+        )  # fmt: skip
+        return self._finish(run_pieces(self.cluster, task, pieces, self.local.tell))
+
+    # -- the base
+
+    def _base(self, part: str) -> dict[str, Block]:
+        """The tuples of each relation, sorted, carried columns first. Of a lattice all that is best now is delta."""
+        found = {}
+        for name, home in self.homes.items():
+            table = self.database.tables[name]
+            if home.lattice:
+                blocks = table.blocks("all", home.order) if part == "delta" else []
+            else:
+                blocks = table.blocks(part, home.order)
+            if blocks := [block for block in blocks if block.size]:
+                found[name] = merged_as(blocks, home.arity)
+        return found
+
+    def _check(self, base) -> None:
+        cores, total, groups, most = self.cluster.cores, 0, 0, 0
+        for name, block in ((name, block) for part in base.values() for name, block in part.items()):
+            begins = group_begins(block, self.homes[name].keys)
+            groups, most = max(groups, begins.size), max(most, int(np.diff(begins, append=block.size).max()))
+            total += block.size
+        if groups < FEWEST * cores:
+            raise NotGroups(f"there are {groups:,} groups of {self.told}, too few for {cores} cores")
+        if most > LUMP * total:
+            raise NotGroups(f"one group of {self.told} has {most:,} of the {total:,} tuples it begins with")
+
+    @property
+    def told(self) -> str:
+        return self.carried.told(self.database.program.relations)
+
+    def _dealt(self, base) -> tuple[list[tuple[int, int]], dict[str, dict[str, Dealt]]]:
+        """The pieces, the heaviest first, and what each begins with."""
+        slots = {
+            (part, name): parcels.slots(block, self.homes[name].keys, self.map)
+            for part, blocks in base.items()
+            for name, block in blocks.items()
+        }
+        weights = sum((np.bincount(found, minlength=self.map.buckets) for found in slots.values()), np.zeros(self.map.buckets))
+        pieces, piece_of = deal(weights, self.map, 1 if not self.cluster.local else EACH)
+        dealt = {part: {} for part in base}
+        for (part, name), found in slots.items():
+            number, words = piece_of[found], base[part][name].words
+            order = np.argsort(number, kind="stable")
+            begins = np.concatenate(([0], np.cumsum(np.bincount(number, minlength=len(pieces)))))
+            shuffled = Block(base[part][name].packing, np.ascontiguousarray(words[:, order]))
+            dealt[part][name] = Dealt(self.cluster.share(f"{name}-{part}", shuffled), begins)
+        return pieces, dealt
+
+    # -- what comes of it
+
+    def _finish(self, finished: list[Finished]) -> dict:
+        for one in finished:
+            if one.error:
+                raise located(EvaluationError(one.error[1]), self.local.again[one.error[0]])
+            if one.made:
+                self.database.values.learn(one.made)
+            for rule, (seconds, made, born) in one.costs.items():
+                entry = self.local.profile.rule(self.local.again[rule], self.local.number, True)
+                entry["seconds"] += seconds / self.cluster.cores
+                entry["made"], entry["tuples"] = entry["made"] + int(made), entry["tuples"] + int(born)
+                entry["iterations"] = max(entry["iterations"], one.births.size - 1)
+        for name, home in self.homes.items():
+            self.database.place(name, at_rest(name, home, self.map, finished), self.cluster)
+        tuples, steps = record(self.trace, finished)
+        return self.trace.finish(tuples=tuples, iterations=steps, disk_bytes=self.cluster.store.bytes())
+
+
+def make_base(local, database) -> None:
+    """The tuples that need no recursion, in the driver, unless `local` has come further."""
+    if local.iteration == 0:
+        database.collect(name for rule in local.once for name in names_read([rule]))
+        budget, local.budget = local.budget, BASE
+        try:
+            local.base()
+        finally:
+            local.budget = budget
+
+
+def deal(weights: np.ndarray, placement: BucketMap, each: int) -> tuple[list[tuple[int, int]], np.ndarray]:
+    """Buckets in pieces (partition, number), the heaviest first: each partition's, the heaviest first, go to whichever of its
+    pieces is the lightest. Also the number of each bucket's piece.
+
+    >>> deal(np.array([5, 1, 3, 3]), BucketMap.deal(4, 1), 2)
+    ([(0, 0), (0, 1)], array([0, 0, 1, 1]))
+    """
+    homes, loads = placement.tables()[1], {}
+    lightest = [[(0, number) for number in range(each)] for _ in range(placement.partitions)]  # heaps
+    piece_of = np.zeros(weights.size, np.int64)
+    for bucket in np.argsort(-weights, kind="stable").tolist():
+        if not weights[bucket]:
+            break
+        partition = int(homes[bucket])
+        load, number = heappop(lightest[partition])
+        load += int(weights[bucket])
+        heappush(lightest[partition], (load, number))
+        piece_of[bucket] = partition * each + number
+        loads[partition * each + number] = load
+    ordered = sorted(loads, key=lambda piece: -loads[piece])
+    numbers = np.zeros(each * placement.partitions, np.int64)
+    numbers[ordered] = np.arange(len(ordered))
+    return [(piece // each, number) for number, piece in enumerate(ordered)], numbers[piece_of]
+
+
+def replicated(indexes, stratum: Decomposed) -> dict[tuple[str, tuple], list[StoredBlock]]:
+    """Relations that the stratum does not make, on every host, sorted in the orders that they are searched in."""
+    database, cluster, found = stratum.database, stratum.cluster, {}
+    for relation, order in sorted(index for index in indexes if index[0] not in stratum.homes):
+        spread = database.spread.get(relation)
+        if spread is None:
+            blocks = [block for block in database.blocks(relation, "all", order) if block.size]
+        elif cluster.local and isinstance(spread.relation, SpreadRelation):
+            job = cluster.fabric.job(Relocate(spread.relation, order, cluster.root, cluster.label("gathered")))
+            found[relation, order] = [stored for blocks in job for stored in blocks]
+            continue
+        else:
+            columns = spread.columns()
+            blocks = [Block.of([columns[i] for i in order], columns.shape[1])] if columns.shape[1] else []
+        found[relation, order] = cluster.share(relation, merged_as(blocks, len(order))) if blocks else []
+    return found

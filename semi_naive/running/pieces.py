@@ -1,0 +1,93 @@
+"""Running the pieces of a decomposed stratum: one Spark job, and what comes of it, as relations at rest and as a trace."""
+
+import contextlib
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.policy import imbalance_ratio
+from semi_naive.balance.trace import Trace
+from semi_naive.ra.rules.groups import Finished, Home
+from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
+
+EACH = 8  # pieces for a core: the last ones to end are small, and a task of nothing takes 10 ms
+
+
+@dataclass
+class OwnPieces:
+    """A task that runs the pieces that rest on its own partition."""
+
+    task: object
+    pieces: list[tuple[int, int]]
+
+    def __call__(self, partition, records):
+        yield from self.task(partition, [piece for piece in self.pieces if piece[0] == partition])
+
+
+def run_pieces(cluster, task, pieces: list[tuple[int, int]], tell=None, anywhere: bool = False) -> list[Finished]:
+    """Run a task on pieces (partition, number), in their order as cores become free. Where hosts do not share a disk, each runs
+    on the partition that it is to rest on, unless nothing is left behind (`anywhere`)."""
+    fabric = cluster.fabric
+    if not pieces:
+        return []
+    if not cluster.local and not anywhere:
+        return fabric.job(OwnPieces(task, pieces))
+    with watched(fabric.sc, len(pieces), tell) if tell else contextlib.nullcontext():
+        return fabric.job(task, source=fabric.sc.parallelize(pieces, len(pieces)))
+
+
+@contextlib.contextmanager
+def watched(sc, total: int, tell):
+    """While the block runs, tell ten times a second how many of the stage's tasks are done."""
+    over, tracker = threading.Event(), getattr(sc, "statusTracker", None)
+
+    def watch():
+        while tracker is not None and not over.wait(0.1):
+            stages = [tracker().getStageInfo(stage) for stage in tracker().getActiveStageIds()]
+            done = sum(info.numCompletedTasks for info in stages if info and info.numTasks == total)
+            tell(1, 0, 0, done=done, total=total)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+def at_rest(name: str, home: Home, placement: BucketMap, finished: list[Finished]) -> SpreadRelation:
+    """The relation that pieces have written, in buckets of its carried columns."""
+    full = [[] for _ in range(placement.partitions)]
+    sizes = np.zeros(placement.buckets, np.int64)
+    for one in finished:
+        full[one.partition] += one.blocks.get(name, [])
+        sizes = sizes + one.sizes.get(name, 0)
+    empty = ([[] for _ in range(placement.partitions)] for _ in range(2))
+    index = SpreadIndex(home.order, home.keys, placement, full, *empty, sizes)
+    return SpreadRelation(name, home.arity, [index], home.lattice)
+
+
+def births_of(finished: list[Finished]) -> np.ndarray:
+    """Tuples born in each step, of all pieces."""
+    births = np.zeros(max((one.births.size for one in finished), default=0), np.int64)
+    for one in finished:
+        births[: one.births.size] += one.births
+    return np.trim_zeros(births, "b")
+
+
+def record(trace: Trace, finished: list[Finished]) -> tuple[int, int]:
+    """Write the run into the trace, as one iteration of many steps; (tuples, steps)."""
+    births, loads = births_of(finished), [one.tuples for one in finished]
+    tuples = int(births.sum())
+    trace.iteration(
+        births.size, delta=int(births[0]) if births.size else 0, born=tuples, births=births, full=tuples, steps=births.size,
+        loads=loads, imbalance={"partitions": imbalance_ratio(loads)},
+        phases=[{
+            "inner": 0, "phase": "groups", "received": [one.groups for one in finished], "sent": loads,
+            "bytes": [0] * len(finished), "seconds": [one.seconds for one in finished],
+        }],
+    )  # fmt: skip
+    return tuples, births.size
