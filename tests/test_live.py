@@ -121,9 +121,8 @@ def test_a_program_is_seen_stratum_by_stratum(spark):
         records.append(looks[0]())
 
     edges = [(x, x + 1) for x in range(9)]
-    with Program(PATHS).run(
-        {"edge": edges}, spark, progress=progress, watch=looks.append, local_tuples=0, run_ahead=0
-    ) as result:
+    options = {"local_tuples": 0, "run_ahead": 0, "plan": "balanced"}
+    with Program(PATHS).run({"edge": edges}, spark, progress=progress, watch=looks.append, **options) as result:
         last = looks[0]()
     assert len(looks) == 1 and [s["relations"] for s in last["strata"]] == [["half"], ["path"]]
     running = [record["strata"][-1] for record in records if len(record["strata"]) == 2]

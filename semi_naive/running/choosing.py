@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from semi_naive.config import REPLICATED, Config
+from semi_naive.config import Config
 from semi_naive.planning.carried import Carried, carried
 from semi_naive.planning.rewrite import walk
 from semi_naive.planning.strata import Stratum, rule_edges
@@ -88,9 +88,8 @@ def worthless(stratum: Stratum, groups: Groups, database, config: Config, cores:
     if config.checkpoint_dir:
         return "only the balanced plan has anything to checkpoint"
     size = 8 * sum(database.count(name) for name in names_read(stratum.rules))
-    budget = getattr(config, "replicate_bytes", 8 * REPLICATED)
-    if size > budget:
-        return f"it reads {round(size):,} bytes, and every host has room for copies of {budget:,}"
+    if size > config.replicate_bytes:
+        return f"it reads {round(size):,} bytes, and every host has room for copies of {config.replicate_bytes:,}"
     return ""
 
 

@@ -16,17 +16,16 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
 from semi_naive.planning.carried import Carried
 from semi_naive.planning.order import searched
+from semi_naive.planning.placing import Placing
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.groups import Dealt, Delta, Finished, Home, RunGroups, group_begins
-from semi_naive.ra.rules.loading import Relocate
-from semi_naive.ra.rules.spread import SpreadRelation
-from semi_naive.ra.rules.stored import StoredBlock
 from semi_naive.running.choosing import names_read
 from semi_naive.running.local import located
 from semi_naive.running.pieces import EACH, at_rest, record, run_pieces
+from semi_naive.running.statics import Statics
 
 BASE = 64_000_000  # tuples that rules without recursion may make in the driver
 FEWEST = 4  # groups for a core
@@ -73,9 +72,10 @@ class Decomposed:
         if not self.forced:
             self._check(base)
         versions = self.local.compiled()
-        statics = replicated({index for *_, body in versions for index in searched(body.derivation.steps)}, self)
+        statics = Statics(self.database, self.cluster, Placing(frozenset(self.homes)), self.trace, self.map)
+        statics.ensure({index for *_, body in versions for index in searched(body.derivation.steps)}, 1)
         values = self.cluster.share_values(self.database.values)
-        world = World({}, statics, values, self.cluster.store.path("tries", self.cluster.label("stratum")))
+        world = World({}, statics.replicated, values, self.cluster.store.path("tries", self.cluster.label("stratum")))
         deltas = [Delta(self.local.again.index(rule), relation, body.derivation) for rule, relation, body in versions]
         steps = None if self.config.max_iterations is None else self.config.max_iterations - self.local.iteration
         pieces, dealt = self._dealt(base)
@@ -186,21 +186,3 @@ def deal(weights: np.ndarray, placement: BucketMap, each: int) -> tuple[list[tup
     numbers = np.zeros(each * placement.partitions, np.int64)
     numbers[ordered] = np.arange(len(ordered))
     return [(piece // each, number) for number, piece in enumerate(ordered)], numbers[piece_of]
-
-
-def replicated(indexes, stratum: Decomposed) -> dict[tuple[str, tuple], list[StoredBlock]]:
-    """Relations that the stratum does not make, on every host, sorted in the orders that they are searched in."""
-    database, cluster, found = stratum.database, stratum.cluster, {}
-    for relation, order in sorted(index for index in indexes if index[0] not in stratum.homes):
-        spread = database.spread.get(relation)
-        if spread is None:
-            blocks = [block for block in database.blocks(relation, "all", order) if block.size]
-        elif cluster.local and isinstance(spread.relation, SpreadRelation):
-            job = cluster.fabric.job(Relocate(spread.relation, order, cluster.root, cluster.label("gathered")))
-            found[relation, order] = [stored for blocks in job for stored in blocks]
-            continue
-        else:
-            columns = spread.columns()
-            blocks = [Block.of([columns[i] for i in order], columns.shape[1])] if columns.shape[1] else []
-        found[relation, order] = cluster.share(relation, merged_as(blocks, len(order))) if blocks else []
-    return found
