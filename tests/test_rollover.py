@@ -49,7 +49,9 @@ def joins(result) -> list[tuple[int, dict]]:
 def test_a_hub_is_joined_in_inner_iterations_of_at_most_a_threshold_and_a_batch(here, text, partitions):
     found = {}
     for threshold in (MOST, 1_000_000):
-        options = {"local_tuples": 0, "partitions": partitions, "rollover_threshold": threshold, "multiway": "never"}
+        options = {"local_tuples": 0, "partitions": partitions, "rollover_threshold": threshold, "multiway": "never"} | {
+            "plan": "balanced"
+        }
         with Program(text).run({"edge": hub(40)}, here, **options) as result:
             name = "triple" if "triple" in text else "path"
             made = sum(sum(phase["sent"]) for _, phase in joins(result))

@@ -62,11 +62,13 @@ def test_random_walks(here, options, base, edge, back):
 def test_few_jobs_and_bounded_rounds(here):
     """A chain of 300 takes nine jobs, not 300; a job ends within a batch of groups of its threshold."""
     chain = np.column_stack([np.arange(300), np.arange(1, 301)])
-    with Program(DECLARED + FORWARD).run({"base": chain, "edge": chain, "back": []}, here, local_tuples=0) as result:
+    with Program(DECLARED + FORWARD).run(
+        {"base": chain, "edge": chain, "back": []}, here, local_tuples=0, plan="balanced"
+    ) as result:
         trace = result.trace["strata"][-1]["trace"]
         assert result["path"].count() == 300 * 301 // 2
         assert len(trace["iterations"]) <= 11 and sum(entry["steps"] for entry in trace["iterations"]) >= 300
-    options = {"local_tuples": 0, "rollover_threshold": 500, "partitions": 2}
+    options = {"local_tuples": 0, "plan": "balanced", "rollover_threshold": 500, "partitions": 2}
     with Program(DECLARED + FORWARD).run({"base": chain, "edge": chain, "back": []}, here, **options) as result:
         trace = result.trace["strata"][-1]["trace"]
         assert result["path"].count() == 300 * 301 // 2
@@ -78,5 +80,7 @@ def test_few_jobs_and_bounded_rounds(here):
 def test_values_that_are_no_places(here, shift):
     """Negative and far-apart values are joined as all others are."""
     base = [(shift + i, shift + i + 1) for i in range(20)]
-    with Program(DECLARED + FORWARD).run({"base": base, "edge": base, "back": []}, here, local_tuples=0) as result:
+    with Program(DECLARED + FORWARD).run(
+        {"base": base, "edge": base, "back": []}, here, local_tuples=0, plan="balanced"
+    ) as result:
         assert result["path"].to_set() == reachable(base, base)

@@ -143,7 +143,7 @@ class Decomposed:
                 self.database.values.learn(one.made)
             for rule, (seconds, made, born) in one.costs.items():
                 entry = self.local.profile.rule(self.local.again[rule], self.local.number, True)
-                entry["seconds"] += seconds / self.cluster.cores
+                entry["seconds"] += float(seconds) / self.cluster.cores
                 entry["made"], entry["tuples"] = entry["made"] + int(made), entry["tuples"] + int(born)
                 entry["iterations"] = max(entry["iterations"], one.births.size - 1)
         for name, home in self.homes.items():
