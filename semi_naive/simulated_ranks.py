@@ -81,7 +81,7 @@ def simulate_program(program, facts, ranks: int, config: Config | None = None, m
     machine = machine or Machine()
     if config.refinement_minimum is None:
         config = config.with_options({"refinement_minimum": config.least(machine.worth())})
-    with program.run(facts, Ranks(ranks), config) as result:
+    with program.run(facts, Ranks(ranks), config, plan="balanced") as result:
         record = result.trace
     strata = [
         stratum | ({"trace": priced_record(stratum["trace"], ranks, machine)} if "trace" in stratum else {})

@@ -53,7 +53,7 @@ def test_random_walks(here, options, base, edge, back):
         found = []
         for run_ahead in (1, 0):
             config = Config(local_tuples=0, run_ahead=run_ahead, **options)
-            with Program(DECLARED + rules).run(facts, here, config) as result:
+            with Program(DECLARED + rules).run(facts, here, config, plan="balanced") as result:
                 assert result["path"].to_set() == known
                 found.append(births(result.trace["strata"][-1]["trace"]))
         assert found[0] == found[1]
