@@ -189,7 +189,7 @@ def test_earlier_strata_are_made_again_if_their_runs_are_gone_too(here, tmp_path
             lost.append(True)
             shutil.rmtree(next(tmp_path.glob("semi-naive-*")) / "runs")
 
-    with Program(text).run({"parent": TREE}, here, progress=lose, local_dir=str(tmp_path), **SPREAD) as result:
+    with Program(text).run({"parent": TREE}, here, progress=lose, local_dir=str(tmp_path), **SPREAD, plan="balanced") as result:
         assert (result["same"].count(), result["far"].count()) == (SAME, SAME)
         assert events(result, "runs lost") == [2]
 

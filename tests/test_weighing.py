@@ -54,9 +54,6 @@ def test_a_delta_that_is_even_but_meets_more_on_one_partition_is_moved(here):
     starts = np.concatenate([np.flatnonzero(home == p)[:few] for p in (0, 1)])
     start = np.column_stack([starts, np.where(home[starts] == 0, 1000, 1001)])
     edge = [(1000, 2000 + i) for i in range(40)] + [(1001, 3000)]
-<<<<<<< HEAD
-    options = {"local_tuples": 0, "partitions": 2, "buckets": 8, "refinement_minimum": 1, "check_interval": 1, "run_ahead": 0}
-=======
     options = {
         "local_tuples": 0,
         "plan": "balanced",
@@ -64,8 +61,8 @@ def test_a_delta_that_is_even_but_meets_more_on_one_partition_is_moved(here):
         "buckets": 8,
         "refinement_minimum": 1,
         "check_interval": 1,
+        "run_ahead": 0,
     }
->>>>>>> a95dacd (Tests that mean the balanced plan say so)
     with Program(WALK).run({"start": start, "edge": np.array(edge)}, here, **options) as result:
         assert result["walk"].count() == len(start) + few * 41
         (trace,) = [stratum["trace"] for stratum in result.trace["strata"] if "trace" in stratum]
