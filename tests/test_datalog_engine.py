@@ -113,9 +113,9 @@ def test_a_rule_joined_by_halves_has_its_iterations_counted_as_written(here):
 
 
 @settings(max_examples=5, **SLOW)
-@given(programs(), st.sampled_from(LAYOUTS))
-def test_layouts_agree_with_the_oracle_on_spark(spark, case, config):
-    check(case, config, spark)
+@given(programs(), st.sampled_from(LAYOUTS), st.sampled_from([0, 1 << 30]))
+def test_layouts_agree_with_the_oracle_on_spark(spark, case, config, replicated):
+    check(case, config.with_options({"replicate_bytes": replicated}), spark)
 
 
 def skewed(size: int = 60) -> np.ndarray:

@@ -82,6 +82,13 @@ def test_nothing_moves_where_the_partners_are_in_the_same_buckets(here):
     assert shuffles[0] == shuffles[1] + 1  # the one that partitions the edges
 
 
+def test_a_plan_that_begins_elsewhere_begins_with_the_delta_on_the_partitions(here):
+    for options in ({}, {"replicate_bytes": 0}, {"replicate_bytes": 1 << 30}):
+        edges = [(i, i + 1) for i in range(30)]
+        with Program(CLOSURE + ".plan 0:(2,1)\n").run({"edge": edges}, here, local_tuples=0, **options) as result:
+            assert result["path"].count() == 30 * 31 // 2
+
+
 def test_what_earlier_strata_left_is_partitioned_where_it_is(here):
     """No tuple comes to the driver on its way from one stratum to the next, and an index that fits is taken as it is."""
     more = ".decl back(x: number, y: number)\n.output back\nback(y, x) :- path(x, y), path(y, x), !path(x, x).\n"

@@ -128,6 +128,8 @@ def plan_body(
     the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`: see `Compiler`; `multiway`: Config's."""
     atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
     given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
+    if given and delta is not None and placing.own:  # each partition begins with its part of the delta
+        given = (delta, *(place for place in given if place != delta))
     greedy = Greedy(sizes, parts, delta, given)
     compiler = Compiler(rule, greedy, indexes.order_for, parts, placing=placing, deal=deal)
 
