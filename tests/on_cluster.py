@@ -71,13 +71,28 @@ def program(case: str, text: str, facts: dict, spark, given: dict | None = None,
     with Program(text).run(given or facts, spark, PARTITIONED.with_options(options)) as found:
         right = {name: found[name].to_set() == expected[name].to_set() for name in expected}
         plans = [stratum["plan"] for stratum in found.trace["strata"]]
-        say(case, right=all(right.values()), counts={name: found[name].count() for name in found}, plans=plans)
+        counts = {name: found[name].count() for name in found}
+        say(case, right=all(right.values()), counts=counts, plans=plans, held=shares(found.trace))
 
 
 def programs(spark) -> None:
     program("reachability", REACH, {"edge": random_pairs(2, 4000, 9000)}, spark)
     program("same generation", SAME_GENERATION, {"parent": tree(4)}, spark)
     program("strings, negation, aggregates", FLIGHTS, flights(), spark)
+
+
+def shares(trace: dict) -> list[float]:
+    """The greatest share that one host holds of each partitioned index."""
+    events = [event for stratum in trace["strata"] if "trace" in stratum for event in stratum["trace"]["events"]]
+    placed = [event["tuples"] for event in events if event["event"] == "placed" and event["how"] == "partitioned"]
+    return [max(tuples) / sum(tuples) for tuples in placed if sum(tuples) >= 50]
+
+
+def partitioned(spark) -> None:
+    edges = {"edge": random_pairs(5, 120, 1500)}
+    program("partitioned: strings, negation, aggregates", FLIGHTS, flights(), spark, replicate_bytes=0)
+    program("partitioned: same generation", SAME_GENERATION, {"parent": tree(4)}, spark, replicate_bytes=0)
+    program("partitioned: triangles", TRIANGLES, edges, spark, replicate_bytes=0)
 
 
 def closures(spark) -> None:
@@ -159,7 +174,7 @@ def killed(spark) -> None:
     program("after it", REACH, {"edge": chain}, spark)
 
 
-PARTS = programs, closures, triangles, dataframes, busy, killed
+PARTS = programs, partitioned, closures, triangles, dataframes, busy, killed
 
 
 def main(master: str, *chosen: str) -> None:

@@ -10,7 +10,8 @@ import pytest
 from private_cluster import private_cluster, refused
 
 CASES = [
-    "reachability", "same generation", "strings, negation, aggregates", "closure", "triangles as a rule", "triangles, leapfrog",
+    "reachability", "same generation", "strings, negation, aggregates", "partitioned: strings, negation, aggregates",
+    "partitioned: same generation", "partitioned: triangles", "closure", "triangles as a rule", "triangles, leapfrog",
     "triangles, boxed", "triangles, bigjoin", "facts as a DataFrame", "results as a DataFrame", "a busy host", "killed",
     "after it",
 ]  # fmt: skip
@@ -52,6 +53,11 @@ def test_the_answers_are_those_of_one_process(told, case):
 
 def test_strata_are_on_the_partitions(told):
     assert "balanced" in told["same generation"]["plans"] and set(told["reachability"]["plans"]) == {"balanced"}
+
+
+def test_no_host_holds_more_than_a_fair_share_of_partitioned_facts(told):
+    held = [share for case in CASES if case.startswith("partitioned") for share in told[case]["held"]]
+    assert held and max(held) <= 0.6
 
 
 def test_runs_follow_a_partition_to_another_host(told):
