@@ -73,7 +73,7 @@ def test_nothing_moves_where_the_partners_are_in_the_same_buckets(here):
     """path is kept by y on the bucket map of edge by x: an iteration is the local join and the all-to-all."""
     shuffles = []
     for budget in (0, 1 << 30):
-        options = {"local_tuples": 0, "replicate_bytes": budget, "refine": False, "plan": "balanced"}
+        options = {"local_tuples": 0, "replicate_bytes": budget, "refine": False, "plan": "balanced", "run_ahead": 0}
         with Program(CLOSURE).run({"edge": [(i, i + 1) for i in range(30)]}, here, **options) as result:
             assert result["path"].count() == 30 * 31 // 2
             shuffles.append(result.cluster.fabric.shuffles)
