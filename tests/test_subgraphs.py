@@ -61,7 +61,7 @@ def images(found, pattern, directed) -> Counter:
 @pytest.fixture
 def three_here():
     """A context whose jobs run in this process, on three partitions."""
-    sc, made = SimpleNamespace(applicationId="here", defaultParallelism=3), []
+    sc, made = SimpleNamespace(applicationId="here", defaultParallelism=3, master="local[3]"), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vertices, "Fabric", lambda sc, partitions: made.append(FabricHere(partitions)) or made[-1])
         yield SimpleNamespace(sparkContext=sc, fabrics=made)
