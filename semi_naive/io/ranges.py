@@ -115,12 +115,13 @@ class ReadChunk:
     partition: int
     path: str
     begin: int
+    size: int
 
     def __call__(self, partition, records):
         if partition == self.partition:
             with open(self.path, "rb") as file:
                 file.seek(self.begin)
-                yield file.read(CHUNK)
+                yield file.read(self.size)
 
 
 def write_ranges(write, spread: SpreadRelation, ordering: Ordering, form, cluster) -> None:
@@ -132,7 +133,7 @@ def write_ranges(write, spread: SpreadRelation, ordering: Ordering, form, cluste
     divide = Divide(spread, ordering, splitters, fabric.partitions)
     for partition, path, size in sorted(fabric.job(divide, WritePiece(ordering, form, folder))):
         for begin in range(0, size, CHUNK):
-            read = ReadChunk(partition, path, begin)
+            read = ReadChunk(partition, path, begin, CHUNK)
             (chunk,) = read(partition, []) if cluster.local else fabric.job(read)
             write(chunk, begin + CHUNK >= size)
         if cluster.local:
