@@ -22,6 +22,7 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.rules.reading import pieces_of
 from semi_naive.ra.rules.spread import SpreadRelation
+from semi_naive.ra.runs import RunMissing
 
 SAMPLE = 1000  # values of a partition
 CHUNK = 32 << 20  # bytes that travel to the driver at a time
@@ -100,8 +101,8 @@ class WritePiece:
         block = parcels.received(records, "range")
         if block is None:
             return
-        os.makedirs(self.folder, exist_ok=True)
-        path, order = os.path.join(self.folder, f"{partition:06d}"), self.ordering
+        path, order = os.path.join(self.folder, str(partition), "piece"), self.ordering
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(f"{path}.partial", "wb") as file:
             write_rows(file, np.array(block.columns(), np.int64), order.relation, order.types, order.values, self.form)
         os.replace(f"{path}.partial", path)
@@ -118,10 +119,13 @@ class ReadChunk:
     size: int
 
     def __call__(self, partition, records):
-        if partition == self.partition:
-            with open(self.path, "rb") as file:
-                file.seek(self.begin)
-                yield file.read(self.size)
+        if partition != self.partition:
+            return
+        if not os.path.exists(self.path):
+            raise RunMissing(self.path)  # it is on another host, and follows
+        with open(self.path, "rb") as file:
+            file.seek(self.begin)
+            yield file.read(self.size)
 
 
 def write_ranges(write, spread: SpreadRelation, ordering: Ordering, form, cluster) -> None:
