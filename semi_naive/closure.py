@@ -15,8 +15,8 @@ READING = ("header", "expand_symmetric", "strings", "any_ids", "delimiter")
 def transitive_closure(edges, spark=None, plan="auto", config=None, progress=None, watch=None, **options):
     """The pairs (x, y) such that y can be reached from x over one or more edges.
 
-    edges: a path (.facts .tsv .csv .txt .mtx, each also .gz; .parquet), a Spark or pandas DataFrame, an Arrow table, an
-        (n, 2) integer array, an iterable of pairs (ints or strings), a networkx DiGraph.
+    edges: a path (.facts .tsv .csv .txt .mtx, each also .gz; .parquet .json .sqlite), a Spark or pandas DataFrame, an Arrow
+        table, an (n, 2) integer array, an iterable of pairs (ints or strings), a networkx DiGraph.
     spark: a SparkSession or SparkContext; None: the one that runs, or an embedded one.
     plan: "balanced", "decomposed", or "auto", which chooses and says why in the result's `reason`.
     config, options: tunables of the evaluation (see `Config`), and of reading a file: header, expand_symmetric, strings,
@@ -26,7 +26,7 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
     watch: called once, before the first iteration, with a function that returns a copy of the record so far (see
         `balance.trace`) whenever it is called, from any thread.
 
-    Raises `graphs.BadInput` (a ValueError that names file, line and column), ValueError for a wrong option, and
+    Raises `BadInput` (a ValueError that names file, line and column), ValueError for a wrong option, and
     `ra.session.NoJava` where Spark cannot be started.
     """
     from semi_naive.evaluation import Evaluation  # loads the compiled kernels, which importing the package must not

@@ -113,7 +113,8 @@ class Program:
         """Evaluate. Returns a `Result`.
 
         facts: a folder that .input directives read from, or {relation: data}: a path, a Spark or pandas DataFrame, an Arrow
-            table, an (n, arity) array, an iterable of tuples. None: the working directory.
+            table, an (n, arity) array, an iterable of tuples, a networkx DiGraph, a `semi_naive.io.Source`. None: the working
+            directory. Large files, and DataFrames of more rows than Config.local_tuples, are read by Spark's tasks.
         spark: a SparkSession or SparkContext, or a function that gives one when it is needed; None: the one that runs, or
             an embedded one. Strata that stay small never need one: see Config.local_tuples.
         progress: called as progress(stratum, number, of, iteration, delta, tuples) after each iteration.
@@ -124,7 +125,7 @@ class Program:
         lenient: a missing facts file is an empty relation. only_outputs: compute what .output and .printsize name, no more.
         options: tunables, by the names in `Config`.
 
-        Raises `graphs.BadInput` for facts that cannot be read, `EvaluationError` for a division by zero and the like.
+        Raises `BadInput` for facts that cannot be read, `EvaluationError` for a division by zero and the like.
         """
         from semi_naive.running.run import Run
 
