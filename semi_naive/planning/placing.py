@@ -22,7 +22,7 @@ class Placing:
 
     >>> placing = Placing(frozenset({"path"}), 100, {"edge": 80, "node": 40}.get)
     >>> placing.decide({("edge", (0, 1)), ("node", (0,)), ("path", (1, 0))}), placing.told("edge", (0, 1))
-    (True, 'partitioned: 80 bytes, and 60 of 100 bytes a host are left')
+    (True, 'partitioned: 80 bytes, and 60 bytes of 100 bytes a host are left')
     >>> placing("edge", (0, 1)), placing("node", (0,)), placing("path", (1, 0)), placing("edge", (1, 0))
     (True, False, True, False)
     """
