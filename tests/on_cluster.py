@@ -7,6 +7,7 @@
 
 import json
 import sys
+import tempfile
 import threading
 import time
 
@@ -14,6 +15,8 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from semi_naive import Config, Program, RunsLost, subgraphs, transitive_closure
+from semi_naive.io import ranges
+from semi_naive.running import files
 
 PARTITIONED = Config(local_tuples=0)
 REACH = """
@@ -127,6 +130,19 @@ def dataframes(spark) -> None:
     with Program(SAME_GENERATION).run({"parent": tree(4)}, spark, PARTITIONED) as found:
         rows = {tuple(row) for row in found["same"].to_df().collect()}
         say("results as a DataFrame", right=rows == found["same"].to_set(), counts=len(rows))
+        say("results in files", right=written(found["same"]) == "".join(f"{x}\t{y}\n" for x, y in sorted(rows)))
+    names = [(f"n{x}", f"n{y}") for x, y in pairs.tolist()]
+    text, frame = REACH.replace("number", "symbol").replace("0", '"n0"'), spark.createDataFrame(names, "x string, y string")
+    program("facts of strings as a DataFrame", text, {"edge": names}, spark, {"edge": frame})
+
+
+def written(answer) -> str:
+    """The file that tasks write in pieces, which come to the driver a hundred bytes at a time."""
+    files.MANY, ranges.CHUNK = 10, 100
+    with tempfile.TemporaryDirectory() as folder:
+        answer.write(f"{folder}/rows.tsv")
+        with open(f"{folder}/rows.tsv") as file:
+            return file.read()
 
 
 def tree(height: int) -> list[tuple[int, int]]:
