@@ -33,7 +33,7 @@ nodes = st.integers(0, 12)
 
 def evaluated(here, text, facts, **options):
     """(the relations, tuples born in each iteration, jobs of more steps than one)."""
-    with Program(DECLARED + text).run(facts, here, local_tuples=0, **options) as result:
+    with Program(DECLARED + text).run(facts, here, plan="balanced", local_tuples=0, **options) as result:
         traces = [stratum["trace"] for stratum in result.trace["strata"] if "trace" in stratum]
         births = [[born for entry in trace["iterations"] for born in entry["births"]] for trace in traces]
         ahead = sum(entry["steps"] > 1 for trace in traces for entry in trace["iterations"])
