@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from semi_naive.ra.frames import dataframe
-from semi_naive.ra.placed import Runs
 from semi_naive.ra.replica import Replica
+from semi_naive.ra.rules.reading import pieces_of
+from semi_naive.ra.runs import Run
 from semi_naive.ra.session import cpus, map_in_arrow
 from semi_naive.tuples import Tuples
 
@@ -24,35 +25,28 @@ ROWS = 1 << 20  # of one Arrow batch, about
 
 
 @dataclass
-class Stored:
-    """Tuples in runs of words key << shift | rest, as (rest, key) arrays of ids, or (key, rest)."""
+class Pairs:
+    """A relation of two columns of ids on the partitions, in so many pieces."""
 
-    runs: Runs
-    shift: int
-    key_first: bool
+    relation: object
+    pieces: int
 
     @property
-    def pieces(self) -> int:
-        return len(self.runs)
+    def runs(self) -> list[list[Run]]:
+        """Of each partition, where they are on one host only."""
+        return [[stored.run for stored in blocks] for blocks in self.relation.home.full]
 
     def pairs(self, piece: int):
-        bits = np.uint64(self.shift)
-        for run in self.runs[piece]:
-            words = run.open()
-            for begin in range(0, words.size, ROWS):
-                some = words[begin : begin + ROWS]
-                rests, keys = some & ((np.uint64(1) << bits) - np.uint64(1)), some >> bits
-                yield tuple(ids.view(np.int64) for ids in ((keys, rests) if self.key_first else (rests, keys)))
+        yield from pieces_of(self.relation, piece)
 
 
 @dataclass
 class Reader:
-    """Turns pairs of ids back into the user's values; picklable. `swap`: the pairs come as (y, x)."""
+    """Turns pairs of ids back into the user's values; picklable."""
 
     source: object  # with `pieces` and `pairs(piece)`
     values: Replica
     names: object = None  # a broadcast of a pyarrow array of strings, or None
-    swap: bool = False
 
     def schema(self):
         import pyarrow as pa
@@ -67,7 +61,7 @@ class Reader:
         values, schema = self.values.open(), self.schema()
         names = self.names and self.names.value
         for pair in _gathered(self.source.pairs(piece)):
-            columns = [pa.array(values[ids]) for ids in (pair[::-1] if self.swap else pair)]
+            columns = [pa.array(values[ids]) for ids in pair]
             if names is not None:
                 columns = [names.take(column) for column in columns]
             yield pa.record_batch(columns, schema=schema)

@@ -23,8 +23,7 @@ def spark():
 def here():
     """In place of Spark, for evaluations of hundreds of jobs: they run in this process (see `fabric`)."""
     with pytest.MonkeyPatch.context() as patch:
-        for user in ("semi_naive.evaluation", "semi_naive.running.cluster"):
-            patch.setattr(f"{user}.Fabric", FabricHere.of)
+        patch.setattr("semi_naive.running.cluster.Fabric", FabricHere.of)
         yield ContextHere()
 
 

@@ -19,7 +19,7 @@ from semi_naive.ra.routing import IntraBucket, Routes
 from semi_naive.ra.runs import RunMissing, Store, write_run
 
 from semi_naive import graphs, transitive_closure
-from semi_naive.checkpoint import CheckpointUnusable
+from semi_naive.running.manifest import CheckpointUnusable
 
 EDGES = graphs.grid(9)
 EXPECTED = 45 * 45 - 81  # pairs of a 9 x 9 grid: (9 * 10 / 2) ** 2 ordered by both coordinates, less each with itself

@@ -81,7 +81,7 @@ def made(name: str, evaluation: Evaluation, folder: Path, redraw: bool) -> bool:
     """Make one figure; False, once it has been said why, when that failed."""
     evaluation.figure, begun = name, time.perf_counter()
     try:
-        make(import_module(f"plots.paper.{name}"), name, evaluation, folder, redraw)
+        make(import_module(f"semi_naive.plots.paper.{name}"), name, evaluation, folder, redraw)
     except Exception as error:  # one figure must not lose the others
         if not isinstance(error, ValueError):
             traceback.print_exc()
