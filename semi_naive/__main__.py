@@ -204,7 +204,7 @@ def _check_writable(*paths) -> None:
 
 def _load_kernels(plan: str) -> None:
     """Load what the plan will need; compiled once, and kept on disk."""
-    import_module("semi_naive.balanced" if plan == "balanced" else "semi_naive.evaluation")
+    import_module("semi_naive.running.distributed" if plan == "balanced" else "semi_naive.running.reaching")
 
 
 class _Progress:

@@ -1,7 +1,7 @@
 """Transitive closure: a program of two rules. Read the edges, choose a plan, run the program, hand back where the tuples are.
 
-    path(x, y) :- edge(x, y).
-    path(x, z) :- path(x, y), edge(y, z).        or another of `semi_naive.config.RULES`
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).        or another of `semi_naive.config.RULES`
 """
 
 import functools
@@ -79,8 +79,8 @@ class Numbered:
 
 
 def numbered(source, sc, config: Config) -> Numbered:
-    """The edges that were read over dense ids. Those in Spark's blocks get their ids there; the distinct values, 8 bytes a node,
-    and the edges, 8 bytes each, come to this process."""
+    """The edges that were read over dense ids. Those in Spark's blocks get their ids there; the distinct values, 8 bytes a
+    node, and the edges, 8 bytes each, come to this process."""
     from semi_naive.ra.graph import Dense, intern, relabel
     from semi_naive.ra.interning import intern_blocks
     from semi_naive.ra.runs import Store

@@ -12,10 +12,11 @@ import psutil
 import pytest
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra.exchange import Fabric, JobFailed, RunsLost
-from semi_naive.ra.insert import LocalInsert
-from semi_naive.ra.pieces import Piece
-from semi_naive.ra.placed import Placed
-from semi_naive.ra.routing import IntraBucket, Routes
+from semi_naive.ra.rules import parcels
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.inserting import Born, Insert
+from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
+from semi_naive.ra.rules.stored import store
 from semi_naive.ra.runs import RunMissing, Store, write_run
 
 from semi_naive import graphs, transitive_closure
@@ -192,21 +193,14 @@ def test_lost_executor(tmp_path):
 
 def test_a_task_run_twice_gives_the_same_run(tmp_path):
     """Speculative and retried attempts write the same file again, and report the same."""
-    placement = BucketMap.deal(4, 2)
-    words = np.array([3, 9, 27, 1 << 40], np.uint64)
-    known = Placed("path", 20, placement, full=[[write_run(tmp_path / "0" / "old", words[:2])], []])
-    pieces = [
-        piece for _, piece in IntraBucket("path", [[write_run(tmp_path / "in", words)], []], 20, _Everywhere(placement))(0, [])
-    ]
-    insert = LocalInsert([known], "2.0", str(tmp_path))
-    first, second = (list(insert(0, [p for p in pieces if isinstance(p, Piece)]))[0] for _ in range(2))
-    assert first.new == second.new and first.new[0].open().tolist() == words[2:].tolist()
-    assert (first.sizes == second.sizes).all() and first.births == second.births == [2]
-
-
-class _Everywhere(Routes):
-    def targets(self, bucket, partition):
-        return {1}
+    block = Block.of([np.array([3, 9, 27]), np.array([1, 2, 1 << 20])], 3)
+    known = store(str(tmp_path / "old"), Block(block.packing, block.words[:, :1]))
+    index = SpreadIndex((0, 1), 1, BucketMap.deal(4, 2), full=[known, []])
+    insert = Insert([SpreadRelation("path", 2, [index])], "2.0", str(tmp_path), False)
+    sent = [parcel for _, parcel in parcels.to_all(block, 1, "path", parcels.Streams(0))]
+    first, second = (next(r for r in insert(0, list(sent)) if isinstance(r, Born)) for _ in range(2))
+    assert first.new == second.new and [block.columns()[0].tolist() for block in (first.new[0].open(),)] == [[9, 27]]
+    assert (first.sizes == second.sizes).all() and first.count == second.count == 2
 
 
 def test_errors_of_tasks_are_one_line(spark):

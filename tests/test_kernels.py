@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, subbucket_of
 from semi_naive.ra import codec, words
-from semi_naive.ra.ahead import merge_earliest, run_ahead
-from semi_naive.ra.graph import adjacency, intern, relabel
+from semi_naive.ra.graph import intern, relabel
 from semi_naive.ra.joins import Join
 from semi_naive.ra.rowwise import compose
 from semi_naive.ra.rules import kernels
@@ -44,13 +43,6 @@ def test_merge_and_drop(left, right):
 @given(st.lists(st.integers(0, 3000), max_size=5), st.integers(100, 3000))
 def test_drop_gallops(few, many):
     assert words.drop(array(few), np.arange(many, dtype=np.uint64)).tolist() == sorted(v for v in {*few} if v >= many)
-
-
-@given(anywords, anywords)
-def test_merge_earliest(left, right):
-    steps = [np.full(len(set(side)), step, np.int64) for side, step in ((left, 2), (right, 1))]
-    merged, made = merge_earliest(array(left), steps[0], array(right), steps[1])
-    assert dict(zip(merged.tolist(), made.tolist(), strict=True)) == dict.fromkeys(left, 2) | dict.fromkeys(right, 1)
 
 
 @given(anywords, st.integers(1, 5))
@@ -174,35 +166,6 @@ def test_distinct_values_are_known_to_a_percent(distinct, spread):
 )
 def test_whether_bindings_repeat(columns, repeated):
     assert Batch(50_000, columns).repeats(tuple(columns)) == repeated
-
-
-@given(relation, st.lists(st.tuples(st.integers(0, 70), st.integers(0, 70)), min_size=1, max_size=150), st.integers(1, 6))
-def test_run_ahead_is_that_many_steps(delta, edges, steps):
-    graph = intern(np.array(edges, np.int64))
-    ids = {value: i for i, value in enumerate(graph.values.tolist())}
-    indptr, targets = adjacency(graph)
-    start = {(x, ids[y]) for x, y in delta if y in ids and x < graph.domain}
-    found, made, finished, dry = run_ahead(array([x << 7 | y for x, y in start]), indptr, targets, 7, steps, 10**9)
-    known, front, step = set(start), set(start), 0
-    expected = {}
-    while front and step < steps:
-        step += 1
-        follow = {(x, z) for x, y in front for z in targets[indptr[y] : indptr[y + 1]].tolist()}
-        front = follow - known
-        known |= front
-        expected |= dict.fromkeys(front, step)
-    assert {(w & 127, w >> 7): s for w, s in zip(found.tolist(), made.tolist(), strict=True)} == expected
-    assert finished == steps and len(found) == len(expected)
-    assert not (dry and front), "dry although the last step made something"
-
-
-def test_run_ahead_keeps_to_its_budget():
-    graph = intern(np.array([(i, j) for i in range(60) for j in (2 * i + 1, 2 * i + 2, i + 7)]))
-    indptr, targets = adjacency(graph)
-    delta = array([x << 8 | 0 for x in range(100)])
-    made, steps, finished, dry = run_ahead(delta, indptr, targets, 8, 50, 1000)
-    assert 1 <= finished < 50 and not dry
-    assert steps.max() <= finished and (made.size <= 1000 or finished == 1)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,7 +1,14 @@
 """A relation on the partitions, as the driver sees it: an index for each order that joins need, each in buckets of its own.
 
 Every index holds all tuples. The first is the relation's home: there a tuple that arrives is told from known ones, and what is
-born goes on to the other indexes. The life of a tuple is that of `ra.placed`.
+born goes on to the other indexes.
+
+The life of a tuple:
+
+1. It is made by a local join and travels to the partition of its subbucket.
+2. If neither `full` nor `delta` nor `new` holds it there, it is born: it is in `new`.
+3. When the outer iteration ends, `new` becomes `delta`: in the next one it is joined with the rest.
+4. When that ends, `delta` goes into `full`, where it rests.
 """
 
 from dataclasses import dataclass, field, replace
@@ -9,7 +16,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.placement import expected
-from semi_naive.ra.placed import Parted
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.stored import StoredBlock
 
@@ -18,7 +24,7 @@ Parts = list[list[StoredBlock]]  # of each partition
 
 
 @dataclass
-class SpreadIndex(Parted):
+class SpreadIndex:
     """Tuples with their columns in `order`; the first `keys` of them choose the bucket, the others the subbucket."""
 
     order: Order
@@ -29,6 +35,18 @@ class SpreadIndex(Parted):
     new: Parts = field(default_factory=list)
     sizes: np.ndarray | None = None  # tuples in each slot of the map
     work: np.ndarray | None = None  # what the next iteration is expected to be for each slot
+
+    def __post_init__(self):
+        for part in ("full", "delta", "new"):
+            if not getattr(self, part):
+                setattr(self, part, [[] for _ in range(self.map.partitions)])
+        if self.sizes is None:
+            self.sizes = np.zeros(int(self.map.subbuckets.sum()), np.int64)
+
+    def turn(self) -> None:
+        """The outer iteration is over: delta goes into full, new becomes delta."""
+        self.full = [full + delta for full, delta in zip(self.full, self.delta, strict=True)]
+        self.delta, self.new = self.new, [[] for _ in range(self.map.partitions)]
 
     def weigh(self, results) -> None:
         """Expect the work of the next iteration from what the inserts of this one report, as `ra.rules.inserting.Born`: the

@@ -1,7 +1,7 @@
 """A relation in this process while rules run: full, delta and new, with an index for each order that a join asks for.
 
-The life of a tuple, as on disk (`ra.placed`): what rules make is in no part yet; `insert` drops what is known, and the rest is
-born into `new`; `turn` makes it `delta`, and the delta before goes into `full`.
+The life of a tuple, as on disk (`ra.rules.spread`): what rules make is in no part yet; `insert` drops what is known, and the
+rest is born into `new`; `turn` makes it `delta`, and the delta before goes into `full`.
 """
 
 import copy
