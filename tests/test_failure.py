@@ -147,7 +147,16 @@ def test_a_dead_driver_is_resumed(spark, tmp_path):
 
 
 def test_a_checkpoint_of_another_input_is_not_taken_up(spark, tmp_path):
-    (tmp_path / "manifest.json").write_text('{"fingerprint": "of something else"}')
+    class Stopped(Exception):
+        pass
+
+    def stop(iteration, delta, tuples):
+        if (tmp_path / "manifest.json").exists():
+            raise Stopped
+
+    options = {"checkpoint_dir": str(tmp_path), "checkpoint_interval": 1, **STEPS}
+    with pytest.raises(Stopped):
+        transitive_closure(graphs.chain(20), spark, progress=stop, **options)
     with transitive_closure(EDGES, spark, checkpoint_dir=str(tmp_path), **STEPS) as result:
         assert result.count() == EXPECTED
         assert "restore" not in [event["event"] for event in result.trace["events"]]
@@ -197,7 +206,7 @@ def test_a_task_run_twice_gives_the_same_run(tmp_path):
     known = store(str(tmp_path / "old"), Block(block.packing, block.words[:, :1]))
     index = SpreadIndex((0, 1), 1, BucketMap.deal(4, 2), full=[known, []])
     insert = Insert([SpreadRelation("path", 2, [index])], "2.0", str(tmp_path), False)
-    sent = [parcel for _, parcel in parcels.to_all(block, 1, "path", parcels.Streams(0))]
+    sent = [parcel for _, parcel in parcels.home(block, 1, BucketMap.deal(4, 1), "path", parcels.Streams(0))]
     first, second = (next(r for r in insert(0, list(sent)) if isinstance(r, Born)) for _ in range(2))
     assert first.new == second.new and [block.columns()[0].tolist() for block in (first.new[0].open(),)] == [[9, 27]]
     assert (first.sizes == second.sizes).all() and first.count == second.count == 2
