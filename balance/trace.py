@@ -74,8 +74,8 @@ class Trace:
 
 
 def phases_of(inner: int, reports: list, arrivals: list, partitions: int) -> list[dict]:
-    """The phases of an inner iteration, from what its tasks report (`ra.pieces.Report`). arrivals: the reports of those inserts
-    that heads went to first."""
+    """The phases of an inner iteration, from what its tasks report (`ra.reports.Report`). arrivals: the reports of those
+    inserts that heads went to first."""
     found = {name: [r for r in reports if r.phase == name] for name in ("intra-bucket", "join", "run-ahead", "insert")}
     phases = {name: phase(inner, name, some, partitions) for name, some in found.items() if some}
     if "join" in phases:

@@ -13,9 +13,9 @@ from semi_naive.ra.session import cpus
 
 from bench import mgt
 from bench.peers import Sample, alarm
-from semi_naive.embeddings import embedding_query
-from semi_naive.patterns import Pattern
-from semi_naive.vertices import Vertices
+from semi_naive.subgraph_queries.embeddings import embedding_query
+from semi_naive.subgraph_queries.patterns import Pattern
+from semi_naive.subgraph_queries.vertices import Vertices
 
 
 @dataclass
@@ -102,16 +102,16 @@ def _shelf(graph: Searched) -> boxing.Shelf:
 
 def bigjoin(graph: Searched, spark, timeout: float) -> Sample:
     """The shuffled form, in as many partitions as Spark has cores; indexes are spread before the clock runs."""
-    from semi_naive.ra.exchange import Fabric
+    from semi_naive.ra.jobs import PartitionedJobs
 
-    fabric = Fabric(spark.sparkContext, spark.sparkContext.defaultParallelism)
+    jobs = PartitionedJobs(spark.sparkContext, spark.sparkContext.defaultParallelism)
     try:
-        with BigJoin(graph.query, graph.relations, fabric) as join:
+        with BigJoin(graph.query, graph.relations, jobs) as join:
             sample = timed(join.count)
             sample.facts = {name: join.trace[name] for name in ("peak", "bound", "rounds", "jobs")}
             return sample
     finally:
-        fabric.close()
+        jobs.close()
 
 
 def massive(graph: Searched, spark, timeout: float) -> Sample:

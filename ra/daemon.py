@@ -11,7 +11,7 @@ import sys
 sys.path.sort(key=lambda path: path.endswith(".zip"))  # stable: the rest keeps its order
 
 import numpy  # noqa: E402, F401
-import semi_naive.ra.reach  # noqa: E402, F401
+import semi_naive.ra.bitset_bfs  # noqa: E402, F401
 
 if __name__ == "__main__":
     from pyspark.daemon import manager

@@ -58,7 +58,7 @@ def unwrapped(rows):
             yield from pa.ipc.open_stream(data.as_buffer())
 
 
-def dataframe(fabric, runs: list[list[Run]], batches: Callable, schema):
+def dataframe(jobs, runs: list[list[Run]], batches: Callable, schema):
     """The DataFrame of the Arrow record batches that `batches(partition)` yields; it reads `runs`.
 
     Costs one small job on a cluster, by which each partition's runs are on one host: what the user makes of the DataFrame is
@@ -67,8 +67,8 @@ def dataframe(fabric, runs: list[list[Run]], batches: Callable, schema):
     from pyspark.sql import SparkSession
 
     session = SparkSession.builder.getOrCreate()
-    if fabric.local:
+    if jobs.local:
         return map_in_arrow(session.range(0, len(runs), 1, len(runs)), Each(batches), schema)
-    fabric.job(Touch(runs))
-    pieces = fabric.anchors.mapPartitionsWithIndex(InBytes(batches))
+    jobs.job(Touch(runs))
+    pieces = jobs.anchors.mapPartitionsWithIndex(InBytes(batches))
     return map_in_arrow(session.createDataFrame(pieces, "batch binary", verifySchema=False), unwrapped, schema)

@@ -16,17 +16,17 @@ _LAZY = {
     "EvaluationError": "semi_naive.ra.rules.arithmetic",
     "transitive_closure": "semi_naive.closure",
     "simulate": "semi_naive.simulation",
-    "subgraphs": "semi_naive.matching",
-    "Vertices": "semi_naive.vertices",
+    "subgraphs": "semi_naive.subgraph_queries.matching",
+    "Vertices": "semi_naive.subgraph_queries.vertices",
     "Closure": "semi_naive.result",
     "Config": "semi_naive.config",
     "Relation": "semi_naive.relation",
     "BadInput": "semi_naive.io.errors",
     "CheckpointUnusable": "semi_naive.running.manifest",
-    "DiskFull": "semi_naive.ra.exchange",
-    "JobFailed": "semi_naive.ra.exchange",
+    "DiskFull": "semi_naive.ra.jobs",
+    "JobFailed": "semi_naive.ra.jobs",
     "NoJava": "semi_naive.ra.session",
-    "RunsLost": "semi_naive.ra.exchange",
+    "RunsLost": "semi_naive.ra.jobs",
 }
 __all__ = sorted(_LAZY)
 

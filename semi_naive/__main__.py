@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from semi_naive import __version__
-from semi_naive.live import live_page, looking, write_report
-from semi_naive.quantities import Bytes
+from semi_naive.cli.live import live_page, looking, write_report
+from semi_naive.cli.quantities import Bytes
 
 BAD = 2  # exit status of bad input and bad usage
 SEARCHES = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
@@ -41,7 +41,7 @@ def cli():
 @click.option("-q", "--quiet", is_flag=True, help="No bar.")
 def run(program, **given):
     """Run a Datalog PROGRAM (- for standard input): its .input from --fact-dir, its .output to --output-dir."""
-    from semi_naive.commands import run_program
+    from semi_naive.cli.run import run_program
 
     _check_writable(given["trace"], given["profile"], given["report"])
     run_program(program, given | {"options": dict(_assignment(text) for text in given["options"])})
@@ -52,7 +52,7 @@ def run(program, **given):
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="How many rules and relations.")
 def profile(profile, top):
     """Show what `semi-naive run -p FILE` recorded, the slowest rules first."""
-    from semi_naive.profiles import print_profile
+    from semi_naive.cli.profiles import print_profile
 
     print_profile(profile, top)
 
@@ -154,7 +154,7 @@ def simulate(source, ranks, policies, options, trace, quiet, facts):
 
     The tables show time, balance, messages and memory.
     """
-    from semi_naive.simulating import simulate_command
+    from semi_naive.cli.simulate import simulate_command
 
     _check_writable(trace)
     simulate_command(source, ranks, policies, dict(_assignment(text) for text in options), trace, quiet, facts)
@@ -204,7 +204,7 @@ def _check_writable(*paths) -> None:
 
 def _load_kernels(plan: str) -> None:
     """Load what the plan will need; compiled once, and kept on disk."""
-    import_module("semi_naive.running.distributed" if plan == "balanced" else "semi_naive.running.reaching")
+    import_module("semi_naive.running.partitioned" if plan == "balanced" else "semi_naive.running.reaching")
 
 
 class _Progress:
@@ -253,7 +253,7 @@ def _report(closure, quiet: bool) -> None:
 # What a run that was right can end with, by the module that raises it: one that was not loaded raised nothing, and loading
 # it to find out takes as long as a small program.
 FAILURES = {
-    "semi_naive.ra.exchange": ("DiskFull", "JobFailed", "RunsLost"),
+    "semi_naive.ra.jobs": ("DiskFull", "JobFailed", "RunsLost"),
     "semi_naive.ra.rules.arithmetic": ("EvaluationError",),
 }
 

@@ -113,12 +113,12 @@ def evaluate(edges: Numbered, sc, plan: str, reason: str, config: Config, progre
     trace = _only_stratum(result.trace, plan, reason, config, edges)
     if not edges.values.size:
         return Closure(sc, None, 0, trace, edges.names is not None, result.close)
-    found, cluster = result.database.spread["path"], result.cluster
+    found, cluster = result.database.on_partitions["path"], result.cluster
     values = Replica.share(cluster.sc, cluster.store, "values", edges.values)
     names = None if edges.names is None else cluster.sc.broadcast(edges.names)
     reader = Reader(Pairs(found.relation, found.pieces), values, names)
-    fabric = cluster.fabric if plan == "balanced" else None
-    return Closure(sc, reader, found.count, trace, names is not None, result.close, fabric)
+    jobs = cluster.jobs if plan == "balanced" else None
+    return Closure(sc, reader, found.count, trace, names is not None, result.close, jobs)
 
 
 def _only_stratum(record: dict, plan: str, reason: str, config: Config, edges: Numbered) -> dict:

@@ -13,11 +13,11 @@ from functools import cached_property
 from semi_naive.config import Config
 from semi_naive.language import check, compile_text
 from semi_naive.language.parse import parse_file
-from semi_naive.planning.halves import halve
+from semi_naive.planning.common_subjoins import share
 from semi_naive.planning.inline import inline
 from semi_naive.planning.magic import magic
-from semi_naive.planning.shared import share
 from semi_naive.planning.simplify import simplify
+from semi_naive.planning.split_joins import halve
 from semi_naive.planning.strata import Stratum, strata
 from semi_naive.ra.rules import ir
 
@@ -139,7 +139,7 @@ class Program:
         Plans and orders depend on how large relations are: with `facts`, as for `run`, they are those that a run on them
         starts with. Nothing is evaluated. A facts file that is missing is an empty relation.
         """
-        from semi_naive.planning.explain import explained
+        from semi_naive.planning.explain.planned import explained
 
         return explained(self, facts, only_outputs, (config or Config()).with_options(options), plan)
 

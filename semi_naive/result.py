@@ -135,8 +135,8 @@ class Closure(Tuples):
 
     columns = ("x", "y")
 
-    def __init__(self, sc, reader: Reader | None, size: int, trace: dict, names: bool, release, fabric=None):
-        self._fabric = fabric  # where the runs are, if not all of them are on every host
+    def __init__(self, sc, reader: Reader | None, size: int, trace: dict, names: bool, release, jobs=None):
+        self._jobs = jobs  # where the runs are, if not all of them are on every host
         self._sc, self._reader, self._size, self._names = sc, reader, size, names
         self.trace = trace
         self._finalizer = weakref.finalize(self, release)
@@ -177,8 +177,8 @@ class Closure(Tuples):
         kind = "string" if self._names else "bigint"
         if not self._alive():
             return session.createDataFrame([], f"x {kind}, y {kind}")
-        if self._fabric:
-            return dataframe(self._fabric, self._reader.source.runs, self._reader.batches, f"x {kind}, y {kind}")
+        if self._jobs:
+            return dataframe(self._jobs, self._reader.source.runs, self._reader.batches, f"x {kind}, y {kind}")
         pieces = self._reader.source.pieces
         return map_in_arrow(session.range(0, pieces, 1, pieces), self._reader, f"x {kind}, y {kind}")
 

@@ -36,21 +36,21 @@ class Ranks:
 
 
 class JobsHere:
-    """A stand-in for `semi_naive.ra.exchange.Fabric`: the same tasks, in this process."""
+    """A stand-in for `semi_naive.ra.exchange.PartitionedJobs`: the same tasks, in this process."""
 
     local = True
 
     def __init__(self, partitions: int, sc=None):
         self.partitions, self.sc = partitions, sc
-        self.jobs = self.shuffles = 0
+        self.ran = self.shuffles = 0
         self.anchors = [[] for _ in range(partitions)]
 
     def run(self, task, partition: int, records: list) -> list:
         return list(task(partition, records))
 
     def job(self, *tasks, source=None) -> list:
-        """As `Fabric.job`: `source` is a list of the records of each partition."""
-        self.jobs, self.shuffles = self.jobs + 1, self.shuffles + len(tasks) - 1
+        """As `PartitionedJobs.job`: `source` is a list of the records of each partition."""
+        self.ran, self.shuffles = self.ran + 1, self.shuffles + len(tasks) - 1
         inputs = self.anchors if source is None else source
         for number, task in enumerate(tasks):
             made = [self.run(task, partition, list(records)) for partition, records in enumerate(inputs)]

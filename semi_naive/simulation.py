@@ -36,7 +36,7 @@ class Replayable:
         import numpy as np
 
         from semi_naive.io.edges import as_edges
-        from semi_naive.ra.births import births
+        from semi_naive.ra.births_by_iteration import births
         from semi_naive.ra.graph import adjacency, intern, relabel
 
         if config.rule == "path-path":

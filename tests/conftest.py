@@ -3,8 +3,8 @@
 import os
 
 import pytest
-from fabric import ContextHere, FabricHere
 from hypothesis import settings
+from jobs_here import ContextHere, JobsAsSpark
 from semi_naive.ra import session
 
 from semi_naive.__main__ import main
@@ -21,9 +21,9 @@ def spark():
 
 @pytest.fixture(scope="session")
 def here():
-    """In place of Spark, for evaluations of hundreds of jobs: they run in this process (see `fabric`)."""
+    """In place of Spark, for evaluations of hundreds of jobs: they run in this process (see `jobs`)."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("semi_naive.running.cluster.Fabric", FabricHere.of)
+        patch.setattr("semi_naive.running.cluster.PartitionedJobs", JobsAsSpark.of)
         yield ContextHere()
 
 

@@ -14,7 +14,7 @@ from bench.closure import WrongCount, compare  # noqa: E402
 from bench.inputs import Row  # noqa: E402
 from bench.peers import Sample  # noqa: E402
 from semi_naive import subgraphs  # noqa: E402
-from semi_naive.vertices import Vertices  # noqa: E402
+from semi_naive.subgraph_queries.vertices import Vertices  # noqa: E402
 
 
 def test_the_engines_agree_and_the_results_are_written(spark, tmp_path, capsys):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from semi_naive.graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_vertex
-from semi_naive.ra.exchange import Fabric
+from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.multiway.agm import agm_bound
 from semi_naive.ra.multiway.bigjoin import BigJoin
 from semi_naive.ra.multiway.partitions.indexed import OnPartitions, indexed
@@ -20,7 +20,7 @@ from semi_naive.ra.multiway.prefixes.stages import planned
 from semi_naive.ra.multiway.prefixes.worker import Worker
 from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
 
-from tests.fabric import FabricHere
+from tests.jobs_here import JobsAsSpark
 
 X, Y, Z, W = "xyzw"
 E, T, U = "edge", "t", "u"
@@ -108,8 +108,8 @@ RELATIONS = st.fixed_dictionaries({E: tables(2), T: tables(3), U: tables(1)})
 
 def made(query, relations, partitions, batch, form):
     options = dict(FORMS[form])
-    fabric = FabricHere(partitions) if options.pop("partitions", False) else None
-    return BigJoin(query, relations, fabric, batch=batch, **options)
+    jobs = JobsAsSpark(partitions) if options.pop("partitions", False) else None
+    return BigJoin(query, relations, jobs, batch=batch, **options)
 
 
 def rows_of(answer):
@@ -169,7 +169,7 @@ def test_work_is_worst_case_optimal(adversary, skew):
     most = agm_bound(query, {name: len(rows) for name, rows in relations.items()}) * (
         1 + 1e-9
     )  # of which logarithms fall short
-    with BigJoin(query, relations, FabricHere(partitions), skew=skew, batch=batch) as join:
+    with BigJoin(query, relations, JobsAsSpark(partitions), skew=skew, batch=batch) as join:
         join.count()
     for stage in join.trace["stages"]:
         assert stage["prefixes"] <= most * partitions and stage["proposals"] <= most and stage["survivors"] <= most
@@ -189,7 +189,7 @@ def test_skewed_data_is_even_work_for_bigjoin_s_alone(adversary):
     query, relations = CORNERS, adversary()
     traces, counts = [], []
     for skew in (False, True):
-        with BigJoin(query, relations, FabricHere(8), skew=skew) as join:
+        with BigJoin(query, relations, JobsAsSpark(8), skew=skew) as join:
             counts.append(join.count())
             traces.append(join.trace)
     assert counts[0] == counts[1] > 0
@@ -238,12 +238,12 @@ def test_the_answer_as_runs(form):
 @pytest.mark.parametrize("form", ["shuffled", "skew", "replicated"])
 def test_on_spark(spark, form):
     relations = {E: np.random.default_rng(6).integers(0, 30, (300, 2))}
-    fabric = Fabric(spark.sparkContext, 2)
+    jobs = PartitionedJobs(spark.sparkContext, 2)
     options = {name: option for name, option in FORMS[form].items() if name != "partitions"}
-    with BigJoin(TRIANGLE, relations, fabric, batch=1500, **options) as join:
+    with BigJoin(TRIANGLE, relations, jobs, batch=1500, **options) as join:
         assert rows_of(join.collect()) == naive(TRIANGLE, relations)
         assert join.trace["rounds"] > 3 and join.trace["peak"] <= join.trace["bound"]
-    fabric.close()
+    jobs.close()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -251,14 +251,14 @@ def test_an_index_is_made_once(form):
     """The square asks for nothing that the triangle has not asked for, but for edges by their targets."""
     relations = {E: np.random.default_rng(7).integers(0, 8, (40, 2))}
     options = dict(FORMS[form])
-    fabric = FabricHere(3) if options.pop("partitions", False) else None
-    shared = indexed(relations, fabric, **options)
+    jobs = JobsAsSpark(3) if options.pop("partitions", False) else None
+    shared = indexed(relations, jobs, **options)
     square = dataclasses.replace(QUERIES["square"], order=(X, Y, Z, W))
     for query, jobs in ((TRIANGLE, 1), (square, 1), (TRIANGLE, 0)):
-        before = fabric.jobs if fabric else 0
+        before = jobs.ran if jobs else 0
         join = BigJoin(query, shared)
         if isinstance(shared, OnPartitions):
-            assert fabric.jobs - before == jobs
+            assert jobs.ran - before == jobs
         assert rows_of(join.collect()) == naive(query, relations)
         join.close()
     shared.close()
@@ -270,11 +270,11 @@ def test_what_cannot_be_asked():
         BigJoin(TRIANGLE, edges, batch=0)
     with pytest.raises(QueryError, match="no form of BiGJoin is called 'sideways'"):
         BigJoin(TRIANGLE, edges, form="sideways")
-    with pytest.raises(QueryError, match="needs a fabric"):
+    with pytest.raises(QueryError, match="needs a jobs"):
         BigJoin(TRIANGLE, edges, skew=True)
     with pytest.raises(QueryError, match="no relation is called edge"):
         BigJoin(TRIANGLE, {"friend": [[1], [2]]})
-    with pytest.raises(ValueError, match="give BigJoin a fabric"):
+    with pytest.raises(ValueError, match="give BigJoin a jobs"):
         BigJoin(TRIANGLE, edges).runs()
 
 

@@ -17,7 +17,7 @@ from semi_naive.ra.multiway.prefixes.indexes import IndexKey
 from semi_naive.ra.multiway.prefixes.lists import Lists
 from semi_naive.ra.multiway.query import Atom, Query
 
-from tests.fabric import FabricHere
+from tests.jobs_here import JobsAsSpark
 
 CORNERS = Query((Atom("r", ("x", "y")), Atom("s", ("y", "z")), Atom("t", ("x", "z"))), order=("x", "y", "z"))
 WORDS = st.integers(-(2**63), 2**63 - 1)
@@ -87,7 +87,7 @@ def test_unions_of_lists(asked):
 
 def spread(tuples, bound, partitions):
     """The tables of the index from some columns to the last, by partition."""
-    shared = indexed({"r": tuples}, FabricHere(partitions), skew=True)
+    shared = indexed({"r": tuples}, JobsAsSpark(partitions), skew=True)
     key = IndexKey("r", (), bound, tuples.shape[1] - 1)
     shared.want([key])
     opened = [Opened(handles) for handles in shared.handles]
@@ -137,14 +137,14 @@ def ratio(work):
 @pytest.mark.parametrize("partitions", [3, 5, 16])
 @pytest.mark.parametrize("adversary", [through_one_vertex, one_heavy_list, one_heavy_proposer])
 def test_work_is_even_on_any_number_of_partitions(adversary, partitions):
-    with BigJoin(CORNERS, adversary(), FabricHere(partitions), skew=True) as join:
+    with BigJoin(CORNERS, adversary(), JobsAsSpark(partitions), skew=True) as join:
         join.count()
         assert ratio(join.trace["work"]) < 1.1
 
 
 def test_what_prefixes_share_is_asked_for_once():
     """20 prefixes are extended by one list of 2,000 values: each partition asks for a value once, at most."""
-    with BigJoin(CORNERS, one_heavy_proposer(), FabricHere(4), skew=True) as join:
+    with BigJoin(CORNERS, one_heavy_proposer(), JobsAsSpark(4), skew=True) as join:
         join.count()
         stage = join.trace["stages"][-1]
         first, steps = ([step for step in join.trace["steps"] if step["stage"] == number] for number in (0, 2))

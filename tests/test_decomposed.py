@@ -78,7 +78,7 @@ def test_a_labelled_closure_is_decomposed(here, room, monkeypatch):
     program = Program(LABELLED)
     with program.run({"edge": edges}) as expected, program.run({"edge": edges}, here, local_tuples=0) as result:
         assert result["path"].to_set() == expected["path"].to_set()
-        stratum, relation = stratum_of(result), result.database.spread["path"].relation
+        stratum, relation = stratum_of(result), result.database.on_partitions["path"].relation
     assert stratum["plan"] == "decomposed" and "carry path(l, x) unchanged" in stratum["reason"]
     (iteration,) = stratum["trace"]["iterations"]
     assert sum(iteration["births"]) == sum(iteration["loads"]) == relation.home.sizes.sum() == len(expected["path"])

@@ -11,11 +11,11 @@ import numpy as np
 import psutil
 import pytest
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.exchange import Fabric, JobFailed, RunsLost
+from semi_naive.ra.jobs import JobFailed, PartitionedJobs, RunsLost
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.inserting import Born, Insert
-from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
+from semi_naive.ra.rules.local_insert import Born, Insert
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import store
 from semi_naive.ra.runs import RunMissing, Store, write_run
 
@@ -83,9 +83,9 @@ def test_worker_killed_inside_a_task(spark, tmp_path):
             os.kill(os.getpid(), signal.SIGKILL)
         return [partition]
 
-    fabric = Fabric(spark.sparkContext, 2)
-    assert sorted(fabric.job(task)) == [0, 1] and mark.exists()
-    fabric.close()
+    jobs = PartitionedJobs(spark.sparkContext, 2)
+    assert sorted(jobs.job(task)) == [0, 1] and mark.exists()
+    jobs.close()
 
 
 def test_lost_runs_start_again(spark, tmp_path):
@@ -204,8 +204,8 @@ def test_a_task_run_twice_gives_the_same_run(tmp_path):
     """Speculative and retried attempts write the same file again, and report the same."""
     block = Block.of([np.array([3, 9, 27]), np.array([1, 2, 1 << 20])], 3)
     known = store(str(tmp_path / "old"), Block(block.packing, block.words[:, :1]))
-    index = SpreadIndex((0, 1), 1, BucketMap.deal(4, 2), full=[known, []])
-    insert = Insert([SpreadRelation("path", 2, [index])], "2.0", str(tmp_path), False)
+    index = PartitionedIndex((0, 1), 1, BucketMap.deal(4, 2), full=[known, []])
+    insert = Insert([PartitionedRelation("path", 2, [index])], "2.0", str(tmp_path), False)
     sent = [parcel for _, parcel in parcels.home(block, 1, BucketMap.deal(4, 1), "path", parcels.Streams(0))]
     first, second = (next(r for r in insert(0, list(sent)) if isinstance(r, Born)) for _ in range(2))
     assert first.new == second.new and [block.columns()[0].tolist() for block in (first.new[0].open(),)] == [[9, 27]]
@@ -216,10 +216,10 @@ def test_errors_of_tasks_are_one_line(spark):
     def task(partition, records):
         raise ZeroDivisionError("what the user needs to know")
 
-    fabric = Fabric(spark.sparkContext, 2)
+    jobs = PartitionedJobs(spark.sparkContext, 2)
     with pytest.raises(JobFailed, match="^ZeroDivisionError: what the user needs to know$"):
-        fabric.job(task)
-    fabric.close()
+        jobs.job(task)
+    jobs.close()
 
 
 def test_runs_are_whole_or_missing(tmp_path):

@@ -8,8 +8,8 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, subbucket_of
 from semi_naive.ra import codec, words
 from semi_naive.ra.graph import intern, relabel
-from semi_naive.ra.joins import Join
-from semi_naive.ra.rowwise import compose
+from semi_naive.ra.local_join import KeyedJoin
+from semi_naive.ra.local_join_by_row import compose
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Block, snug
@@ -91,7 +91,7 @@ def test_join_in_chunks_from_cursor_to_cursor(outer, inner, limit):
     left, right = (array([y << shift | x for y, x in side]) for side in (outer, inner))
     cursor, made, rounds = 0, [], 0
     while True:
-        join = Join(left, right, shift, 71, cursor)
+        join = KeyedJoin(left, right, shift, 71, cursor)
         for chunk in join.chunks(limit):
             assert (np.diff(chunk.astype(np.int64)) > 0).all()
             made += chunk.tolist()
@@ -110,8 +110,8 @@ def test_join_in_chunks_from_cursor_to_cursor(outer, inner, limit):
 def test_chunks_of_a_join_are_one_ascending_sequence(outer, inner):
     left, right = (array([y << 7 | x for y, x in side]) for side in (outer, inner))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("semi_naive.ra.joins.CHUNK", 8)
-        made = [word for chunk in Join(left, right, 7, 71).chunks() for word in chunk.tolist()]
+        patch.setattr("semi_naive.ra.local_join.CHUNK", 8)
+        made = [word for chunk in KeyedJoin(left, right, 7, 71).chunks() for word in chunk.tolist()]
     assert made == sorted({z << 7 | x for y, x in outer for y2, z in inner if y == y2})
 
 

@@ -21,7 +21,7 @@ from test_multiway_datalog import cyclic, interpreted  # noqa: F401
 from semi_naive import Config, Program
 from semi_naive.running.cluster import Cluster
 from tests import multiway_oracle as oracle
-from tests.fabric import ContextHere, FabricHere
+from tests.jobs_here import ContextHere, JobsAsSpark
 
 QUERY = Query(
     (
@@ -86,8 +86,8 @@ class Elsewhere(ContextHere):
 @pytest.mark.parametrize("sc", [ContextHere(), Elsewhere()], ids=["here", "elsewhere"])
 def test_tasks_have_tries_of_earlier_strata_in_common(monkeypatch, builds, sc):
     """Four partitions and several iterations, each task a process of its own: the relation is sorted in two orders at most."""
-    fabric = FabricHere(4, sc)
-    monkeypatch.setattr(Cluster, "fabric", fabric)
+    jobs = JobsAsSpark(4, sc)
+    monkeypatch.setattr(Cluster, "jobs", jobs)
     monkeypatch.setattr(Cluster, "sc", sc)
     monkeypatch.setattr(context, "_kept", lambda folder: {})
     edges = np.unique(np.random.default_rng(2).integers(0, 200, (2_000, 2)), axis=0)
@@ -107,7 +107,9 @@ def test_binary_joins_may_make_less_once_there_are_tries(tmp_path):
     step = Multiway(atoms, ("all",) * 3, (), ("y", "z"), frozenset("z"), steps=["joins"], each=2.0)
     edges = Block.of([np.arange(9), np.arange(9)], 9)
     here, other = (
-        SimpleNamespace(kept={}, values=None, position=(0, 2), shelf=lambda read: str(tmp_path), blocks=lambda *_: [edges])
+        SimpleNamespace(
+            kept={}, values=None, position=(0, 2), host_cache_dir=lambda read: str(tmp_path), blocks=lambda *_: [edges]
+        )
         for _ in range(2)
     )
     assert step._allowed(here) == WORTH

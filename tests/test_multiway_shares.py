@@ -13,7 +13,7 @@ from semi_naive.ra.multiway.tries.trie import Tries
 
 from semi_naive import subgraphs
 from tests import multiway_oracle as oracle
-from tests.fabric import ContextHere, FabricHere
+from tests.jobs_here import ContextHere, JobsAsSpark
 
 TRIANGLE = Query((Atom("e", ("x", "y")), Atom("e", ("y", "z")), Atom("e", ("x", "z"))))
 
@@ -45,7 +45,7 @@ def cluster():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leapfrog, "compiled", oracle.interpreted)
         patch.setattr(leapfrog, "LEAST_PIECE", 3)
-        patch.setattr(shares, "Fabric", lambda sc, tasks: sc.made.append(FabricHere(tasks, sc)) or sc.made[-1])
+        patch.setattr(shares, "PartitionedJobs", lambda sc, tasks: sc.made.append(JobsAsSpark(tasks, sc)) or sc.made[-1])
         yield sc
     leapfrog.nest.cache_clear()
 

@@ -6,7 +6,7 @@ from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.loading import Deal, Relocate
 from semi_naive.ra.rules.parcels import Streams, home, received
-from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import store
 
 NARROW, SIGNED = Packing(((0, 2**21 - 1),) * 3), Packing(((-(2**20), 2**20 - 1),) * 3)
@@ -29,10 +29,10 @@ def block_of(packing: Packing, tuples) -> Block:
     return Block.of([np.array(column) for column in zip(*tuples, strict=True)], len(tuples), packing)
 
 
-def spread(*stored) -> SpreadRelation:
-    index = SpreadIndex((0, 1, 2), 1, BucketMap.deal(1, 1))
+def spread(*stored) -> PartitionedRelation:
+    index = PartitionedIndex((0, 1, 2), 1, BucketMap.deal(1, 1))
     index.full[0] = [one for blocks in stored for one in blocks]
-    return SpreadRelation("r", 3, [index])
+    return PartitionedRelation("r", 3, [index])
 
 
 def test_several_blocks_dealt_by_one_partition(tmp_path):

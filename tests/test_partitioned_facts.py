@@ -76,7 +76,7 @@ def test_nothing_moves_where_the_partners_are_in_the_same_buckets(here):
         options = {"local_tuples": 0, "replicate_bytes": budget, "refine": False, "plan": "balanced", "run_ahead": 0}
         with Program(CLOSURE).run({"edge": [(i, i + 1) for i in range(30)]}, here, **options) as result:
             assert result["path"].count() == 30 * 31 // 2
-            shuffles.append(result.cluster.fabric.shuffles)
+            shuffles.append(result.cluster.jobs.shuffles)
             text = result.explain()
         assert f"edge(x, y): searched by x\n      {'replicated' if budget else 'partitioned'}: " in text
     assert shuffles[0] == shuffles[1] + 1  # the one that partitions the edges

@@ -12,9 +12,9 @@ from semi_naive.ra.rules import ir
 
 from semi_naive.language import compile_text
 from semi_naive.planning import rewrite
+from semi_naive.planning.common_subjoins import share
 from semi_naive.planning.inline import inline
 from semi_naive.planning.magic import magic
-from semi_naive.planning.shared import share
 from semi_naive.planning.simplify import simplify
 
 FIXTURES = Path(__file__).parent / "datalog_fixtures"

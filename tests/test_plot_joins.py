@@ -16,7 +16,7 @@ from semi_naive.ra.multiway.query import Atom, Query
 
 from semi_naive import graphs, subgraphs
 from semi_naive.__main__ import main
-from tests.fabric import FabricHere
+from tests.jobs_here import JobsAsSpark
 
 
 @pytest.mark.parametrize("name", JOINS)
@@ -51,7 +51,7 @@ def test_a_real_trace_of_each_kind_is_drawn(tmp_path, capsys):
     main(["subgraphs", edges, "--pattern", "triangle", "--plan", "boxed", "--memory", "100000", "--trace", boxed])
     assert capsys.readouterr().out == "2354\n"
     query = Query(tuple(Atom(name, tuple(terms)) for name, terms in (("r", "xy"), ("s", "yz"), ("t", "xz"))))
-    with BigJoin(query, one_heavy_list(400, 2000), FabricHere(4)) as join:
+    with BigJoin(query, one_heavy_list(400, 2000), JobsAsSpark(4)) as join:
         join.count()
         write_trace(join.trace, spread)
     main(["plot", boxed, "-o", str(tmp_path / "out")])

@@ -1,6 +1,6 @@
 """The relational algebra against Python's own sets, on many layouts: an answer may not depend on partitions or buckets.
 
-Properties run in this process, as jobs too (see `fabric.py`); the same programs then run on Spark.
+Properties run in this process, as jobs too (see `jobs.py`); the same programs then run on Spark.
 """
 
 import gc
@@ -11,9 +11,9 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
-from fabric import ContextHere
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from jobs_here import ContextHere
 from semi_naive.ra.packing import HIGHEST, LOWEST
 
 from semi_naive.relation import Relation, count, max_, min_, sum_

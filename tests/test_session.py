@@ -9,7 +9,7 @@ import textwrap
 import psutil
 import pytest
 from semi_naive.ra import session
-from semi_naive.ra.exchange import Fabric
+from semi_naive.ra.jobs import PartitionedJobs
 
 
 @pytest.fixture
@@ -23,27 +23,27 @@ def where():
 
 
 @pytest.fixture
-def fabric(spark):
-    fabric = Fabric(spark.sparkContext, 2)
-    yield fabric
-    fabric.close()
+def jobs(spark):
+    jobs = PartitionedJobs(spark.sparkContext, 2)
+    yield jobs
+    jobs.close()
 
 
-def test_workers_are_forked_from_our_daemon(fabric, where):
-    for _, parent, _ in fabric.job(where):
+def test_workers_are_forked_from_our_daemon(jobs, where):
+    for _, parent, _ in jobs.job(where):
         assert "semi_naive.ra.daemon" in psutil.Process(parent).cmdline()
 
 
-def test_workers_are_used_again_and_keep_the_collector_off_the_kernels(fabric, where):
+def test_workers_are_used_again_and_keep_the_collector_off_the_kernels(jobs, where):
     """Whichever worker is idle gets a task, so of any two jobs the workers may differ: of twenty they repeat."""
-    seen = [(pid, frozen) for _ in range(20) for pid, _, frozen in fabric.job(where)]
+    seen = [(pid, frozen) for _ in range(20) for pid, _, frozen in jobs.job(where)]
     assert len({pid for pid, _ in seen}) < len(seen) / 2
     assert min(frozen for _, frozen in seen) > 10_000
 
 
-def test_stages_run_where_the_anchors_are(fabric, where):
+def test_stages_run_where_the_anchors_are(jobs, where):
     """A union under one partitioner is no shuffle: it has the anchors' partitions, not twice as many."""
-    chained = fabric._chain((where, where), None)
+    chained = jobs._chain((where, where), None)
     assert chained.getNumPartitions() == 2
 
 

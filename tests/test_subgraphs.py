@@ -15,10 +15,10 @@ from networkx.algorithms.isomorphism import DiGraphMatcher, GraphMatcher
 from semi_naive.ra.multiway import leapfrog
 
 from semi_naive import BadInput, embeddings, graphs, subgraphs, vertices
-from semi_naive.patterns import NAMED, BadPattern, Pattern
-from semi_naive.vertices import Vertices
+from semi_naive.subgraph_queries.patterns import NAMED, BadPattern, Pattern
+from semi_naive.subgraph_queries.vertices import Vertices
 from tests import multiway_oracle as oracle
-from tests.fabric import FabricHere
+from tests.jobs_here import JobsAsSpark
 
 ONCE = [HealthCheck.function_scoped_fixture]  # for all examples of a test: just what is meant
 SHAPES = {
@@ -63,7 +63,7 @@ def three_here():
     """A context whose jobs run in this process, on three partitions."""
     sc, made = SimpleNamespace(applicationId="here", defaultParallelism=3, master="local[3]"), []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vertices, "Fabric", lambda sc, partitions: made.append(FabricHere(partitions)) or made[-1])
+        patch.setattr(vertices, "PartitionedJobs", lambda sc, partitions: made.append(JobsAsSpark(partitions)) or made[-1])
         yield SimpleNamespace(sparkContext=sc, fabrics=made)
 
 
@@ -123,11 +123,11 @@ def test_patterns_share_the_indexes_on_partitions(three_here):
     edges = list(combinations(range(5), 2))
     with Vertices.of(edges) as graph:
         counts = [subgraphs(graph, name, plan="bigjoin", spark=three_here) for name in ("triangle", "4-clique", "triangle")]
-        (fabric,), (own,) = three_here.fabrics, graph.spread.values()
+        (jobs,), (own,) = three_here.fabrics, graph.spread.values()
         assert counts == [10, 5, 10] and os.path.exists(own.store.root)
-        known, jobs = set(own.known), fabric.jobs
+        known, jobs = set(own.known), jobs.ran
         subgraphs(graph, "5-clique", plan="bigjoin", spark=three_here)
-        assert own.known == known and fabric.jobs > jobs
+        assert own.known == known and jobs.ran > jobs
     assert not os.path.exists(own.store.root) and not graph.spread
 
 

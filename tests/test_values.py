@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from semi_naive.ra.rules.carried import CarriedValues
-from semi_naive.ra.rules.lexicon import Lexicon, Rows, Strings
+from semi_naive.ra.rules.broadcast_values import BroadcastValues
+from semi_naive.ra.rules.dictionary import Dictionary, Rows, Strings
 from semi_naive.ra.rules.values import Made, Values
 from semi_naive.ra.symbols import SymbolTable
 
@@ -182,7 +182,7 @@ class _Colliding(Strings):
 
 
 def test_two_contents_with_one_hash_are_refused(monkeypatch):
-    lexicon = Lexicon(_Colliding, 0, frozen=True)
+    lexicon = Dictionary(_Colliding, 0, frozen=True)
     assert lexicon.encode(pa.array(["a", "bb"])).tolist() == [-2, -3]
     with pytest.raises(RuntimeError, match="two different symbols have the same 62-bit hash.*'b'"):
         lexicon.encode(pa.array(["a", "b"]))
@@ -190,7 +190,7 @@ def test_two_contents_with_one_hash_are_refused(monkeypatch):
         lexicon.encode(pa.array(["xyz", "zyx"]))
     monkeypatch.setattr(Rows, "hashes", staticmethod(lambda rows: rows[0].astype(np.uint64)))
     with pytest.raises(RuntimeError, match="two different records"):
-        Lexicon(Rows, 1).encode(np.array([[1, 1], [2, 3]]))
+        Dictionary(Rows, 1).encode(np.array([[1, 1], [2, 3]]))
 
 
 def test_a_million_records_in_about_a_second(values):
@@ -209,5 +209,5 @@ def test_a_host_without_the_files_gets_them_from_spark(tmp_path):
     shared = values.share(str(tmp_path / "values"))
     files = {str(path): SimpleNamespace(value=path.read_bytes()) for path in (tmp_path / "values").iterdir()}
     shutil.rmtree(tmp_path / "values")
-    there = pickle.loads(pickle.dumps(CarriedValues(*shared.snapshots, files)))
+    there = pickle.loads(pickle.dumps(BroadcastValues(*shared.snapshots, files)))
     assert there.strings(ids) == ["a", "b"] and there.fields(records, 2).tolist() == [[1, 2], [3, 4]]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra.rules import weighing
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.spread import SpreadIndex
+from semi_naive.ra.rules.partitioned import PartitionedIndex
 from semi_naive.ra.rules.stored import store
 
 from semi_naive import Program
@@ -31,7 +31,7 @@ def block_of(rows) -> Block:
 @given(pairs, pairs, pairs)
 def test_pairs_are_counted_by_slot(tmp_path_factory, born, static, own):
     folder = tmp_path_factory.mktemp("weighed")
-    index = SpreadIndex((1, 0), 1, BucketMap.deal(3, 2))
+    index = PartitionedIndex((1, 0), 1, BucketMap.deal(3, 2))
     index.full[1], index.delta[1] = store(folder / "full", block_of(own[:5])), store(folder / "delta", block_of(own[5:] or own))
     meetings = [weighing.Meeting((1,), store(folder / "static", block_of(static))), weighing.Meeting((0,), index)]
     block = block_of(born)

@@ -36,9 +36,9 @@ def searched(evaluation, pattern: str, edges, budgets: list[int]) -> dict:
     """One pattern in one graph: unboxed, boxed under each budget, and, where there is one, by its competitor."""
     from semi_naive.ra.multiway import boxing, leapfrog
 
-    from semi_naive.embeddings import embedding_query
-    from semi_naive.patterns import Pattern
-    from semi_naive.vertices import Vertices
+    from semi_naive.subgraph_queries.embeddings import embedding_query
+    from semi_naive.subgraph_queries.patterns import Pattern
+    from semi_naive.subgraph_queries.vertices import Vertices
 
     query, vertices = embedding_query(Pattern.of(pattern), symmetry=True), Vertices.of(edges)
     tries = vertices.want({atom.relation for atom in query.atoms})

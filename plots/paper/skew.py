@@ -35,18 +35,18 @@ def measure(evaluation) -> dict:
 
 def joined(spark, partitions: int, relations: dict, skew: bool) -> dict:
     """triangle(x, y, z) :- r(x, y), s(y, z), t(x, z)."""
-    from semi_naive.ra.exchange import Fabric
+    from semi_naive.ra.jobs import PartitionedJobs
     from semi_naive.ra.multiway.bigjoin import BigJoin
     from semi_naive.ra.multiway.query import Atom, Query
 
     atoms = [Atom(name, tuple(terms)) for name, terms in (("r", "xy"), ("s", "yz"), ("t", "xz"))]
-    fabric = Fabric(spark.sparkContext, partitions)
+    jobs = PartitionedJobs(spark.sparkContext, partitions)
     try:
-        with BigJoin(Query(tuple(atoms), order=("x", "y", "z")), relations, fabric, skew=skew) as join:
+        with BigJoin(Query(tuple(atoms), order=("x", "y", "z")), relations, jobs, skew=skew) as join:
             join.count()
             trace = join.trace
     finally:
-        fabric.close()
+        jobs.close()
     return {"triangles": trace["result"]["tuples"], "messages": trace["messages"], "jobs": trace["jobs"],
             "seconds": trace["seconds"], "work": trace["work"]}  # fmt: skip
 

@@ -1,6 +1,6 @@
 """BiGJoin: any full conjunctive query, variable by variable, in batches of B' proposals.
 
-    triangle = BigJoin(query, {"edge": edges}, fabric)
+    triangle = BigJoin(query, {"edge": edges}, jobs)
     triangle.count(), triangle.collect(), triangle.trace
 
 Never more than a stated number of prefixes and candidates is in flight, whatever the data, and the work is worst-case
@@ -26,7 +26,7 @@ class BigJoin:
     """One query over relations {name: columns}, indexed once; answers may be asked for again. `close` when done.
 
     relations   or what `indexed` made of them, which keeps its indexes for other queries; then nothing but `batch` is given
-    fabric      the partitions (`ra.exchange.Fabric`); None: this process
+    jobs      the partitions (`ra.jobs.PartitionedJobs`); None: this process
     form        "shuffled": indexes are spread over the partitions, and what is joined travels; "replicated": all indexes are
                 on every host, in memory-mapped files, and nothing travels
     skew        of the shuffled form: BiGJoin-S. Each partition has the same work, and a variable takes seven shuffles, the
@@ -38,7 +38,7 @@ class BigJoin:
     cannot be evaluated.
     """
 
-    def __init__(self, query: Query, relations, fabric=None, *, form="shuffled", skew=False, batch=None, store=None):
+    def __init__(self, query: Query, relations, jobs=None, *, form="shuffled", skew=False, batch=None, store=None):
         if batch is not None and batch < 1:
             raise QueryError(f"a batch of {batch} proposals: expected one at least")
         self.lent = isinstance(relations, Indexed)
@@ -46,7 +46,7 @@ class BigJoin:
         query.check(known)
         self.plan, self.trace = planned(query, query.order or orders.choose(query, Tries.of(known))), None
         self.empty = not all(holds(guard, known) for guard in self.plan.guards)
-        self.indexed = relations if self.lent else indexed(relations, fabric, form, skew, store)
+        self.indexed = relations if self.lent else indexed(relations, jobs, form, skew, store)
         self.indexed.want(self.plan.indexes)
         self.place = _place(self.indexed)(self.plan, self.indexed, batch or BATCH * self.indexed.partitions)
 

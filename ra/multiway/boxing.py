@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from semi_naive.balance.trace import VERSION
-from semi_naive.ra.exchange import Fabric
+from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.multiway.leapfrog import Leapfrog, Nest, nest
 from semi_naive.ra.multiway.query import Query
 from semi_naive.ra.multiway.tries.boxes import Box, Boxes, Slice
@@ -82,9 +82,9 @@ def run(
 def _remove_elsewhere(store: Store, sc) -> None:
     """The tries that other hosts have written."""
     with contextlib.suppress(Exception):  # Spark may have been stopped
-        fabric = Fabric(sc, cores(sc))
-        fabric.remove(store)
-        fabric.close()
+        jobs = PartitionedJobs(sc, cores(sc))
+        jobs.remove(store)
+        jobs.close()
 
 
 def watched(boxes: Boxes) -> Iterator[Box]:

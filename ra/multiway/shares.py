@@ -6,7 +6,7 @@ A task joins every so many of many ranges, so that heavy ones and light ones are
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from semi_naive.ra.exchange import Fabric
+from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.multiway.leapfrog import Leapfrog, looped
 from semi_naive.ra.multiway.query import Query
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
@@ -26,16 +26,16 @@ def run(query: Query, relations: Mapping | Tries, sc, *, count: bool = False, lo
     is one task's work. QueryError as there; JobFailed.
     """
     store, tasks = Store.create(local_dir), TASKS_PER_CORE * cores(sc)
-    fabric = Fabric(sc, tasks)
+    jobs = PartitionedJobs(sc, tasks)
     try:
         join = Leapfrog.of(query, relations)
         files = [TrieFile.share(trie, sc, store, f"{slot}.trie") for slot, trie in enumerate(join.arrays)]
         keep = 0 if count else len(query.variables)
-        parts = fabric.job(Share(query, join.shape.order, keep, _lean(join), files, tasks))
+        parts = jobs.job(Share(query, join.shape.order, keep, _lean(join), files, tasks))
         return sum(found for found, _ in parts) if count else join.gathered(query.variables, keep, parts)[0]
     finally:
-        fabric.remove(store)
-        fabric.close()
+        jobs.remove(store)
+        jobs.close()
 
 
 @dataclass

@@ -192,7 +192,7 @@ def _halves(packing: Packing) -> bool:
 
 
 def halved(block: Block) -> bool:
-    """Whether the block is one of pairs in words of two halves, as `ra.joins` takes them."""
+    """Whether the block is one of pairs in words of two halves, as `ra.local_join` takes them."""
     return _halves(block.packing)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from semi_naive.ra.once import digest
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.lattice import LatticeTable
-from semi_naive.ra.rules.spread import SpreadRelation
+from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import MOST
 from semi_naive.ra.rules.stored import StoredBlock
 
@@ -17,7 +17,7 @@ from semi_naive.ra.rules.stored import StoredBlock
 class World:
     """All that the tasks of a stratum read: picklable, it is handles."""
 
-    relations: dict[str, SpreadRelation]  # on the partitions
+    relations: dict[str, PartitionedRelation]  # on the partitions
     statics: dict[tuple[str, tuple], list[StoredBlock]]  # whole, on every host, by relation and order
     values: object
     folder: str  # on every host, for what tasks make of relations that are whole there
@@ -45,7 +45,7 @@ class TaskContext:
     def position(self) -> tuple[int, int]:
         return self.partition, self.partitions
 
-    def shelf(self, read) -> str | None:
+    def host_cache_dir(self, read) -> str | None:
         """Of relations that are whole on every host, the same for the same files."""
         if any(one not in self.world.statics for one in read):
             return None
@@ -76,7 +76,7 @@ class TaskContext:
         first, last = self.partition, self.partition + 1
         return [_slice(b, b.size * first // self.partitions, b.size * last // self.partitions) for b in shared]
 
-    def _best(self, spread: SpreadRelation, order) -> list[Block]:
+    def _best(self, spread: PartitionedRelation, order) -> list[Block]:
         return lattice_table(spread, self.partition).blocks("all", order)
 
 
@@ -92,7 +92,7 @@ def _slice(block: Block, begin: int, end: int) -> Block:
     return Block(block.packing, np.ascontiguousarray(block.words[:, begin:end]))
 
 
-def lattice_table(spread: SpreadRelation, partition: int) -> LatticeTable:
+def lattice_table(spread: PartitionedRelation, partition: int) -> LatticeTable:
     """The best tuples of a partition. Where there is more than one block, they have no key in common."""
     table, order = LatticeTable(spread.arity, *spread.lattice), spread.home.order
     if known := [stored.open() for stored in spread.home.full[partition]]:

@@ -8,7 +8,7 @@ from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Term, Var
-from semi_naive.ra.rules.steps import Context, flow
+from semi_naive.ra.rules.steps import Context, run_steps
 
 HALVES = Packing(((0, (1 << 32) - 1),) * 2)
 GATHERED = 1 << 22  # head tuples that are sorted and compared with what is known at a time
@@ -24,7 +24,7 @@ class Derivation:
 
     def heads(self, context: Context):
         """Yield what the rule makes, as blocks or as (columns, size), with repetitions."""
-        for batch in flow(self.steps, unit(), context):
+        for batch in run_steps(self.steps, unit(), context):
             yield self.heads_of(batch, context)
 
     def heads_of(self, batch: Batch, context: Context):

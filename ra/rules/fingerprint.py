@@ -11,8 +11,8 @@ from semi_naive.ra.blocks import combined
 from semi_naive.ra.rules.distinct import distinct
 from semi_naive.ra.rules.hashing import hash_rows, hash_strings
 from semi_naive.ra.rules.ir import Kind, Relation, Type
+from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reading import pieces_of
-from semi_naive.ra.rules.spread import SpreadRelation
 
 
 @dataclass
@@ -80,7 +80,7 @@ class FingerprintPieces:
     """A task that yields the numbers of its partition's tuples."""
 
     fingerprint: Fingerprint
-    spread: SpreadRelation
+    spread: PartitionedRelation
 
     def __call__(self, partition, records):
         yield from map(self.fingerprint, pieces_of(self.spread, partition))

@@ -18,7 +18,7 @@ from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.derive import Derivation, Sink
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.lattice import LatticeTable
-from semi_naive.ra.rules.spread import Order
+from semi_naive.ra.rules.partitioned import Order
 from semi_naive.ra.rules.stored import StoredBlock, store
 from semi_naive.ra.rules.table import Table
 
@@ -42,7 +42,7 @@ class Home:
         table = LatticeTable(self.arity, *self.lattice)
         if delta is not None:
             table.insert([delta.column(self.order.index(i)) for i in range(self.arity)], delta.size)
-            table.turn()
+            table.advance()
         return table
 
     def places(self) -> tuple[int, ...]:
@@ -199,7 +199,7 @@ class RunGroups:
             cost = finished.costs.setdefault(version.rule, np.zeros(3))
             cost += time.perf_counter() - begun, sink.made, sink.born
         for table in state.tables.values():
-            table.turn()
+            table.advance()
         return []
 
     def _store(self, state: State, label: str, finished: Finished) -> None:

@@ -3,7 +3,8 @@
     path(x, z) :- delta path(x, y), edge(y, z).
 
 x is carried unchanged, so where the bucket is chosen by x every head is at home where it is made: a partition needs nobody
-else, and takes as many steps in one job as it is asked to. 64 groups, values of x, share a word for each z, as in `ra.reach`,
+else, and takes as many steps in one job as it is asked to. 64 groups, values of x, share a word for each z, as in
+`ra.bitset_bfs`,
 but here a group begins from all that is known of it, so what it makes is born: nothing is compared with `full` afterwards.
 """
 
@@ -15,13 +16,13 @@ import numpy as np
 from numba import njit, types
 from semi_naive.ra import codec
 from semi_naive.ra.bits import lowest_bit
-from semi_naive.ra.pieces import Report
-from semi_naive.ra.reach import LANES, advance
+from semi_naive.ra.bitset_bfs import LANES, advance
 from semi_naive.ra.replica import Replica
+from semi_naive.ra.reports import Report
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.derive import HALVES
-from semi_naive.ra.rules.inserting import Born, compacted
-from semi_naive.ra.rules.spread import SpreadRelation
+from semi_naive.ra.rules.local_insert import Born, compacted
+from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.stored import StoredBlock, store
 from semi_naive.ra.words import JIT, i64, merge_all, seek, u64
 
@@ -182,7 +183,7 @@ class GroupsAhead:
     a node, and 8 a tuple that is born, in memory.
     """
 
-    relation: SpreadRelation  # its home keyed by the carried column alone, unrefined, in words of two halves
+    relation: PartitionedRelation  # its home keyed by the carried column alone, unrefined, in words of two halves
     adjacency: tuple[Replica, Replica]
     steps: int
     threshold: int | None

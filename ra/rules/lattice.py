@@ -98,7 +98,7 @@ class LatticeTable:
         good[found] = block.column(self.arity - 1, found) < known.column(self.arity - 1, lows[found])
         return Block(block.packing, np.ascontiguousarray(block.words[:, good]))
 
-    def turn(self) -> int:
+    def advance(self) -> int:
         """An iteration is over: what improved is the delta, and supersedes; how many tuples that is."""
         self.delta, self.shown = {}, {}
         if self.fresh is None:
@@ -118,7 +118,7 @@ class LatticeTable:
         self.fresh = mark
 
     def settle(self) -> None:
-        while self.turn():
+        while self.advance():
             pass
 
     @property
@@ -152,4 +152,4 @@ class LatticeTable:
     def settle_new(self) -> None:
         """Take in what has been inserted since the last turn."""
         if self.fresh is not None:
-            self.turn()
+            self.advance()

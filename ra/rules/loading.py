@@ -4,21 +4,21 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from semi_naive.ra.pieces import Report
+from semi_naive.ra.reports import Report
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.context import lattice_table
-from semi_naive.ra.rules.inserting import Born, weighed
 from semi_naive.ra.rules.lattice import plain
-from semi_naive.ra.rules.spread import Order, SpreadIndex, SpreadRelation
+from semi_naive.ra.rules.local_insert import Born, weighed
+from semi_naive.ra.rules.partitioned import Order, PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import StoredBlock, store
 
 Shared = tuple[list[StoredBlock], Order]  # blocks that every host has, and the order of their columns
 
 
-def tuples_of(source: SpreadRelation | Shared, partition: int, partitions: int, order: Order) -> Iterator[Block]:
+def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: int, order: Order) -> Iterator[Block]:
     """What a partition has of a relation, or its share of what every host has, in an order."""
-    if not isinstance(source, SpreadRelation):
+    if not isinstance(source, PartitionedRelation):
         stored, known = source
         for whole in (one.open() for one in stored):
             begin, end = (whole.size * p // partitions for p in (partition, partition + 1))
@@ -35,7 +35,7 @@ def tuples_of(source: SpreadRelation | Shared, partition: int, partitions: int, 
 class Deal:
     """Each partition takes its share of blocks that every host has, and sends each tuple home."""
 
-    relations: dict[str, SpreadRelation]
+    relations: dict[str, PartitionedRelation]
     blocks: dict[str, Shared]
     partitions: int
     encoded: bool = False  # whether blocks of a lattice are as they rest on partitions
@@ -53,8 +53,8 @@ class Deal:
 class Reorder:
     """Each partition sends what it has of some relations to the buckets of new indexes. Sorts each tuple once an index."""
 
-    sources: dict[str, SpreadRelation | Shared]
-    indexes: dict[str, list[SpreadIndex]]
+    sources: dict[str, PartitionedRelation | Shared]
+    indexes: dict[str, list[PartitionedIndex]]
     partitions: int
 
     def __call__(self, partition, records):
@@ -69,7 +69,7 @@ class Reorder:
 class Settle:
     """What `Reorder` has sent, as one block of each index."""
 
-    indexes: dict[str, list[SpreadIndex]]
+    indexes: dict[str, list[PartitionedIndex]]
     label: str
     root: str
 
@@ -86,7 +86,7 @@ class Settle:
 class Relocate:
     """Each partition writes its tuples of a relation in another order, as one block, for all to read."""
 
-    relation: SpreadRelation
+    relation: PartitionedRelation
     order: Order
     root: str
     label: str

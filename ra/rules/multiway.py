@@ -164,17 +164,17 @@ class Multiway:
         def relations():
             return {name: selected(*one, context.values) for name, one in read.items()}
 
-        shelf = self._shelf(context)
-        return Tries.of(relations()) if shelf is None else SharedTries.at(shelf, relations)
+        folder = self._folder(context)
+        return Tries.of(relations()) if folder is None else SharedTries.at(folder, relations)
 
-    def _shelf(self, context: Context) -> str | None:
-        shelf = context.shelf({(atom.relation, tuple(range(len(atom.args)))) for atom, _ in self._read})
-        return shelf and os.path.join(shelf, digest(*sorted({_name(*one) for one in self._read})))
+    def _folder(self, context: Context) -> str | None:
+        folder = context.host_cache_dir({(atom.relation, tuple(range(len(atom.args)))) for atom, _ in self._read})
+        return folder and os.path.join(folder, digest(*sorted({_name(*one) for one in self._read})))
 
     def _shared(self, context: Context) -> bool:
         """Whether another process has begun."""
-        shelf = self._shelf(context)
-        return shelf is not None and SharedTries.there(shelf)
+        folder = self._folder(context)
+        return folder is not None and SharedTries.there(folder)
 
 
 class TooMany(Exception):
@@ -182,7 +182,8 @@ class TooMany(Exception):
 
 
 def counted(steps, batch: Batch, context: Context, left: list[float]):
-    """What comes out of the last step, as by `flow`. left: [bindings that joins may make], less those that they have made."""
+    """What comes out of the last step, as by `run_steps`. left: [bindings that joins may make], less those that they have
+    made."""
     if not steps:
         yield batch
         return

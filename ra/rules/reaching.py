@@ -3,8 +3,8 @@
     path(x, y) :- start(x, y).                          any base
     path(x, z) :- path(x, y), edge(y, z).               carries x
 
-The kernels are `ra.reach`'s; here is what tasks do with them. A group's tuples may be made again whenever somebody asks for
-them, which takes less time than reading them from a disk, or be written, for rules that read them.
+The kernels are `ra.bitset_bfs`'s; here is what tasks do with them. A group's tuples may be made again whenever somebody asks
+for them, which takes less time than reading them from a disk, or be written, for rules that read them.
 """
 
 import os
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra.bitset_bfs import LANES, harvest, reach, slices
 from semi_naive.ra.packing import Packing
-from semi_naive.ra.reach import LANES, harvest, reach, slices
 from semi_naive.ra.replica import Replica
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block, pack

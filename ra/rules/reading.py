@@ -4,19 +4,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from semi_naive.ra.rules.context import lattice_table
+from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reaching import Reachability
-from semi_naive.ra.rules.spread import SpreadRelation
 
 ROWS = 1 << 20
 
 
-def columns_of(relation: SpreadRelation, partition: int) -> np.ndarray:
+def columns_of(relation: PartitionedRelation, partition: int) -> np.ndarray:
     """The tuples of one partition as columns (arity, n), in the order they were declared in."""
     pieces = list(pieces_of(relation, partition))
     return np.concatenate([np.empty((relation.arity, 0), np.int64), *pieces], axis=1)
 
 
-def pieces_of(relation: SpreadRelation | Reachability, partition: int):
+def pieces_of(relation: PartitionedRelation | Reachability, partition: int):
     """The same, block by block."""
     if isinstance(relation, Reachability):
         yield from relation.found((0, partition))
@@ -38,7 +38,7 @@ def pieces_of(relation: SpreadRelation | Reachability, partition: int):
 class ReadPieces:
     """A task that yields its partition's tuples."""
 
-    relation: SpreadRelation
+    relation: PartitionedRelation
 
     def __call__(self, partition, records):
         yield from pieces_of(self.relation, partition)

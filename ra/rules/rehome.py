@@ -8,7 +8,7 @@ from semi_naive.balance.hashing import bucket_of
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.parcels import combined_key
-from semi_naive.ra.rules.spread import SpreadIndex
+from semi_naive.ra.rules.partitioned import PartitionedIndex
 from semi_naive.ra.rules.stored import StoredBlock, store
 
 PARTS = ("full", "delta")
@@ -30,7 +30,7 @@ class Leave:
     """Take the tuples of the changed buckets out of the blocks; keep those that stay here, ship the others. Blocks without
     a changed bucket are not touched. Reads every block of the index once."""
 
-    index: SpreadIndex  # already with the new map
+    index: PartitionedIndex  # already with the new map
     changed: np.ndarray  # (buckets,) booleans
     root: str
     label: str
@@ -60,7 +60,7 @@ class Leave:
 class Arrive:
     """Take in what moved here."""
 
-    index: SpreadIndex
+    index: PartitionedIndex
     root: str
     label: str
 

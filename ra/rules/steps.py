@@ -1,7 +1,8 @@
 """The steps of a rule's body. Each takes a batch of bindings and yields batches of more, of fewer, or of others.
 
-A body in the order it was planned in, `sg(x, y) :- delta sg(a, b), edge(a, x), edge(b, y).`, is: Join(sg), Join(edge), Narrow
-to x and b, Join(edge). All of them are picklable, so they travel to wherever the tuples are; where that is, the context says.
+A body in the order it was planned in, `sg(x, y) :- delta sg(a, b), edge(a, x), edge(b, y).`, is: Join(sg), Join(edge),
+EarlyProjection to x and b, Join(edge). All of them are picklable, so they travel to wherever the tuples are; where that is,
+the context says.
 """
 
 import functools
@@ -9,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from semi_naive.ra import rowwise
-from semi_naive.ra.joins import Join as Composition
+from semi_naive.ra import local_join_by_row
+from semi_naive.ra.local_join import KeyedJoin
 from semi_naive.ra.rules import ir, kernels
 from semi_naive.ra.rules.aggregates import reduce_groups
 from semi_naive.ra.rules.batch import Batch, joined
@@ -32,7 +33,7 @@ class Context(Protocol):
     position: tuple[int, int]  # the partition, and how many there are; (0, 1) in the driver
     most: int  # bindings of a batch that a join makes, about
 
-    def shelf(self, read: set[tuple[str, tuple[int, ...]]]) -> str | None:
+    def host_cache_dir(self, read: set[tuple[str, tuple[int, ...]]]) -> str | None:
         """A directory for what the processes of this host make of all tuples of some relations, sorted by some columns, and
         have in common; None if no other has them."""
 
@@ -40,14 +41,14 @@ class Context(Protocol):
         """The tuples of a part ("full", "delta", "all") of a relation here, sorted by its columns in an order."""
 
 
-def flow(steps, batch: Batch, context: Context):
+def run_steps(steps, batch: Batch, context: Context):
     """Everything that comes out of the last step, depth first: at most a batch per step is in memory."""
     if not steps:
         yield batch
         return
     for made in steps[0](batch, context):
         if made.size:
-            yield from flow(steps[1:], made, context)
+            yield from run_steps(steps[1:], made, context)
 
 
 @dataclass
@@ -110,7 +111,7 @@ class Join:
                 yield Batch(rows.size, columns, at=(number, row, skip), joined=rows.size)
 
     def _composed(self, batch, block, begin, most):
-        """The join of two sets of pairs of which only the ends are kept, with its deduplication: `ra.joins`."""
+        """The join of two sets of pairs of which only the ends are kept, with its deduplication: `ra.local_join`."""
         if self.composed is None or not halved(block):
             return False
         (key, carried, new), (number, cursor, _) = self.composed, begin
@@ -118,7 +119,8 @@ class Join:
             directory, greatest = block.by_first()
             if greatest >= DENSE:
                 return False
-            rows = rowwise.compose(batch.pair[2], np.ascontiguousarray(block.words[0]), directory, greatest, cursor, most)
+            inner = np.ascontiguousarray(block.words[0])
+            rows = local_join_by_row.compose(batch.pair[2], inner, directory, greatest, cursor, most)
             for words, joined, cursor in rows:
                 yield Batch(words.size, pair=(carried, new, words), at=(number, cursor, 0), joined=joined)
             return True
@@ -128,7 +130,7 @@ class Join:
         domain = int((outer & np.uint64(0xFFFFFFFF)).max(initial=0)) + 1
         if domain > DENSE:
             return False
-        join = Composition(outer, np.ascontiguousarray(block.words[0]), 32, domain, cursor)
+        join = KeyedJoin(outer, np.ascontiguousarray(block.words[0]), 32, domain, cursor)
         for words in join.chunks(most=most):
             yield Batch(words.size, pair=(new, carried, words.copy()), at=(number, join.cursor, 0), joined=join.joined)
             join.joined = 0
@@ -165,7 +167,7 @@ class Exchange:
 
 
 @dataclass
-class Narrow:
+class EarlyProjection:
     """Early projection: keep the variables that are still needed, and of equal bindings one. Gives up where a first
     large batch has next to none."""
 
@@ -283,7 +285,7 @@ class Without:
     def __call__(self, batch, context):
         groups, inverse = grouped(batch, self.outer)
         found = np.zeros(groups.size, np.bool_)
-        for made in flow(self.steps, groups.with_columns({GROUP: np.arange(groups.size)}), context):
+        for made in run_steps(self.steps, groups.with_columns({GROUP: np.arange(groups.size)}), context):
             found[made.columns[GROUP]] = True
         yield batch.where(~found[inverse])
 
@@ -311,7 +313,7 @@ class Aggregated:
     def _reduced(self, groups: Batch, context):
         """The group and the target of each combination of tuples."""
         numbered = groups.with_columns({GROUP: np.arange(groups.size)})
-        found = [made for made in flow(self.steps, numbered, context) if made.size]
+        found = [made for made in run_steps(self.steps, numbered, context) if made.size]
         if not found:
             return np.empty(0, np.int64), None if self.literal.target is None else np.empty(0, np.int64)
         made = joined([Batch(m.size, {name: m.columns[name] for name in m.columns}) for m in found])

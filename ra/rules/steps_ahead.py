@@ -12,16 +12,16 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from semi_naive.ra.pieces import Report, reports
+from semi_naive.ra.reports import Report, reports
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.batch import unit
 from semi_naive.ra.rules.block import Block, merged_as, stacked
 from semi_naive.ra.rules.context import TaskContext, World
-from semi_naive.ra.rules.evaluating import Version, at_home
-from semi_naive.ra.rules.inserting import Born, Insert, compacted, forwarded, weighed, without
-from semi_naive.ra.rules.spread import SpreadRelation
-from semi_naive.ra.rules.steps import flow
+from semi_naive.ra.rules.evaluate import Version, at_home
+from semi_naive.ra.rules.local_insert import Born, Insert, compacted, forwarded, weighed, without
+from semi_naive.ra.rules.partitioned import PartitionedRelation
+from semi_naive.ra.rules.steps import run_steps
 from semi_naive.ra.rules.stored import store
 
 
@@ -98,7 +98,7 @@ class StepsAhead:
             if version.relation in context.deltas:
                 self.at, name = version.number, version.derivation.relation
                 order, begun = self.world.relations[name].home.order, time.perf_counter()
-                for batch in flow(version.segments[0], unit(), context):
+                for batch in run_steps(version.segments[0], unit(), context):
                     heads = at_home(version, batch, context, order)
                     made[name].append(heads if isinstance(heads, Block) else Block.of(*heads))
                     self.costs[version.number][1] += made[name][-1].size
@@ -133,7 +133,7 @@ class InsertSteps(Insert):
             results.append(born)
         yield from ((partition, result) for result in results) if self.forward else results
 
-    def _steps(self, relation: SpreadRelation, partition: int, by_tag: dict, last: int | None):
+    def _steps(self, relation: PartitionedRelation, partition: int, by_tag: dict, last: int | None):
         home, name = relation.home, relation.name
         path = os.path.join(self.root, str(partition), f"{name}-0-{self.label}")
         found = {int(tag.rpartition("@")[2]): tag for tag in by_tag if tag.rpartition("@")[0] == name}

@@ -1,7 +1,7 @@
 """A relation in this process while rules run: full, delta and new, with an index for each order that a join asks for.
 
-The life of a tuple, as on disk (`ra.rules.spread`): what rules make is in no part yet; `insert` drops what is known, and the
-rest is born into `new`; `turn` makes it `delta`, and the delta before goes into `full`.
+The life of a tuple, as on disk (`ra.rules.partitioned`): what rules make is in no part yet; `insert` drops what is known, and
+the rest is born into `new`; `advance` makes it `delta`, and the delta before goes into `full`.
 """
 
 import copy
@@ -105,7 +105,7 @@ class Table:
             self.new = stacked(self.new, block)
         return block.size
 
-    def turn(self) -> int:
+    def advance(self) -> int:
         """An iteration is over: delta goes into full, new becomes delta; how many tuples that is."""
         for order, blocks in self.full.items():
             if self.delta_size:
@@ -118,7 +118,7 @@ class Table:
 
     def settle(self) -> None:
         """No more iterations: everything goes into full."""
-        while self.turn():
+        while self.advance():
             pass
 
     def _known(self) -> list[Block]:

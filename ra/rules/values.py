@@ -14,17 +14,17 @@ ids, equal where the content is equal. The life of an id:
 from dataclasses import dataclass, field
 
 import numpy as np
-from semi_naive.ra.rules.lexicon import Lexicon, Rows, Segment, Strings
+from semi_naive.ra.rules.dictionary import Dictionary, Rows, Segment, Strings
 from semi_naive.ra.symbols import SYMBOLS, SymbolTable
 
 FIRST_RECORD = 1  # nil is 0
 
 
 class _Content:
-    """The look-ups that driver and workers have in common. `_symbols`: a Lexicon; `_records`: one for each arity."""
+    """The look-ups that driver and workers have in common. `_symbols`: a Dictionary; `_records`: one for each arity."""
 
-    _symbols: Lexicon | None
-    _records: dict[int, Lexicon]
+    _symbols: Dictionary | None
+    _records: dict[int, Dictionary]
 
     def intern(self, strings) -> np.ndarray:
         """The ids of a list, an object array or a pyarrow array of strings."""
@@ -62,9 +62,9 @@ class _Content:
             return np.empty((arity, 0), np.int64)
         return np.ascontiguousarray(self._lexicon(arity).decode(ids))
 
-    def _lexicon(self, arity: int) -> Lexicon:
+    def _lexicon(self, arity: int) -> Dictionary:
         if arity not in self._records:
-            self._records[arity] = Lexicon(Rows, FIRST_RECORD, frozen=self._symbols is not None and self._symbols.frozen)
+            self._records[arity] = Dictionary(Rows, FIRST_RECORD, frozen=self._symbols is not None and self._symbols.frozen)
         return self._records[arity]
 
 
@@ -77,7 +77,7 @@ class Names(_Content):
     """
 
     def __init__(self):
-        self._symbols, self._records = Lexicon(Strings, 0), {}
+        self._symbols, self._records = Dictionary(Strings, 0), {}
 
     def array(self):
         """All symbols as a pyarrow array; the position is the id."""
@@ -148,7 +148,7 @@ class Values(_Content):
         for arity, rows in made.records.items():
             self._lexicon(arity).encode(rows)
 
-    def lexicons(self) -> dict[str, Lexicon]:
+    def lexicons(self) -> dict[str, Dictionary]:
         """Of the symbols, and of the records by arity: what a checkpoint holds. From now on new content gets hashed ids."""
         self._freeze()
         return {"symbols": self._symbols} | {str(arity): lexicon for arity, lexicon in self._records.items()}
@@ -158,7 +158,7 @@ class Values(_Content):
         made = {}
         for name, (dense, pieces) in lexicons.items():
             form, base = (Strings, 0) if name == "symbols" else (Rows, FIRST_RECORD)
-            made[name] = Lexicon(form, base, [Segment.of(part, form.hashes(part)) for part in pieces], dense, frozen=True)
+            made[name] = Dictionary(form, base, [Segment.of(part, form.hashes(part)) for part in pieces], dense, frozen=True)
         self._symbols, self._shared, self._counter = made.pop("symbols"), None, counter
         self._records = {int(arity): lexicon for arity, lexicon in made.items()}
 
@@ -177,7 +177,7 @@ class Values(_Content):
         if self._symbols is not None:
             return
         strings = self._table.array()
-        self._symbols = Lexicon(Strings, 0)
+        self._symbols = Dictionary(Strings, 0)
         if len(strings):
             self._symbols.segments.append(Segment.of(strings, Strings.hashes(strings)))
             self._symbols.dense = len(strings)
@@ -192,11 +192,11 @@ class Snapshot:
     paths: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, lexicon: Lexicon, directory: str) -> "Snapshot":
+    def of(cls, lexicon: Dictionary, directory: str) -> "Snapshot":
         return cls(lexicon.base, lexicon.dense, tuple(s.save(lexicon.form, directory) for s in lexicon.segments))
 
-    def open(self, form) -> Lexicon:
-        return Lexicon(form, self.base, [Segment.load(form, path) for path in self.paths], self.dense, frozen=True)
+    def open(self, form) -> Dictionary:
+        return Dictionary(form, self.base, [Segment.load(form, path) for path in self.paths], self.dense, frozen=True)
 
 
 @dataclass
@@ -216,7 +216,7 @@ class SharedValues(_Content):
 
     def __init__(self, symbols: Snapshot, records: dict[int, Snapshot]):
         self._snapshots = symbols, records
-        self._opened: dict[object, Lexicon] = {}
+        self._opened: dict[object, Dictionary] = {}
 
     def __reduce__(self):
         return SharedValues, self._snapshots
@@ -227,12 +227,12 @@ class SharedValues(_Content):
         return self._snapshots
 
     @property
-    def _symbols(self) -> Lexicon:
+    def _symbols(self) -> Dictionary:
         if Strings not in self._opened:
             self._opened[Strings] = self._snapshots[0].open(Strings)
         return self._opened[Strings]
 
-    def _lexicon(self, arity: int) -> Lexicon:
+    def _lexicon(self, arity: int) -> Dictionary:
         if arity not in self._opened:
             self._opened[arity] = self._snapshots[1].get(arity, Snapshot(FIRST_RECORD)).open(Rows)
         return self._opened[arity]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.spread import SpreadIndex
+from semi_naive.ra.rules.partitioned import PartitionedIndex
 from semi_naive.ra.rules.stored import StoredBlock
 
 SAMPLE = 1 << 16  # tuples of a block whose partners are counted
@@ -19,11 +19,11 @@ class Meeting:
     partners: what every host has; or an index in the same buckets."""
 
     places: tuple[int, ...]
-    partners: list[StoredBlock] | SpreadIndex
+    partners: list[StoredBlock] | PartitionedIndex
 
     def counted(self, block: Block, partition: int) -> np.ndarray:
         """The partners of each tuple of a block."""
-        if isinstance(self.partners, SpreadIndex):
+        if isinstance(self.partners, PartitionedIndex):
             known = [one.open() for one in self.partners.full[partition] + self.partners.delta[partition]]
         else:
             known = [one.share() for one in self.partners]

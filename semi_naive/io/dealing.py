@@ -2,7 +2,7 @@
 
 Symbols need numbers that everybody agrees on. So a source with symbols is gone through twice: first each task sends its
 distinct strings to partitions by their hash, where they are united (`Survey`, `Unite`); the driver numbers them, and every host
-gets the table. Then the rows are read, typed and dealt (`DealParts`), and inserted where they arrive (`ra.rules.inserting`).
+gets the table. Then the rows are read, typed and dealt (`DealParts`), and inserted where they arrive (`ra.rules.local_insert`).
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from semi_naive.io.parallel import Part
-from semi_naive.ra.pieces import Report, reports
+from semi_naive.ra.reports import Report, reports
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.hashing import hash_strings
-from semi_naive.ra.rules.spread import SpreadRelation
+from semi_naive.ra.rules.partitioned import PartitionedRelation
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Unite:
 class DealParts:
     """Sends each tuple that its partition reads home. `symbols`: the columns of symbols, whose ids are those of `values`."""
 
-    relation: SpreadRelation
+    relation: PartitionedRelation
     read: Callable | None
     symbols: list[int]
     values: Any

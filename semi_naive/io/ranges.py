@@ -20,8 +20,8 @@ from semi_naive.io.writing import write_rows
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.ir import Kind, Relation
+from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reading import pieces_of
-from semi_naive.ra.rules.spread import SpreadRelation
 from semi_naive.ra.runs import RunMissing
 
 SAMPLE = 1000  # values of a partition
@@ -62,7 +62,7 @@ class Ordering:
 class Sample:
     """Yields some of its partition's keys."""
 
-    spread: SpreadRelation
+    spread: PartitionedRelation
     ordering: Ordering
 
     def __call__(self, partition, records):
@@ -76,7 +76,7 @@ class Sample:
 class Divide:
     """Sends every tuple to the partition of its range."""
 
-    spread: SpreadRelation
+    spread: PartitionedRelation
     ordering: Ordering
     splitters: list
     parts: int
@@ -128,17 +128,17 @@ class ReadChunk:
             yield file.read(self.size)
 
 
-def write_ranges(write, spread: SpreadRelation, ordering: Ordering, form, cluster) -> None:
+def write_ranges(write, spread: PartitionedRelation, ordering: Ordering, form, cluster) -> None:
     """Have the tasks of a `Cluster` write pieces; then `write(chunk, last)` gets their bytes in order: three jobs, one shuffle,
     and a job for each chunk where there are other hosts. `last`: whether a piece ends there."""
-    fabric, folder = cluster.fabric, cluster.store.path("written", cluster.label("pieces"))
-    keys = sorted(key for found in fabric.job(Sample(spread, ordering)) for key in found)
-    splitters = [keys[len(keys) * p // fabric.partitions] for p in range(1, fabric.partitions)] if keys else []
-    divide = Divide(spread, ordering, splitters, fabric.partitions)
-    for partition, path, size in sorted(fabric.job(divide, WritePiece(ordering, form, folder))):
+    jobs, folder = cluster.jobs, cluster.store.path("written", cluster.label("pieces"))
+    keys = sorted(key for found in jobs.job(Sample(spread, ordering)) for key in found)
+    splitters = [keys[len(keys) * p // jobs.partitions] for p in range(1, jobs.partitions)] if keys else []
+    divide = Divide(spread, ordering, splitters, jobs.partitions)
+    for partition, path, size in sorted(jobs.job(divide, WritePiece(ordering, form, folder))):
         for begin in range(0, size, CHUNK):
             read = ReadChunk(partition, path, begin, CHUNK)
-            (chunk,) = read(partition, []) if cluster.local else fabric.job(read)
+            (chunk,) = read(partition, []) if cluster.local else jobs.job(read)
             write(chunk, begin + CHUNK >= size)
         if cluster.local:
             os.unlink(path)

@@ -130,7 +130,7 @@ class Compiler:
         self.bound |= set(new.values())
         if lossy and binds and any(not self._covered(other) for _, other in self.atoms) and step.composed is None:
             kept = tuple(sorted((self.bound & live) - {steps.GROUP}))
-            self.steps.append(steps.Narrow(kept))
+            self.steps.append(steps.EarlyProjection(kept))
             self.bound &= live
 
     def _reached(self, relation: str, order, keys: tuple, counts: bool) -> tuple[int, ...]:
@@ -175,7 +175,7 @@ class Compiler:
         if self.every:
             return
         if self.bound - live and binds and any(not self._covered(other) for _, other in self.atoms):
-            self.steps.append(steps.Narrow(tuple(sorted((self.bound & live) - {steps.GROUP}))))
+            self.steps.append(steps.EarlyProjection(tuple(sorted((self.bound & live) - {steps.GROUP}))))
         self.bound &= live
 
     def _within(self, literal, atoms) -> bool:

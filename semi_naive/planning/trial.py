@@ -40,7 +40,7 @@ def tried(steps: list, sizes) -> Trial | None:
     trial, batch, each = Trial(), unit(), 1.0  # each: bindings that one of the batch stands for
     for place, step in enumerate(steps):
         if isinstance(step, Join):
-            columns, share = sizes.drawn(step.relation, place)
+            columns, share = sizes.sample(step.relation, place)
             if not share or not _there(step.keys, batch):
                 return None
             batch, pairs = _joined(step, batch, columns, sizes.values)

@@ -50,12 +50,12 @@ class Answer(Tuples):
     @property
     def on_partitions(self) -> bool:
         """Whether the tuples are on Spark's partitions, and not in this process."""
-        return self.name in self._result.database.spread
+        return self.name in self._result.database.on_partitions
 
     @property
     def stored(self):
         """Where the tuples are on the partitions; None if they are not."""
-        return self._result.database.spread.get(self.name)
+        return self._result.database.on_partitions.get(self.name)
 
     def count(self) -> int:
         return self._result.database.count(self.name)
@@ -130,7 +130,7 @@ class Result(Evaluated):
         self.name, self.closed = run.asked.name, False
         counts = {name: self.database.count(name) for name in self.relations}
         self.trace = run.record(counts) | {"result": {"relations": counts, "tuples": sum(counts.values())}}
-        self._finalizer = weakref.finalize(self, _release, self.cluster, list(self.database.spread.values()))
+        self._finalizer = weakref.finalize(self, _release, self.cluster, list(self.database.on_partitions.values()))
 
     def __getitem__(self, name: str) -> Answer:
         if name not in self.relations:
@@ -180,7 +180,7 @@ class Result(Evaluated):
     def explain(self) -> str:
         """What the run has done, as `Program.explain` says what one would do: plans, join orders, indexes, and what each rule
         took and made."""
-        from semi_naive.planning.told import told
+        from semi_naive.planning.explain.done import told
 
         return told(self._run, self.trace)
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import semi_naive
 from semi_naive.ra.rules import durable
 from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.dictionary import Rows, Strings
 from semi_naive.ra.rules.fingerprint import Fingerprint, FingerprintPieces
 from semi_naive.ra.rules.ir import Kind
-from semi_naive.ra.rules.lexicon import Rows, Strings
-from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import store
 from semi_naive.running.dealing import deal
 from semi_naive.running.manifest import DurableFiles
@@ -50,11 +50,11 @@ class Checkpoints:
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def _facts(self, relation) -> int:
-        types, spread = self.run.program.types, self.database.spread.get(relation.name)
+        types, spread = self.run.program.types, self.database.on_partitions.get(relation.name)
         if spread is None:
             return Fingerprint(relation, types, self.run.values)(self.database.columns(relation.name))
         number = Fingerprint(relation, types, self.cluster.share_values(self.run.values, more=True))
-        return sum(self.cluster.fabric.job(FingerprintPieces(number, spread.relation))) % (1 << 64)
+        return sum(self.cluster.jobs.job(FingerprintPieces(number, spread.relation))) % (1 << 64)
 
     def due(self, iteration: int) -> bool:
         return iteration - self.iteration >= self.run.config.checkpoint_interval
@@ -70,7 +70,7 @@ class Checkpoints:
         self.size, now, strata = 0, stratum.relations if stratum else {}, self.run.strata
         known = {name: number in done for number, each in enumerate(strata) for name in each.relations if name not in now}
         fresh = [name for name, after in known.items() if (name, after) not in self.complete and self._wanted(name, after)]
-        spread = {name: self.database.spread[name].relation for name in fresh if name in self.database.spread}
+        spread = {name: self.database.on_partitions[name].relation for name in fresh if name in self.database.on_partitions}
         self._copy([*now.values(), *spread.values()])
         for name in fresh:
             self.complete[name, known[name]] = self._spread(spread[name]) if name in spread else self._block(name)
@@ -87,25 +87,25 @@ class Checkpoints:
     def _wanted(self, name: str, after: bool) -> bool:
         """Whether a relation has to be written: as whoever resumes has not got it, or calls its values otherwise. What is on
         the partitions in a form of its own is made by one job, again if need be."""
-        spread = self.database.spread.get(name)
-        kept = spread is None or isinstance(getattr(spread, "relation", None), SpreadRelation)
+        spread = self.database.on_partitions.get(name)
+        kept = spread is None or isinstance(getattr(spread, "relation", None), PartitionedRelation)
         return kept and (after or bool(IDS & set(self.run.program.relations[name].kinds)))
 
-    def _copy(self, relations: list[SpreadRelation]) -> None:
+    def _copy(self, relations: list[PartitionedRelation]) -> None:
         """Copy whatever is not there yet, each partition its own runs."""
         found = ((p, stored) for relation in relations for part in _parts(relation).values() for p, stored in _stored(part))
         fresh = {stored.run.path: (p, stored) for p, stored in found if stored.run.path not in self.copies}
         if not fresh:
             return
-        wanted: list[list] = [[] for _ in range(self.cluster.fabric.partitions)]
+        wanted: list[list] = [[] for _ in range(self.cluster.jobs.partitions)]
         for path, (partition, _) in fresh.items():
             wanted[partition].append((path, str(self.files.new(Path(path).name))))
-        for source, target, checksum in self.cluster.fabric.job(durable.Copy(wanted)):
+        for source, target, checksum in self.cluster.jobs.job(durable.Copy(wanted)):
             stored = fresh[source][1]
             self.copies[source] = durable.to_json(stored, self.files.name(target), checksum)
             self.size += 8 * stored.run.words
 
-    def _spread(self, relation: SpreadRelation) -> dict:
+    def _spread(self, relation: PartitionedRelation) -> dict:
         parts = {name: [self.copies[s.run.path] for _, s in _stored(part)] for name, part in _parts(relation).items()}
         return {"order": relation.home.order, "keys": relation.home.keys, **parts}
 
@@ -156,7 +156,7 @@ class Checkpoints:
         if manifest is None or manifest["fingerprint"] != self.fingerprint:
             return None
         relations = [*manifest["relations"].values(), *((manifest["running"] or {}).get("relations") or {}).values()]
-        self.files.verify(manifest, self.cluster.fabric if any("order" in record for record in relations) else None)
+        self.files.verify(manifest, self.cluster.jobs if any("order" in record for record in relations) else None)
         return manifest
 
     def take_up(self, manifest: dict) -> None:
@@ -181,17 +181,17 @@ class Checkpoints:
         relation = self.run.program.relations[name]
         if "order" in record:
             kind = (relation.lattice, relation.kinds[-1]) if relation.lattice else None
-            home = SpreadIndex(tuple(record["order"]), record["keys"], self.cluster.bucket_map())
-            spread = SpreadRelation(name, relation.arity, [home], kind)
+            home = PartitionedIndex(tuple(record["order"]), record["keys"], self.cluster.bucket_map())
+            spread = PartitionedRelation(name, relation.arity, [home], kind)
             self.deal({name: spread}, {name: record})
-            while spread.turn():
+            while spread.advance():
                 pass
             self.database.place(name, spread, self.cluster)
         for one in record.get("block", []):
             stored = durable.from_json(one, self.files.path(one))
             self.database.tables[name].insert(stored.open().columns(), stored.size)
 
-    def deal(self, relations: dict[str, SpreadRelation], records: dict[str, dict]) -> None:
+    def deal(self, relations: dict[str, PartitionedRelation], records: dict[str, dict]) -> None:
         """What was full is full, and what was delta is new."""
         for part in ("full", "delta"):
             blocks = {
@@ -202,8 +202,8 @@ class Checkpoints:
                 deal(self.cluster, relations, blocks, encoded=True)
             if part == "full":
                 for relation in relations.values():
-                    relation.turn()
-                    relation.turn()
+                    relation.advance()
+                    relation.advance()
 
     def iterations(self, running: dict) -> list[dict]:
         """What the trace of a stratum that was saved while it ran says of its iterations."""
@@ -211,7 +211,7 @@ class Checkpoints:
         return [entry for piece in pieces for entry in self.files.read(piece)]
 
 
-def _parts(relation: SpreadRelation) -> dict[str, list]:
+def _parts(relation: PartitionedRelation) -> dict[str, list]:
     """What a checkpoint holds of a relation. A lattice's full is all there is of it; as delta it derives little anew."""
     home = relation.home
     return {"full": [], "delta": home.full} if relation.lattice else {"full": home.full, "delta": home.delta}

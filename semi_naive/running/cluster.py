@@ -9,8 +9,8 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra import session
-from semi_naive.ra.exchange import Fabric
-from semi_naive.ra.rules.carried import CarriedValues
+from semi_naive.ra.jobs import PartitionedJobs
+from semi_naive.ra.rules.broadcast_values import BroadcastValues
 from semi_naive.ra.rules.stored import StoredBlock, store
 from semi_naive.ra.runs import Store
 
@@ -20,13 +20,13 @@ class Cluster:
 
     def __init__(self, spark, config):
         self.spark, self.config = spark, config
-        self._fabric = self._store = None
+        self._jobs = self._store = None
         self._sent: dict[str, object] = {}  # broadcasts of the values' files, by path
-        self.jobs = 0
+        self.labels = 0
 
     @property
     def started(self) -> bool:
-        return self._fabric is not None
+        return self._jobs is not None
 
     @property
     def store(self) -> Store:
@@ -52,12 +52,12 @@ class Cluster:
         return session.cores(self.sc)
 
     @property
-    def fabric(self) -> Fabric:
-        if self._fabric is None:
+    def jobs(self) -> PartitionedJobs:
+        if self._jobs is None:
             sc = self.sc
-            jobs_on = getattr(sc, "partitioned_jobs", None) or partial(Fabric, sc)  # simulated ranks run their own
-            self._fabric = jobs_on(self.config.partitions or session.cores(sc))
-        return self._fabric
+            jobs_on = getattr(sc, "partitioned_jobs", None) or partial(PartitionedJobs, sc)  # simulated ranks run their own
+            self._jobs = jobs_on(self.config.partitions or session.cores(sc))
+        return self._jobs
 
     @property
     def local(self) -> bool:
@@ -70,8 +70,8 @@ class Cluster:
 
     def label(self, what: str) -> str:
         """A name for the files of one job."""
-        self.jobs += 1
-        return f"{self.jobs}.{what}"
+        self.labels += 1
+        return f"{self.labels}.{what}"
 
     def share(self, name: str, block) -> list[StoredBlock]:
         """A block on every host, as a file each: written here, and sent along by Spark where there are other hosts."""
@@ -90,23 +90,23 @@ class Cluster:
         for path in folder.glob("*"):  # there is none where there are no symbols
             if str(path) not in self._sent:
                 self._sent[str(path)] = self.sc.broadcast(path.read_bytes())
-        return CarriedValues(*shared.snapshots, dict(self._sent))
+        return BroadcastValues(*shared.snapshots, dict(self._sent))
 
     def bucket_map(self) -> BucketMap:
         """Where a relation's buckets are before anything is known of it."""
-        return BucketMap.deal(self.config.buckets_on(self.fabric.partitions), self.fabric.partitions)
+        return BucketMap.deal(self.config.buckets_on(self.jobs.partitions), self.jobs.partitions)
 
     def renew(self) -> None:
         """After runs were lost: the partitions are placed again, wherever there are executors now."""
         with contextlib.suppress(Exception):  # what is lost may be the executor that has to be told
-            self.fabric.close()
-        self._fabric = None
+            self.jobs.close()
+        self._jobs = None
 
     def release(self) -> None:
         """Forget what Spark holds, and remove the run's directory from every host."""
-        if self._fabric and self._store:
-            self._fabric.remove(self._store)
-        if self._fabric:
-            self._fabric.close()
+        if self._jobs and self._store:
+            self._jobs.remove(self._store)
+        if self._jobs:
+            self._jobs.close()
         if self._store:
             self._store.remove()

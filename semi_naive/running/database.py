@@ -7,8 +7,8 @@ from semi_naive.ra.rules.ir import Program
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.steps import MOST
 from semi_naive.ra.rules.table import Table, snapshot
+from semi_naive.running.on_partitions import OnPartitions
 from semi_naive.running.sampling import distinct_values, drawn_tuples, partners
-from semi_naive.running.spread import Spread
 
 
 class Database:
@@ -17,7 +17,7 @@ class Database:
     def __init__(self, program: Program, values):
         self.program, self.values = program, values
         self.tables = {name: table_for(relation) for name, relation in program.relations.items()}
-        self.spread: dict[str, object] = {}  # relations that live on the partitions instead
+        self.on_partitions: dict[str, object] = {}  # relations that live on the partitions instead
         self._distinct: dict[tuple[str, int], tuple[int, float]] = {}
         self._met: dict[tuple, tuple] = {}
         self.kept: dict = {}  # what steps have made of the tuples: tries
@@ -32,42 +32,42 @@ class Database:
     def blocks(self, relation: str, part: str, order):
         return self.tables[relation].blocks(part, order)
 
-    def shelf(self, read) -> None:
+    def host_cache_dir(self, read) -> None:
         """What is in this process's memory is no other's."""
         return None
 
     def count(self, relation: str) -> int:
-        return self.spread[relation].count if relation in self.spread else self.tables[relation].count
+        return self.on_partitions[relation].count if relation in self.on_partitions else self.tables[relation].count
 
     def bytes(self, relation: str) -> int:
         """What one index of it takes, at home or in any other order."""
-        found = getattr(self.spread.get(relation), "relation", None)
+        found = getattr(self.on_partitions.get(relation), "relation", None)
         if found is not None:
             return found.bytes
-        if relation in self.spread:
+        if relation in self.on_partitions:
             return 8 * self.count(relation)
         table = self.tables[relation]
         return sum(block.words.nbytes for block in table.blocks("all", table.home))
 
     def columns(self, relation: str) -> np.ndarray:
         """All tuples as columns (arity, n), in this process."""
-        if relation in self.spread:
-            return self.spread[relation].columns()
+        if relation in self.on_partitions:
+            return self.on_partitions[relation].columns()
         table = snapshot(self.tables[relation])  # a lattice settles when it is read
         size = table.count
         return np.array(table.columns(), np.int64).reshape(table.arity, size)
 
     def collect(self, relations) -> None:
         """Bring relations that are on the partitions back into this process: what has to be evaluated in one place."""
-        for name in set(relations) & set(self.spread):
-            columns = self.spread.pop(name).columns()
+        for name in set(relations) & set(self.on_partitions):
+            columns = self.on_partitions.pop(name).columns()
             self.tables[name] = table_for(self.program.relations[name])
             self.load(name, columns)
             self.tables[name].settle()
 
     def place(self, name: str, relation, cluster) -> None:
         """The relation is on the partitions from now on."""
-        self.spread[name] = Spread(relation, cluster)
+        self.on_partitions[name] = OnPartitions(relation, cluster)
         self.tables[name] = table_for(self.program.relations[name])
 
     def forget_sizes(self, relation: str) -> None:
@@ -78,15 +78,15 @@ class Database:
     # -- what join orders are planned with
 
     def size(self, relation: str, part: str = "all") -> float:
-        if relation in self.spread:
-            return self.spread[relation].count
+        if relation in self.on_partitions:
+            return self.on_partitions[relation].count
         table = self.tables[relation]
         return table.delta_size if part == "delta" else table.count
 
-    def met(self, relation: str, column: int, other: str, place: int) -> float:
+    def join_fanout(self, relation: str, column: int, other: str, place: int) -> float:
         """How many tuples of another have, in a column, the value that a tuple has in a column of its own, on average: skew
         makes it more than the average of all values. From a sample where there are many tuples, and kept."""
-        if {relation, other} & self.spread.keys():
+        if {relation, other} & self.on_partitions.keys():
             return max(1.0, self.count(other)) / self.distinct(other, place)
         counts, key = (self.count(relation), self.count(other)), (relation, column, other, place)
         known = self._met.get(key)
@@ -94,9 +94,9 @@ class Database:
             self._met[key] = counts, partners(self.tables[relation], column, self.tables[other], place)
         return self._met[key][1]
 
-    def drawn(self, relation: str, draw: int) -> tuple[list[np.ndarray], float]:
+    def sample(self, relation: str, draw: int) -> tuple[list[np.ndarray], float]:
         """Columns of some of a relation's tuples, and the share of all that they are: none if it is on the partitions."""
-        return ([], 0.0) if relation in self.spread else drawn_tuples(self.tables[relation], draw)
+        return ([], 0.0) if relation in self.on_partitions else drawn_tuples(self.tables[relation], draw)
 
     def distinct(self, relation: str, column: int) -> float:
         """Distinct values of a column, from a sample where there are many tuples; asked again once it has doubled."""
@@ -104,8 +104,8 @@ class Database:
         known = self._distinct.get((relation, column))
         if known and known[0] / 2 <= count <= 2 * known[0]:
             return known[1]
-        if relation in self.spread:
-            estimate = self.spread[relation].distinct(column)
+        if relation in self.on_partitions:
+            estimate = self.on_partitions[relation].distinct(column)
         else:
             estimate = distinct_values(self.tables[relation], column)
         self._distinct[relation, column] = count, estimate

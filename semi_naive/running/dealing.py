@@ -1,12 +1,12 @@
 """Tuples that every host can read, brought to the partitions: what the driver has, or a checkpoint."""
 
-from semi_naive.ra.rules.inserting import absorb, inserts
 from semi_naive.ra.rules.loading import Deal
-from semi_naive.ra.rules.spread import SpreadRelation
+from semi_naive.ra.rules.local_insert import absorb, inserts
+from semi_naive.ra.rules.partitioned import PartitionedRelation
 
 
-def deal(cluster, relations: dict[str, SpreadRelation], blocks: dict[str, tuple], encoded: bool = False) -> None:
+def deal(cluster, relations: dict[str, PartitionedRelation], blocks: dict[str, tuple], encoded: bool = False) -> None:
     """One job: each tuple goes home, and what is not known there is born. `blocks`, `encoded`: see `Deal`."""
     label = cluster.label("dealt")
-    task = Deal(relations, blocks, cluster.fabric.partitions, encoded)
-    absorb(relations, cluster.fabric.job(task, *inserts(list(relations.values()), label, cluster.root)))
+    task = Deal(relations, blocks, cluster.jobs.partitions, encoded)
+    absorb(relations, cluster.jobs.job(task, *inserts(list(relations.values()), label, cluster.root)))

@@ -22,7 +22,7 @@ from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.groups import Dealt, Delta, Finished, Home, RunGroups, group_begins
-from semi_naive.running.choosing import names_read
+from semi_naive.running.choose_plan import names_read
 from semi_naive.running.local import located
 from semi_naive.running.pieces import EACH, at_rest, record, run_pieces
 from semi_naive.running.statics import Statics
@@ -50,7 +50,7 @@ class Decomposed:
     homes: dict[str, Home] = field(default_factory=dict)
 
     def __post_init__(self):
-        self.stratum, self.partitions = self.local.stratum, self.cluster.fabric.partitions
+        self.stratum, self.partitions = self.local.stratum, self.cluster.jobs.partitions
         self.map = BucketMap.deal(self.config.buckets_on(self.partitions), self.partitions)
         for name in self.stratum.relations:
             relation, keys = self.database.program.relations[name], self.carried.columns[name]

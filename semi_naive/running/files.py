@@ -8,7 +8,7 @@ from semi_naive.io.files import appearing, written
 from semi_naive.io.formats import Format
 from semi_naive.io.writing import write_file, write_heading
 from semi_naive.result import DELIMITERS, output_format, write_parquet
-from semi_naive.running.spread import Spread
+from semi_naive.running.on_partitions import OnPartitions
 
 MANY = 1_000_000  # tuples on the partitions that tasks write sooner than they are collected
 
@@ -37,12 +37,12 @@ def write_relation(answer, path: str, form: Format) -> None:
     megabytes at a time: as text and as parquet. Others are collected to this process, as are those for JSON and SQLite.
     """
     spread = answer.stored
-    if isinstance(spread, Spread) and spread.count > MANY and form.io in ("file", "parquet"):
+    if isinstance(spread, OnPartitions) and spread.count > MANY and form.io in ("file", "parquet"):
         return _write_pieces(answer, spread, path, form)
     write_file(path, answer.encoded(), answer.relation, BUILT_IN | answer.types, answer.values, form)
 
 
-def _write_pieces(answer, spread: Spread, path: str, form: Format) -> None:
+def _write_pieces(answer, spread: OnPartitions, path: str, form: Format) -> None:
     from semi_naive.io.ranges import Ordering, write_ranges
 
     cluster = spread.cluster

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from semi_naive.io import arrow_table
 from semi_naive.ra.frames import Each, dataframe
 from semi_naive.ra.rules.ir import Relation, Type
+from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reaching import Reachability
 from semi_naive.ra.rules.reading import pieces_of
-from semi_naive.ra.rules.spread import SpreadRelation
 
 
 @dataclass
 class ReadFrame:
     """The tuples of a partition as record batches with the declared names, and types as Spark has them."""
 
-    spread: SpreadRelation | Reachability
+    spread: PartitionedRelation | Reachability
     relation: Relation
     types: dict[str, Type]
     values: object
@@ -30,7 +30,7 @@ def frame_of(result, name: str):
 
     result.cluster.start()
     session = SparkSession.builder.getOrCreate()
-    found, relation = result.database.spread.get(name), result.relations[name]
+    found, relation = result.database.on_partitions.get(name), result.relations[name]
     if found is None:
         return session.createDataFrame(as_spark_has_it(result[name].to_arrow()))
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -41,7 +41,7 @@ def frame_of(result, name: str):
     if isinstance(found.relation, Reachability):  # any host can make the tuples again
         return session.range(0, found.pieces, 1, found.pieces).mapInArrow(Each(read), schema)
     runs = [[stored.run for stored in blocks] for blocks in found.relation.home.full]
-    return dataframe(result.cluster.fabric, runs, read, schema)
+    return dataframe(result.cluster.jobs, runs, read, schema)
 
 
 def as_spark_has_it(table):

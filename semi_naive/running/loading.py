@@ -8,12 +8,12 @@ import numpy as np
 from semi_naive.io.errors import BadInput
 from semi_naive.io.parallel import ReadSpan, check_reports, parts_of
 from semi_naive.io.sources import Source, SparkFrame
-from semi_naive.ra.pieces import Report
+from semi_naive.ra.reports import Report
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.inserting import Born, absorb, inserts
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.loading import Deal
-from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
+from semi_naive.ra.rules.local_insert import Born, absorb, inserts
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 
 
 @dataclass
@@ -42,19 +42,19 @@ class Loading:
 
     def add_columns(self, name: str, columns: np.ndarray) -> None:
         """The same for columns (arity, n) that this process has."""
-        if name not in self.database.spread:
+        if name not in self.database.on_partitions:
             self.database.load(name, columns)
             return
         block = Block.of(list(columns), columns.shape[1])
-        relation = self.database.spread[name].relation
+        relation = self.database.on_partitions[name].relation
         blocks = {name: (self.cluster.share(name, block), tuple(range(len(columns))))}
-        self._insert(relation, Deal({name: relation}, blocks, self.cluster.fabric.partitions))
+        self._insert(relation, Deal({name: relation}, blocks, self.cluster.jobs.partitions))
 
     def _may_spread(self, name: str, source: Source) -> bool:
         relation = self.program.relations[name]
         if name in self.derived or relation.eqrel or relation.lattice or not (source.can_spread and source.large):
             return False
-        return name in self.database.spread or (source.rows() or np.inf) > self.config.local_tuples
+        return name in self.database.on_partitions or (source.rows() or np.inf) > self.config.local_tuples
 
     def _add_file(self, name: str, source: Source) -> None:
         spans = source.spans()
@@ -76,7 +76,7 @@ class Loading:
         records = records.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             rows = check_reports(source, records.map(lambda part: (part.rows, part.fault)).collect())
-            if rows > self.config.local_tuples or name in self.database.spread:
+            if rows > self.config.local_tuples or name in self.database.on_partitions:
                 return self._deal(name, source, records, None)
             for part in records.collect():
                 self.add_columns(name, self._numbered(name, part))
@@ -113,7 +113,7 @@ class Loading:
         """Number the strings of a source. Each of them passes through the driver once, as Arrow."""
         from semi_naive.io.dealing import Survey, Unite
 
-        found = self.cluster.fabric.job(Survey(read, self.cluster.fabric.partitions), Unite(), source=records)
+        found = self.cluster.jobs.job(Survey(read, self.cluster.jobs.partitions), Unite(), source=records)
         self._check(source, found)
         for strings in (each for each in found if not isinstance(each, Report)):
             self.values.number(strings)
@@ -123,23 +123,23 @@ class Loading:
         read = [r for r in results if isinstance(r, Report) and r.phase == "read"]
         check_reports(source, [(report.received, report.facts["fault"]) for report in read])
 
-    def _placed(self, name: str) -> SpreadRelation:
+    def _placed(self, name: str) -> PartitionedRelation:
         """The relation on the partitions, in buckets of its first column."""
-        if name in self.database.spread:
-            return self.database.spread[name].relation
+        if name in self.database.on_partitions:
+            return self.database.on_partitions[name].relation
         arity = self.program.relations[name].arity
-        relation = SpreadRelation(name, arity, [SpreadIndex(tuple(range(arity)), 1, self.cluster.bucket_map())])
+        relation = PartitionedRelation(name, arity, [PartitionedIndex(tuple(range(arity)), 1, self.cluster.bucket_map())])
         table = self.database.tables[name]
         if table.count or table.new:
             self.database.place(name, relation, self.cluster)
             self.add_columns(name, np.array(table.columns(), np.int64))
         return relation
 
-    def _insert(self, relation: SpreadRelation, deal, records=None) -> list:
+    def _insert(self, relation: PartitionedRelation, deal, records=None) -> list:
         """Run a task that sends tuples home, and insert them there; what it reports."""
         tasks = inserts([relation], self.cluster.label("facts"), self.cluster.root)
-        results = self.cluster.fabric.job(deal, *tasks, source=records)
+        results = self.cluster.jobs.job(deal, *tasks, source=records)
         absorb({relation.name: relation}, results)
-        relation.turn()
-        relation.turn()
+        relation.advance()
+        relation.advance()
         return [each for each in results if not isinstance(each, Born)]

@@ -64,7 +64,7 @@ class Local:
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         self.start()
         for table in self.tables.values():
-            table.turn()
+            table.advance()
 
     def compiled(self) -> list[tuple]:
         """(rule, relation of the delta, body) of all delta versions."""
@@ -78,7 +78,7 @@ class Local:
             if not self.ended(self.iteration, self.database.count):
                 self.iterate()
             for table in self.tables.values():
-                table.turn()
+                table.advance()
 
     def ended(self, iteration: int, count) -> bool:
         """Whether no iteration begins after this one: no rule is recursive, it was the last that is wanted, or a relation has

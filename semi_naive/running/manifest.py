@@ -82,11 +82,11 @@ class DurableFiles:
             pass
         raise CheckpointUnusable(f"{path} is damaged or not a checkpoint: remove it to start anew")
 
-    def verify(self, manifest: dict, fabric) -> None:
-        """CheckpointUnusable if a file that the manifest names is not as it was written. `fabric`: the partitions, if it is
+    def verify(self, manifest: dict, jobs) -> None:
+        """CheckpointUnusable if a file that the manifest names is not as it was written. `jobs`: the partitions, if it is
         they that read the files, and so must see them."""
         files = [(str(self.directory / name), checksum) for name, checksum in files_of(manifest).items()]
-        faults = fabric.job(durable.Verify(files, fabric.partitions)) if fabric else list(durable.Verify(files, 1)(0, []))
+        faults = jobs.job(durable.Verify(files, jobs.partitions)) if jobs else list(durable.Verify(files, 1)(0, []))
         if faults:
             hint = f"remove {self.directory / MANIFEST} to start anew"
             raise CheckpointUnusable(f"the checkpoint in {self.directory} cannot be taken up: {faults[0]}; {hint}")

@@ -10,7 +10,7 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.trace import Trace
 from semi_naive.ra.rules.groups import Finished, Home
-from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 
 EACH = 8  # pieces for a core: the last ones to end are small, and a task of nothing takes 10 ms
 
@@ -29,13 +29,13 @@ class OwnPieces:
 def run_pieces(cluster, task, pieces: list[tuple[int, int]], tell=None, anywhere: bool = False) -> list[Finished]:
     """Run a task on pieces (partition, number), in their order as cores become free. Where hosts do not share a disk, each runs
     on the partition that it is to rest on, unless nothing is left behind (`anywhere`)."""
-    fabric = cluster.fabric
+    jobs = cluster.jobs
     if not pieces:
         return []
     if not cluster.local and not anywhere:
-        return fabric.job(OwnPieces(task, pieces))
-    with watched(fabric.sc, len(pieces), tell) if tell else contextlib.nullcontext():
-        return fabric.job(task, source=fabric.sc.parallelize(pieces, len(pieces)))
+        return jobs.job(OwnPieces(task, pieces))
+    with watched(jobs.sc, len(pieces), tell) if tell else contextlib.nullcontext():
+        return jobs.job(task, source=jobs.sc.parallelize(pieces, len(pieces)))
 
 
 @contextlib.contextmanager
@@ -58,7 +58,7 @@ def watched(sc, total: int, tell):
         watcher.join()
 
 
-def at_rest(name: str, home: Home, placement: BucketMap, finished: list[Finished]) -> SpreadRelation:
+def at_rest(name: str, home: Home, placement: BucketMap, finished: list[Finished]) -> PartitionedRelation:
     """The relation that pieces have written, in buckets of its carried columns."""
     full = [[] for _ in range(placement.partitions)]
     sizes = np.zeros(placement.buckets, np.int64)
@@ -66,8 +66,8 @@ def at_rest(name: str, home: Home, placement: BucketMap, finished: list[Finished
         full[one.partition] += one.blocks.get(name, [])
         sizes = sizes + one.sizes.get(name, 0)
     empty = ([[] for _ in range(placement.partitions)] for _ in range(2))
-    index = SpreadIndex(home.order, home.keys, placement, full, *empty, sizes)
-    return SpreadRelation(name, home.arity, [index], home.lattice)
+    index = PartitionedIndex(home.order, home.keys, placement, full, *empty, sizes)
+    return PartitionedRelation(name, home.arity, [index], home.lattice)
 
 
 def births_of(finished: list[Finished]) -> np.ndarray:

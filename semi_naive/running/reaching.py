@@ -13,8 +13,8 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
+from semi_naive.ra.bitset_bfs import LANES
 from semi_naive.ra.graph import HALF, Dense, adjacency, distinct, relabel
-from semi_naive.ra.reach import LANES
 from semi_naive.ra.replica import Replica
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block, bounds_of, pack, roomy
@@ -44,7 +44,7 @@ class Reaching:
 
     def run(self, database, lazy: bool) -> dict:
         """Evaluate; the relation is on the partitions then, or `lazy`. Returns the trace."""
-        self.map = BucketMap.deal(self.config.buckets_on(self.cluster.fabric.partitions), self.cluster.fabric.partitions)
+        self.map = BucketMap.deal(self.config.buckets_on(self.cluster.jobs.partitions), self.cluster.jobs.partitions)
         graph, base = self._numbered()
         trace = Trace(
             plan="decomposed", reason=self.reason, relations=[self.name], config=self.config.to_json(),
@@ -58,7 +58,7 @@ class Reaching:
         if lazy or not pieces:
             finished = run_pieces(self.cluster, CountGroups(reached), pieces, self.tell, anywhere=True)
             tuples, steps = record(trace, finished)
-            database.spread[self.name] = Remade(reached, self.cluster, tuples, self.shared)
+            database.on_partitions[self.name] = Remade(reached, self.cluster, tuples, self.shared)
         else:
             finished = run_pieces(self.cluster, self._writing(reached, graph), pieces, self.tell)
             tuples, steps = record(trace, finished)
@@ -114,7 +114,7 @@ class Reaching:
 
     def _pieces(self, graph: Dense, groups: int) -> int:
         """One for a core where the work is small."""
-        cores = self.cluster.fabric.partitions
+        cores = self.cluster.jobs.partitions
         return cores if graph.words.size * (groups // LANES + 1) < WORK else EACH * cores
 
     def _writing(self, reached: Reachability, graph: Dense) -> WriteGroups:
@@ -147,7 +147,7 @@ class Remade:
         """To this process: 16 bytes a pair."""
         pieces = [(0, number) for number in range(self.pieces)]
         sc = self.cluster.sc
-        found = self.cluster.fabric.job(ReadGroups(self.relation), source=sc.parallelize(pieces, len(pieces)))
+        found = self.cluster.jobs.job(ReadGroups(self.relation), source=sc.parallelize(pieces, len(pieces)))
         return np.concatenate([np.empty((2, 0), np.int64), *found], axis=1)
 
     def close(self) -> None:

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from semi_naive.ra.exchange import RunsLost
+from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules.durable import Gone
 from semi_naive.ra.rules.table import snapshot
 from semi_naive.running.checkpoint import Checkpoints
 from semi_naive.running.database import table_for
-from semi_naive.running.spread import Spread
+from semi_naive.running.on_partitions import OnPartitions
 
 RESTARTS = 3  # after lost runs
 
@@ -124,7 +124,7 @@ class Recovery:
             self._forget(name)
 
     def _forget(self, name: str) -> None:
-        found = self.database.spread.pop(name, None)
+        found = self.database.on_partitions.pop(name, None)
         if hasattr(found, "close"):
             found.close()
         self.database.tables[name] = table_for(self.database.program.relations[name])
@@ -134,9 +134,9 @@ class Recovery:
 
     def _gone(self) -> set[str]:
         """The relations that were complete, on the partitions, and are no longer."""
-        spread = self.database.spread
-        kept = [name for name in spread if isinstance(spread[name], Spread)]
+        spread = self.database.on_partitions
+        kept = [name for name in spread if isinstance(spread[name], OnPartitions)]
         gone = spread.keys() - set(kept)  # of what is kept in another form nobody can tell
         if kept:
-            gone |= set(self.cluster.fabric.job(Gone({name: spread[name].relation.home.full for name in kept})))
+            gone |= set(self.cluster.jobs.job(Gone({name: spread[name].relation.home.full for name in kept})))
         return gone

@@ -9,19 +9,19 @@ from semi_naive.balance.trace import VERSION
 from semi_naive.config import PLANS
 from semi_naive.io import Options, source_of, source_of_directive
 from semi_naive.planning.indexes import Indexes
-from semi_naive.ra.exchange import RunsLost
+from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules.ir import Kind, Rule
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.runs import RunMissing
 from semi_naive.running.answers import Result
-from semi_naive.running.choosing import Choice, chosen, in_one_place, is_fact, limits, names_read, readers
+from semi_naive.running.choose_plan import Choice, chosen, in_one_place, is_fact, limits, names_read, readers
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.database import Database
 from semi_naive.running.decomposed import Decomposed, NotGroups
-from semi_naive.running.distributed import Distributed
 from semi_naive.running.loading import Loading
 from semi_naive.running.local import Local, TooLarge
+from semi_naive.running.partitioned import Partitioned
 from semi_naive.running.profile import Profile
 from semi_naive.running.recovery import Recovery
 
@@ -218,7 +218,7 @@ class Run:
                 reason = str(why)
             except TooLarge:
                 reason = "its rules without recursion make too many tuples for the driver to deal out"
-        distributed = Distributed(local, self.database, self.cluster, self.config)
+        distributed = Partitioned(local, self.database, self.cluster, self.config)
         self.bodies[number] = distributed.bodies
         return "balanced", reason, distributed.run()
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from semi_naive.balance.trace import phase
 from semi_naive.ra.graph import Dense, adjacency
-from semi_naive.ra.pieces import Report
 from semi_naive.ra.replica import Replica
+from semi_naive.ra.reports import Report
 from semi_naive.ra.rules.derive import HALVES
 from semi_naive.ra.rules.groups_ahead import GroupsAhead
-from semi_naive.ra.rules.inserting import absorb
 from semi_naive.ra.rules.ir import Atom, Rule, Var
+from semi_naive.ra.rules.local_insert import absorb
 from semi_naive.ra.words import sort_unique
 
 MOST_STEPS = 4096  # of one job
@@ -121,7 +121,7 @@ class RunAhead:
         while any(cursor is not None for cursor in cursors):
             label = cluster.label(f"{distributed.iteration + 1}.{len(rounds)}.ahead")
             task = GroupsAhead(relation, self.inner, steps, distributed.config.threshold, cursors, cluster.root, label)
-            results = cluster.fabric.job(task)
+            results = cluster.jobs.job(task)
             absorb(distributed.relations, results)
             reports = sorted((r for r in results if isinstance(r, Report)), key=lambda report: report.partition)
             cursors = [report.facts["cursor"] for report in reports]
@@ -129,7 +129,7 @@ class RunAhead:
             if any(cursor is not None for cursor in cursors):
                 distributed.trace.event("roll-over", distributed.iteration + 1, inner=len(rounds), cursors=cursors)
             rounds.append(reports)
-        relation.turn()
+        relation.advance()
         home.work, self.steps = work, min(2 * self.steps, MOST_STEPS)
         births = _summed([report.facts["births"] for reports in rounds for report in reports])
         phases = [phase(inner, "run-ahead", found, distributed.partitions) for inner, found in enumerate(rounds)]

@@ -12,9 +12,9 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
 from semi_naive.planning.placing import Index, Placing
 from semi_naive.ra.rules.block import Block, merged_as
-from semi_naive.ra.rules.inserting import Born
 from semi_naive.ra.rules.loading import Relocate, Reorder, Settle
-from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
+from semi_naive.ra.rules.local_insert import Born
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.steps import Join
 from semi_naive.ra.rules.stored import StoredBlock
 
@@ -29,7 +29,7 @@ class Statics:
     trace: Trace
     map: BucketMap
     replicated: dict[Index, list[StoredBlock]] = field(default_factory=dict)
-    partitioned: dict[str, SpreadRelation] = field(default_factory=dict)
+    partitioned: dict[str, PartitionedRelation] = field(default_factory=dict)
 
     def ensure(self, searched: set[Index], iteration: int) -> None:
         """Whatever is not there yet."""
@@ -46,7 +46,7 @@ class Statics:
                 self._replicate(index, iteration)
         self.partition(wanted, iteration)
 
-    def _index(self, index: Index) -> SpreadIndex | None:
+    def _index(self, index: Index) -> PartitionedIndex | None:
         found = self.partitioned.get(index[0])
         return found and found.index(index[1])
 
@@ -65,8 +65,8 @@ class Statics:
         relation, order = index
         if not order:  # whether there is a tuple
             stored = self.cluster.share(relation, Block.of([], min(1, self.database.count(relation))))
-        elif relation in self.database.spread:
-            stored = self._gathered(self.database.spread[relation], order)
+        elif relation in self.database.on_partitions:
+            stored = self._gathered(self.database.on_partitions[relation], order)
         else:
             blocks = [block for block in self.database.blocks(relation, "all", order) if block.size]
             stored = self.cluster.share(relation, merged_as(blocks, len(order))) if blocks else []
@@ -81,7 +81,7 @@ class Statics:
             columns = spread.columns()
             block = Block.of([columns[i] for i in order], columns.shape[1])
             return self.cluster.share("gathered", block)
-        job = self.cluster.fabric.job(Relocate(relation, order, self.cluster.root, self.cluster.label("gathered")))
+        job = self.cluster.jobs.job(Relocate(relation, order, self.cluster.root, self.cluster.label("gathered")))
         return [stored for found in job for stored in found]
 
     # -- on the partitions
@@ -93,14 +93,14 @@ class Statics:
             if name not in self.partitioned:
                 self.partitioned[name] = self._begun(name, orders, iteration)
             known = self.partitioned[name]
-            missing[name] = [SpreadIndex(o, keys, self.map) for o, keys in orders.items() if not known.index(o)]
+            missing[name] = [PartitionedIndex(o, keys, self.map) for o, keys in orders.items() if not known.index(o)]
             if missing[name]:
                 sources[name] = self._source(name)
         if not sources:
             return
         label = self.cluster.label("statics")
         indexes = {name: missing[name] for name in sources}
-        results = self.cluster.fabric.job(
+        results = self.cluster.jobs.job(
             Reorder(sources, indexes, self.map.partitions), Settle(indexes, label, self.cluster.root)
         )
         for born in (result for result in results if isinstance(result, Born)):
@@ -112,10 +112,10 @@ class Statics:
             for index in found:
                 self._told((name, index.order), index, iteration)
 
-    def _begun(self, name: str, orders: dict, iteration: int) -> SpreadRelation:
+    def _begun(self, name: str, orders: dict, iteration: int) -> PartitionedRelation:
         """A relation with those of its indexes that are where they should be already."""
-        relation = getattr(self.database.spread.get(name), "relation", None)
-        made = SpreadRelation(name, self.database.program.relations[name].arity, [], None, True)
+        relation = getattr(self.database.on_partitions.get(name), "relation", None)
+        made = PartitionedRelation(name, self.database.program.relations[name].arity, [], None, True)
         if relation is not None and not relation.lattice:
             for index in relation.indexes:
                 if orders.get(index.order) == index.keys and index.map.homes == self.map.homes:
@@ -125,10 +125,10 @@ class Statics:
 
     def _source(self, name: str):
         """Where a relation's tuples are: its partitions, or blocks that every host has, in an order."""
-        if relation := getattr(self.database.spread.get(name), "relation", None):
+        if relation := getattr(self.database.on_partitions.get(name), "relation", None):
             return relation
         order = tuple(range(self.database.program.relations[name].arity))
-        if name in self.database.spread:
+        if name in self.database.on_partitions:
             columns = self.database.columns(name)
             blocks = [Block.of(list(columns), columns.shape[1])]
         else:
@@ -136,7 +136,7 @@ class Statics:
         blocks = [block for block in blocks if block.size]
         return (self.cluster.share(name, merged_as(blocks, len(order))) if blocks else []), order
 
-    def _told(self, index: Index, found: SpreadIndex, iteration: int) -> None:
+    def _told(self, index: Index, found: PartitionedIndex, iteration: int) -> None:
         size = sum(8 * one.run.words for part in found.full for one in part)
         self._tell(index, "partitioned", size, found.map.loads(found.sizes), iteration)
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from semi_naive.balance.trace import phases_of
-from semi_naive.ra.pieces import Report
-from semi_naive.ra.rules.evaluating import Version
-from semi_naive.ra.rules.inserting import Born, absorb, inserts
+from semi_naive.ra.reports import Report
+from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.ir import Atom
+from semi_naive.ra.rules.local_insert import Born, absorb, inserts
 from semi_naive.ra.rules.steps_ahead import InsertSteps, StepsAhead
 
 MOST_STEPS = 256  # of one job
@@ -66,7 +66,7 @@ class LinearAhead:
         ahead = StepsAhead(distributed.world(), versions, distributed.partitions, min(left, MOST_STEPS), self._budget())
         _, *others = inserts(relations, label, root)
         tasks = [ahead, InsertSteps(relations, label, root, bool(others)), *others]
-        results = cluster.fabric.job(*tasks)
+        results = cluster.jobs.job(*tasks)
         absorb(distributed.relations, results)
         distributed.learned(versions, results)
         distributed.turned([results])

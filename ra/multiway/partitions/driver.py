@@ -11,7 +11,7 @@ from semi_naive.ra.multiway.partitions.indexed import OnPartitions
 from semi_naive.ra.multiway.partitions.tasks import PROPOSE, Round, Setting, Waiting
 from semi_naive.ra.multiway.prefixes.record import Record, bound
 from semi_naive.ra.multiway.prefixes.stages import Plan
-from semi_naive.ra.pieces import Report
+from semi_naive.ra.reports import Report
 
 TASKS = 24  # in a job, at most, of rounds of the last stage
 
@@ -38,23 +38,23 @@ class Partitions:
 
     def __init__(self, plan: Plan, indexed: OnPartitions, batch: int):
         self.plan, self.indexed, self.batch = plan, indexed, batch
-        self.fabric, self.steps = indexed.fabric, skew if indexed.skew else keyed
+        self.jobs, self.steps = indexed.jobs, skew if indexed.skew else keyed
 
     def run(self, output: str, consumer) -> dict:
         record = self._record()
         waiting: dict[int, list[Waiting | None]] = {0: self.steps.start(self.plan, self.indexed.handles, self.indexed.sizes)}
-        garbage = [[] for _ in range(self.fabric.partitions)]
+        garbage = [[] for _ in range(self.jobs.partitions)]
         while any(any(queue) for queue in waiting.values()):
             stage = max(number for number, queue in waiting.items() if any(queue))
             rounds = self._rounds(stage, waiting[stage], 1 if output == "rows" else TASKS)
-            found = self.fabric.job(*self.steps.chain(self._setting(output, garbage), rounds))
+            found = self.jobs.job(*self.steps.chain(self._setting(output, garbage), rounds))
             garbage = self._after(record, waiting, [item for _, item in found if isinstance(item, Report)])
             self._answered(record, found, consumer)
         return record.finished()
 
     def _rounds(self, stage: int, waiting: list[Waiting | None], tasks: int) -> list[Round]:
         """Of one job. Those after the first of the last stage are as many as fit in so many tasks."""
-        partitions, last = self.fabric.partitions, len(self.plan.stages) - 1
+        partitions, last = self.jobs.partitions, len(self.plan.stages) - 1
         left = [own.left if own else 0 for own in waiting]
         rounds = [Round(stage, dealt(left, self.batch), waiting)]
         if stage < last:
@@ -68,15 +68,15 @@ class Partitions:
         return rounds
 
     def _setting(self, output: str, garbage) -> Setting:
-        own, partitions = self.indexed, self.fabric.partitions
+        own, partitions = self.indexed, self.jobs.partitions
         return Setting(self.plan, own.handles, own.sizes, partitions, own.store.root, output, own.job(), garbage)
 
     def _after(self, record: Record, waiting, reports: list[Report]) -> list[list]:
         """Take down what a job did and what waits now; returns what does not wait any more."""
         record.job(reports, {number: sum(w.rest for w in queue if w) for number, queue in waiting.items()})
-        garbage = [[] for _ in range(self.fabric.partitions)]
+        garbage = [[] for _ in range(self.jobs.partitions)]
         for report in sorted((r for r in reports if r.phase == PROPOSE), key=lambda r: r.facts["number"]):
-            queue = waiting.setdefault(report.facts["stage"], [None] * self.fabric.partitions)
+            queue = waiting.setdefault(report.facts["stage"], [None] * self.jobs.partitions)
             before, queue[report.partition] = queue[report.partition], report.facts["waiting"]
             if before and before.run and not queue[report.partition]:
                 garbage[report.partition].append(before.run)
@@ -98,5 +98,5 @@ class Partitions:
         return record.finished()
 
     def _record(self) -> Record:
-        most = bound(self.plan, self.batch, self.fabric.partitions, self.indexed.skew)
-        return Record(self.plan, "skew" if self.indexed.skew else "shuffled", self.batch, most, self.fabric.partitions)
+        most = bound(self.plan, self.batch, self.jobs.partitions, self.indexed.skew)
+        return Record(self.plan, "skew" if self.indexed.skew else "shuffled", self.batch, most, self.jobs.partitions)

@@ -13,11 +13,11 @@ FORMS = ("shuffled", "replicated")
 
 
 class OnFabric(Indexed):
-    """With files on the hosts of a fabric. `store`: where; by default a new one, which `close` removes."""
+    """With files on the hosts of a jobs. `store`: where; by default a new one, which `close` removes."""
 
-    def __init__(self, relations, fabric, store: Store | None = None):
+    def __init__(self, relations, jobs, store: Store | None = None):
         super().__init__(relations)
-        self.fabric, self.partitions = fabric, fabric.partitions
+        self.jobs, self.partitions = jobs, jobs.partitions
         self.own, self.store, self.jobs = store is None, store or Store.create(), 0
 
     def job(self) -> int:
@@ -28,14 +28,14 @@ class OnFabric(Indexed):
     def close(self) -> None:
         """One job on a cluster."""
         if self.own:
-            self.fabric.remove(self.store)
+            self.jobs.remove(self.store)
 
 
 class OnHosts(OnFabric):
     """Each index whole on every host, in a memory-mapped file; the driver, which made it, has it too."""
 
-    def __init__(self, relations, fabric, store: Store | None = None):
-        super().__init__(relations, fabric, store)
+    def __init__(self, relations, jobs, store: Store | None = None):
+        super().__init__(relations, jobs, store)
         self.handles: dict[IndexKey, tuple[Stored, ...]] = {}
 
     def want(self, keys) -> None:
@@ -43,17 +43,17 @@ class OnHosts(OnFabric):
         for key in dict.fromkeys(keys):
             if key not in self.handles:
                 (part,) = self.indexes[key].parts
-                file = Replica.share(self.fabric.sc, self.store, f"index-{len(self.handles)}", part.flat())
+                file = Replica.share(self.jobs.sc, self.store, f"index-{len(self.handles)}", part.flat())
                 self.handles[key] = (Stored(file, part.shape),)
 
 
 class OnPartitions(OnFabric):
     """Each index spread over the partitions: by its key, or, for BiGJoin-S, in tables by all that is looked up."""
 
-    def __init__(self, relations, fabric, store: Store | None = None, skew: bool = False):
-        super().__init__(relations, fabric, store)
+    def __init__(self, relations, jobs, store: Store | None = None, skew: bool = False):
+        super().__init__(relations, jobs, store)
         self.skew, self.known = skew, set()
-        self.handles: list[dict] = [{} for _ in range(fabric.partitions)]
+        self.handles: list[dict] = [{} for _ in range(jobs.partitions)]
         self.sizes: dict[IndexKey, int] = {}  # of those without a key, over all partitions
 
     def want(self, keys) -> None:
@@ -64,7 +64,7 @@ class OnPartitions(OnFabric):
         files = self._shared(missing)
         try:
             load = spreading.load if self.skew else loading.load
-            handles, sizes = load(self.fabric, files, missing, self.store.root, len(self.known))
+            handles, sizes = load(self.jobs, files, missing, self.store.root, len(self.known))
         finally:
             for relation in files.values():
                 relation.file.close()
@@ -79,17 +79,17 @@ class OnPartitions(OnFabric):
         found = {}
         for number, name in enumerate(dict.fromkeys(key.relation for key in keys)):
             columns = columns_of(self.relations[name])
-            file = Replica.share(self.fabric.sc, self.store, f"relation-{len(self.known)}-{number}", np.concatenate(columns))
+            file = Replica.share(self.jobs.sc, self.store, f"relation-{len(self.known)}-{number}", np.concatenate(columns))
             found[name] = Shared(file, len(columns))
         return found
 
 
-def indexed(relations, fabric=None, form: str = "shuffled", skew: bool = False, store: Store | None = None) -> Indexed:
+def indexed(relations, jobs=None, form: str = "shuffled", skew: bool = False, store: Store | None = None) -> Indexed:
     """Relations, ready to be indexed for a form of BiGJoin (see `BigJoin`)."""
     if form not in FORMS:
         raise QueryError(f"no form of BiGJoin is called {form!r}; there are {', '.join(FORMS)}")
-    if skew and (form != "shuffled" or fabric is None):
-        raise QueryError("BiGJoin-S evens out what travels between partitions: it needs a fabric, and the shuffled form")
-    if fabric is None:
+    if skew and (form != "shuffled" or jobs is None):
+        raise QueryError("BiGJoin-S evens out what travels between partitions: it needs a jobs, and the shuffled form")
+    if jobs is None:
         return Indexed(relations)
-    return OnHosts(relations, fabric, store) if form == "replicated" else OnPartitions(relations, fabric, store, skew)
+    return OnHosts(relations, jobs, store) if form == "replicated" else OnPartitions(relations, jobs, store, skew)

@@ -91,9 +91,9 @@ class Build:
         yield partition, handles
 
 
-def load(fabric, files: dict[str, Shared], keys: tuple[IndexKey, ...], root: str, first: int):
+def load(jobs, files: dict[str, Shared], keys: tuple[IndexKey, ...], root: str, first: int):
     """The indexes on their partitions: (handles by partition, sizes of those without a key). One job of one shuffle."""
-    built = dict(fabric.job(Deal(files, keys, fabric.partitions), Build(keys, root, first)))
-    handles = [built[partition] for partition in range(fabric.partitions)]
+    built = dict(jobs.job(Deal(files, keys, jobs.partitions), Build(keys, root, first)))
+    handles = [built[partition] for partition in range(jobs.partitions)]
     sizes = {key: sum(own[key][0].size for own in handles) for key in keys if not key.bound}
     return handles, sizes

@@ -92,7 +92,7 @@ class Replicated:
     """A query over indexes that are on every host."""
 
     def __init__(self, plan: Plan, indexed: OnHosts, batch: int):
-        self.plan, self.indexed, self.batch, self.fabric = plan, indexed, batch, indexed.fabric
+        self.plan, self.indexed, self.batch, self.jobs = plan, indexed, batch, indexed.jobs
 
     def run(self, output: str, consumer) -> dict:
         """One job, or, for a consumer, one for each B' bindings or so: what is left of the queues waits on its host."""
@@ -101,7 +101,7 @@ class Replicated:
         stage = self._begun(here)
         workers, dealt = [here], self._dealt(here.queues[stage], stage)
         record.in_flight(here.peak)
-        waiting, garbage = None, [[] for _ in range(self.fabric.partitions)]
+        waiting, garbage = None, [[] for _ in range(self.jobs.partitions)]
         while waiting is None or any(queue for own in waiting for queue in own):
             task = self._task(output, dealt, waiting, garbage)
             garbage = [[queue.run for queue in own if queue] for own in waiting or garbage]
@@ -116,7 +116,7 @@ class Replicated:
     def _done(self, task: Share, consumer) -> list[Done]:
         """What the workers of a job report, by partition; bindings and runs go to the consumer."""
         done = []
-        for _, item in self.fabric.job(task):
+        for _, item in self.jobs.job(task):
             done.append(item) if isinstance(item, Done) else consumer(item)
         return sorted(done, key=lambda worker: worker.partition)
 
@@ -127,8 +127,8 @@ class Replicated:
 
     def _dealt(self, frontier: Frontier, stage: int) -> Dealt:
         name = f"frontier-{self.indexed.job()}"
-        file = Replica.share(self.fabric.sc, self.indexed.store, name, frontier.flat())
-        return Dealt(stage, file, self.fabric.partitions, min(self.batch, self.fabric.partitions * PIECES))
+        file = Replica.share(self.jobs.sc, self.indexed.store, name, frontier.flat())
+        return Dealt(stage, file, self.jobs.partitions, min(self.batch, self.jobs.partitions * PIECES))
 
     def _begun(self, here: Worker) -> int:
         """Extend the first prefixes in this process while they have few extensions; the stage at which they wait now."""
@@ -150,8 +150,8 @@ class Replicated:
     @property
     def _batch(self) -> int:
         """Of each task."""
-        return max(1, self.batch // self.fabric.partitions)
+        return max(1, self.batch // self.jobs.partitions)
 
     def _record(self) -> Record:
-        most = len(self.plan.stages) * self._batch * self.fabric.partitions + 2 * self.batch + 1
-        return Record(self.plan, "replicated", self.batch, most, self.fabric.partitions)
+        most = len(self.plan.stages) * self._batch * self.jobs.partitions + 2 * self.batch + 1
+        return Record(self.plan, "replicated", self.batch, most, self.jobs.partitions)

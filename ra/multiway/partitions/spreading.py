@@ -145,11 +145,11 @@ def _place(tuples: np.ndarray, wanted: np.ndarray) -> int:
 STEPS = (Sample, Sort, Count, Spread, Tables)
 
 
-def load(fabric, files: dict[str, Shared], keys: tuple[IndexKey, ...], root: str, first: int):
+def load(jobs, files: dict[str, Shared], keys: tuple[IndexKey, ...], root: str, first: int):
     """The tables on their partitions: (handles by partition, sizes of the indexes without a key). One job of four shuffles."""
-    tasks = [step(number, files, keys, fabric.partitions, root, first) for number, step in enumerate(STEPS)]
-    handles: list[dict] = [{} for _ in range(fabric.partitions)]
-    for partition, (name, handle) in fabric.job(*tasks):
+    tasks = [step(number, files, keys, jobs.partitions, root, first) for number, step in enumerate(STEPS)]
+    handles: list[dict] = [{} for _ in range(jobs.partitions)]
+    for partition, (name, handle) in jobs.job(*tasks):
         handles[partition][name] = (handle,)
     sizes = {key: sum(own[MEMBER, key][0].size for own in handles) for key in keys if not key.bound}
     return handles, sizes

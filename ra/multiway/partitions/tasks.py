@@ -13,7 +13,7 @@ from semi_naive.ra.multiway.prefixes.frontier import Frontier, Proposals
 from semi_naive.ra.multiway.prefixes.indexes import IndexKey
 from semi_naive.ra.multiway.prefixes.lists import Lists
 from semi_naive.ra.multiway.prefixes.stages import Plan, Stage
-from semi_naive.ra.pieces import Report
+from semi_naive.ra.reports import Report
 from semi_naive.ra.runs import Run, write_run
 
 DRIVER = -1  # due there: an answer

@@ -3,7 +3,7 @@
     head(carried: x, new: z) :- outer(carried: x, key: y), inner(key: y, new: z).
 
 All heads of one x are made together, so their duplicates meet in a bitmap over z that stays in the cache, or at once where
-there are few, and they leave sorted by (x, z): nothing is sorted before or after. `ra.joins` is the same for outer tuples
+there are few, and they leave sorted by (x, z): nothing is sorted before or after. `ra.local_join` is the same for outer tuples
 sorted by (y, x), and its heads are sorted by (z, x); so two joins in a row, one of each, need no sorting at all.
 """
 

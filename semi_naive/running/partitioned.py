@@ -13,23 +13,23 @@ from dataclasses import dataclass, field
 from semi_naive.balance.trace import Trace, balance_of, phases_of
 from semi_naive.planning.order import outgrown, plan_all, plan_body, searched
 from semi_naive.planning.placing import Placing, keyed, scanned
-from semi_naive.ra.pieces import Report
+from semi_naive.ra.reports import Report
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.block import merged_as
 from semi_naive.ra.rules.context import World, lattice_table
-from semi_naive.ra.rules.evaluating import Evaluate, Left, Version
-from semi_naive.ra.rules.inserting import Born, absorb, inserts
+from semi_naive.ra.rules.evaluate import Evaluate, Left, Version
 from semi_naive.ra.rules.ir import Rule
 from semi_naive.ra.rules.lattice import LatticeTable
-from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
+from semi_naive.ra.rules.local_insert import Born, absorb, inserts
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.steps import Exchange
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.weighing import Meetings
-from semi_naive.running.choosing import names_read
-from semi_naive.running.cutting import cut
+from semi_naive.running.choose_plan import names_read
 from semi_naive.running.dealing import deal
+from semi_naive.running.exchange_segments import cut
 from semi_naive.running.local import TooLarge, located
-from semi_naive.running.moving import Moving
+from semi_naive.running.rebalance import Rebalance
 from semi_naive.running.run_ahead import MOST_STEPS, RunAhead
 from semi_naive.running.statics import Statics
 from semi_naive.running.steps_ahead import LinearAhead
@@ -39,7 +39,7 @@ RETURNS = 2  # to the driver, of one stratum: what grows again and again stays o
 
 
 @dataclass
-class Distributed:
+class Partitioned:
     """One stratum on the partitions. `local` is where it was begun: what that has made is taken over."""
 
     local: object
@@ -48,15 +48,15 @@ class Distributed:
     config: object
     iteration: int = 0
     bodies: dict = field(default_factory=dict)
-    relations: dict[str, SpreadRelation] = field(default_factory=dict)
+    relations: dict[str, PartitionedRelation] = field(default_factory=dict)
 
     def __post_init__(self):
         self.stratum, self.profile, self.recursive = self.local.stratum, self.local.profile, self.local.recursive
-        self.partitions = self.cluster.fabric.partitions
+        self.partitions = self.cluster.jobs.partitions
         self.iteration = self.local.iteration
         self.tries = self.cluster.store.path("tries", self.cluster.label("stratum"))
         self.trace = Trace(plan="balanced", relations=list(self.stratum.relations), config=self.config.to_json())
-        self.moving = Moving(self.cluster, self.config, self.trace)
+        self.moving = Rebalance(self.cluster, self.config, self.trace)
         own = frozenset(self.stratum.relations) if self.recursive else frozenset()
         self.placing = Placing(own, self.config.replicate_bytes, self.database.bytes)
         self.statics = Statics(self.database, self.cluster, self.placing, self.trace, self.cluster.bucket_map())
@@ -77,7 +77,7 @@ class Distributed:
             self._iterate([(rule, None, {}, 0) for rule in self.local.once])
             self._look()
         else:
-            self._turn()
+            self._advance()
         while self._delta() and not self.local.ended(self.iteration, lambda name: self.relations[name].count):
             before = self._delta()
             if self.ahead and self.ahead.possible():
@@ -119,15 +119,15 @@ class Distributed:
         self.trace.event("to driver", self.iteration, delta=self._delta())
         for name, relation in self.relations.items():
             self.database.tables[name] = opened(relation)
-        for name in names_read(self.stratum.rules) & set(self.database.spread):  # what earlier strata left there
-            self.database.tables[name] = opened(self.database.spread[name].relation)
+        for name in names_read(self.stratum.rules) & set(self.database.on_partitions):  # what earlier strata left there
+            self.database.tables[name] = opened(self.database.on_partitions[name].relation)
         local, self.local.returns = self.local, self.local.returns + 1
         local.iteration = self.iteration
         try:
             local.go_on()
         except TooLarge:
             self.trace.event("to partitions", local.iteration)
-            again = Distributed(local, self.database, self.cluster, self.config)
+            again = Partitioned(local, self.database, self.cluster, self.config)
             again.trace.take_up(self.trace.record["iterations"], self.trace.record["events"])
             return again.run()
         self.iteration = local.iteration
@@ -154,7 +154,7 @@ class Distributed:
         """Whether a relation of the stratum may have any index: one that is aggregated is in buckets of its key."""
         return name in self.stratum.relations and not self.database.program.relations[name].lattice
 
-    def _empty(self, name: str, orders: dict[tuple, int]) -> SpreadRelation:
+    def _empty(self, name: str, orders: dict[tuple, int]) -> PartitionedRelation:
         """One of the stratum's relations, without tuples."""
         relation = self.database.program.relations[name]
         kind = (relation.lattice, relation.kinds[-1]) if relation.lattice else None
@@ -162,8 +162,8 @@ class Distributed:
             orders = {self.ahead.walk.order: 1}
         elif kind or not orders:
             orders = {tuple(range(relation.arity)): relation.arity - 1 if kind else min(1, relation.arity)} | orders
-        indexes = [SpreadIndex(order, keys, self.cluster.bucket_map()) for order, keys in orders.items()]
-        return SpreadRelation(name, relation.arity, indexes, kind)
+        indexes = [PartitionedIndex(order, keys, self.cluster.bucket_map()) for order, keys in orders.items()]
+        return PartitionedRelation(name, relation.arity, indexes, kind)
 
     def _take_over(self) -> None:
         """What the driver has of the stratum's relations: to the partitions."""
@@ -172,7 +172,7 @@ class Distributed:
             for name in self.stratum.relations:
                 table = self.database.tables[name]
                 if part == "delta" and self.iteration == 0:
-                    table.turn()
+                    table.advance()
                 if self.relations[name].lattice:  # all that is best now is delta: it derives little that is not known
                     found = table.blocks("all", table.home) if part == "delta" else []
                 else:
@@ -184,8 +184,8 @@ class Distributed:
             if blocks:
                 deal(self.cluster, self.relations, blocks)
                 if part == "full":
-                    self._turn()
-                    self._turn()
+                    self._advance()
+                    self._advance()
 
     # -- planning
 
@@ -207,10 +207,10 @@ class Distributed:
         names = names_read(self.stratum.rules) - set(self.stratum.relations)
         return max([self.database.size(name) for name in names], default=1) or 1
 
-    def met(self, relation: str, column: int, other: str, place: int) -> float:
+    def join_fanout(self, relation: str, column: int, other: str, place: int) -> float:
         if {relation, other} & {*self.relations, *self.stratum.relations}:
             return max(1.0, self.size(other)) / self.distinct(other, place)
-        return self.database.met(relation, column, other, place)
+        return self.database.join_fanout(relation, column, other, place)
 
     def distinct(self, relation: str, column: int) -> float:
         if relation in self.relations or relation in self.stratum.relations:
@@ -265,7 +265,7 @@ class Distributed:
                 for stage in range(due, stages)
             ]  # fmt: skip
             every = list(self.relations.values())
-            results = self.cluster.fabric.job(*tasks, *inserts(every, label, self.cluster.root, meetings))
+            results = self.cluster.jobs.job(*tasks, *inserts(every, label, self.cluster.root, meetings))
             absorb(self.relations, results)
             left |= self._noted(compiled, results)
             if left:
@@ -282,7 +282,7 @@ class Distributed:
 
     def turned(self, rounds) -> None:
         """The outer iteration is over: what was born is delta, and weighed. rounds: the results of its inner iterations."""
-        self._turn()
+        self._advance()
         for name, relation in self.relations.items():
             for number, index in enumerate(relation.indexes):
                 born = (r for results in rounds for r in results if isinstance(r, Born))
@@ -341,9 +341,9 @@ class Distributed:
             if "error" in report.facts:
                 raise located(EvaluationError(report.facts["error"]), compiled[report.facts["version"]].rule)
 
-    def _turn(self) -> None:
+    def _advance(self) -> None:
         for relation in self.relations.values():
-            relation.turn()
+            relation.advance()
 
     def _delta(self) -> int:
         return sum(relation.home.delta_size() for relation in self.relations.values())
@@ -351,7 +351,7 @@ class Distributed:
     def _settle(self) -> None:
         """Done: the relations are at home, their other indexes are given up."""
         while self._delta():
-            self._turn()
+            self._advance()
         for name, relation in self.relations.items():
             relation.indexes = relation.indexes[:1]
             self.database.place(name, relation, self.cluster)
@@ -367,7 +367,7 @@ class Distributed:
         )  # fmt: skip
 
 
-def opened(relation: SpreadRelation) -> Table | LatticeTable:
+def opened(relation: PartitionedRelation) -> Table | LatticeTable:
     """A relation that is on the partitions of this host, as a table of this process: its blocks are mapped, not copied."""
     home, partitions = relation.home, range(relation.home.map.partitions)
     if relation.lattice:

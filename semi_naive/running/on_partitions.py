@@ -2,14 +2,14 @@
 
 import numpy as np
 
+from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reading import ReadPieces, columns_of
-from semi_naive.ra.rules.spread import SpreadRelation
 
 
-class Spread:
+class OnPartitions:
     """A relation of the run on the partitions, between strata and after them."""
 
-    def __init__(self, relation: SpreadRelation, cluster):
+    def __init__(self, relation: PartitionedRelation, cluster):
         self.relation, self.cluster = relation, cluster
 
     @property
@@ -30,5 +30,5 @@ class Spread:
         if self.cluster.local:
             found = [columns_of(self.relation, partition) for partition in range(self.pieces)]
         else:
-            found = self.cluster.fabric.job(ReadPieces(self.relation))
+            found = self.cluster.jobs.job(ReadPieces(self.relation))
         return np.concatenate([np.empty((self.relation.arity, 0), np.int64), *found], axis=1)

@@ -119,7 +119,7 @@ def _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen):
 
 
 @dataclass
-class Join:
+class KeyedJoin:
     """One local join, made chunk by chunk; it can stop after any joined pair and be taken up again from `cursor`.
 
     The order of the pairs depends on outer and inner alone, so a cursor means the same to a retried task.

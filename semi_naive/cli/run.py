@@ -7,9 +7,9 @@ import time
 
 import click
 
+from semi_naive.cli.live import live_page, write_report
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
-from semi_naive.live import live_page, write_report
 
 TICK = 0.1  # seconds between two looks of the bar: an iteration may take microseconds
 SHOW = {
@@ -134,7 +134,7 @@ def show_modes(asked) -> list[str]:
 
 def show_program(program: str, modes: list[str], reading: dict) -> int:
     """Print what --show asks for; the exit status, which of parse-errors is their number."""
-    from semi_naive import show
+    from semi_naive.cli import show
 
     if "parse-errors" in modes:
         return show_errors(program, reading)

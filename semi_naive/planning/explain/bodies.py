@@ -77,7 +77,7 @@ class _Words:
                     if where
                     else (f"   exchange: to every partition, for {step.relation}")
                 )
-            case steps.Narrow():
+            case steps.EarlyProjection():
                 yield f"   keep {listed(map(self._name, step.keep))}, once each" if step.keep else "   keep one"
             case steps.Filter():
                 yield f"   if {self._shown(step.literal)}"

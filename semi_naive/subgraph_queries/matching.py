@@ -10,9 +10,9 @@ in a relation made once, and counts are factorised.
 
 from contextlib import nullcontext
 
-from semi_naive.embeddings import Subgraphs, embedding_query, searched
-from semi_naive.patterns import Pattern
-from semi_naive.vertices import Vertices
+from semi_naive.subgraph_queries.embeddings import Subgraphs, embedding_query, searched
+from semi_naive.subgraph_queries.patterns import Pattern
+from semi_naive.subgraph_queries.vertices import Vertices
 
 PLANS = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
 
@@ -42,8 +42,8 @@ def subgraphs(
 
     graph       whatever `graphs.as_edges` reads (`reading`: its options), or `Vertices`, which keeps its indexes for other
                 patterns, those on Spark's partitions until its `close`
-    pattern     "triangle", "diamond", "4-clique", "house", "5-clique" (edges as in `patterns.NAMED`, directed from the first
-                letter to the second), pairs of names, or a networkx graph
+    pattern     "triangle", "diamond", "4-clique", "house", "5-clique" (edges as in `subgraph_queries.patterns.NAMED`,
+                directed from the first letter to the second), pairs of names, or a networkx graph
     order       the pattern's vertices in the order in which to bind them; by default one is chosen
     plan        "leapfrog" in memory, by two threads or more, or by all executors of a `spark` that has other hosts; "boxed"
                 within `memory`; "bigjoin" and "bigjoin-s" over the partitions of Spark. "auto": leapfrog, or boxed if `memory`

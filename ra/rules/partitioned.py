@@ -24,7 +24,7 @@ Parts = list[list[StoredBlock]]  # of each partition
 
 
 @dataclass
-class SpreadIndex:
+class PartitionedIndex:
     """Tuples with their columns in `order`; the first `keys` of them choose the bucket, the others the subbucket."""
 
     order: Order
@@ -43,13 +43,13 @@ class SpreadIndex:
         if self.sizes is None:
             self.sizes = np.zeros(int(self.map.subbuckets.sum()), np.int64)
 
-    def turn(self) -> None:
+    def advance(self) -> None:
         """The outer iteration is over: delta goes into full, new becomes delta."""
         self.full = [full + delta for full, delta in zip(self.full, self.delta, strict=True)]
         self.delta, self.new = self.new, [[] for _ in range(self.map.partitions)]
 
     def weigh(self, results) -> None:
-        """Expect the work of the next iteration from what the inserts of this one report, as `ra.rules.inserting.Born`: the
+        """Expect the work of the next iteration from what the inserts of this one report, as `ra.rules.local_insert.Born`: the
         delta, what arrives for each tuple of it, and the pairs that meet."""
         fresh, pairs = np.zeros_like(self.sizes), np.zeros(self.sizes.size)
         received, born = np.zeros((2, self.map.partitions), np.int64)
@@ -65,18 +65,18 @@ class SpreadIndex:
 
 
 @dataclass
-class SpreadRelation:
+class PartitionedRelation:
     """`lasting`: no tuple will be added. `lattice`: (min or max, kind of the last column) of a relation that is aggregated in
     recursion: then the home's full is one block of encoded values (`ra.rules.lattice`), and delta holds plain tuples."""
 
     name: str
     arity: int
-    indexes: list[SpreadIndex]
+    indexes: list[PartitionedIndex]
     lattice: tuple[str, Kind] | None = None
     lasting: bool = False
 
     @property
-    def home(self) -> SpreadIndex:
+    def home(self) -> PartitionedIndex:
         return self.indexes[0]
 
     @property
@@ -88,17 +88,17 @@ class SpreadRelation:
         """What the home index takes on all partitions together."""
         return sum(8 * stored.run.words for blocks in self.home.full for stored in blocks)
 
-    def index(self, order: Order) -> SpreadIndex | None:
+    def index(self, order: Order) -> PartitionedIndex | None:
         return next((index for index in self.indexes if index.order == order), None)
 
-    def as_read(self) -> "SpreadRelation":
+    def as_read(self) -> "PartitionedRelation":
         """What joins read in an iteration, whatever its inner iterations insert meanwhile."""
         indexes = [replace(index, full=list(index.full), delta=list(index.delta), new=[]) for index in self.indexes]
         return replace(self, indexes=indexes)
 
-    def turn(self) -> int:
+    def advance(self) -> int:
         for index in self.indexes:
             full = index.full
-            index.turn()
+            index.advance()
             index.full = full if self.lattice else index.full  # of a lattice full is what is best, already
         return self.home.delta_size()

@@ -4,11 +4,11 @@ import os
 import uuid
 from pathlib import Path
 
-from semi_naive.ra.rules.lexicon import Lexicon
+from semi_naive.ra.rules.dictionary import Dictionary
 from semi_naive.ra.rules.values import SharedValues
 
 
-class CarriedValues(SharedValues):
+class BroadcastValues(SharedValues):
     """A snapshot whose files a host writes when it first needs one. `files`: broadcasts of their bytes, by path."""
 
     def __init__(self, symbols, records, files: dict[str, object]):
@@ -16,14 +16,14 @@ class CarriedValues(SharedValues):
         self.files = files
 
     def __reduce__(self):
-        return CarriedValues, (*self._snapshots, self.files)
+        return BroadcastValues, (*self._snapshots, self.files)
 
     @property
-    def _symbols(self) -> Lexicon:
+    def _symbols(self) -> Dictionary:
         self._write()
         return super()._symbols
 
-    def _lexicon(self, arity: int) -> Lexicon:
+    def _lexicon(self, arity: int) -> Dictionary:
         self._write()
         return super()._lexicon(arity)
 

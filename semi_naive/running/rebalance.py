@@ -10,14 +10,14 @@ import numpy as np
 from semi_naive.balance.placement import planned
 from semi_naive.balance.trace import Trace, tell_change
 from semi_naive.ra.rules.ir import Var
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.rehome import Arrive, Leave, Moved
-from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
 from semi_naive.ra.rules.steps import Join
 from semi_naive.ra.rules.weighing import Meeting, Meetings
 
 
 @dataclass
-class Moving:
+class Rebalance:
     """Call it with the relations of a stratum between two iterations (`new` is empty then)."""
 
     cluster: object
@@ -30,11 +30,11 @@ class Moving:
                 for number, index in enumerate(relation.indexes):
                     self._rehome(relation, number, index, iteration)
 
-    def meetings(self, versions, relations: dict[str, SpreadRelation], statics: dict) -> Meetings:
+    def meetings(self, versions, relations: dict[str, PartitionedRelation], statics: dict) -> Meetings:
         """What the deltas of rule versions are joined with first, by the index that they are scanned in: where that needs no
         shuffle, and if somebody looks at the work."""
         found: Meetings = {}
-        watched = self.config.refine and self.config.policy == "work" and self.cluster.fabric.partitions > 1
+        watched = self.config.refine and self.config.policy == "work" and self.cluster.jobs.partitions > 1
         for version in versions if watched else ():
             scan, join, *_ = (*(step for step in version.segments[0] if isinstance(step, Join)), None, None)
             relation = relations.get(version.relation)
@@ -50,11 +50,11 @@ class Moving:
         return found
 
     @staticmethod
-    def _spread(relations: dict[str, SpreadRelation], join: Join) -> SpreadIndex | None:
+    def _spread(relations: dict[str, PartitionedRelation], join: Join) -> PartitionedIndex | None:
         relation = relations.get(join.relation)
         return relation.index(join.order) if relation and not relation.lattice else None
 
-    def _rehome(self, relation: SpreadRelation, number: int, index: SpreadIndex, iteration: int) -> None:
+    def _rehome(self, relation: PartitionedRelation, number: int, index: PartitionedIndex, iteration: int) -> None:
         work = index.sizes if index.work is None else index.work
         splits = index.keys < len(index.order)
         change = planned(index.map, index.sizes, work, self.config, self.config.least(), splits)
@@ -64,7 +64,7 @@ class Moving:
         index.map = change.map
         index.sizes = np.zeros(int(index.map.subbuckets.sum()), np.int64)
         label = self.cluster.label(f"{relation.name}-{number}-move")
-        results = self.cluster.fabric.job(
+        results = self.cluster.jobs.job(
             Leave(index, change.changed, self.cluster.root, label), Arrive(index, self.cluster.root, label)
         )
         moved = 0

@@ -85,7 +85,7 @@ def _of_edges(source: str, numbers: list[int], policies, options: dict, say) -> 
 
 def _of_program(source: str, facts: str, numbers: list[int], policies, options: dict, trace: str | None):
     """(title, ranks, record), stratum by stratum of each policy; the titles name the first relation."""
-    from semi_naive.commands import check_folders, checked_program
+    from semi_naive.cli.run import check_folders, checked_program
     from semi_naive.simulated_ranks import simulate_program
 
     check_folders(facts, "-", ())

@@ -12,8 +12,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from semi_naive.io.edges import as_edges
-from semi_naive.patterns import Pattern
-from semi_naive.ra.exchange import Fabric
+from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway.loops.rooted import Rooted
 from semi_naive.ra.multiway.partitions.indexed import OnPartitions
@@ -22,6 +21,7 @@ from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.session import cores
 from semi_naive.ra.words import sort_unique
+from semi_naive.subgraph_queries.patterns import Pattern
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Vertices:
         while self.spread:
             _, own = self.spread.popitem()
             own.close()
-            own.fabric.close()
+            own.jobs.close()
 
     @classmethod
     def of(cls, graph, directed: bool = False, **reading) -> "Vertices":
@@ -86,8 +86,8 @@ class Vertices:
         """The indexes on the partitions of a SparkContext, as many as it has cores. A query adds what it misses there."""
         key = sc.applicationId, skew
         if key not in self.spread:
-            fabric = Fabric(sc, cores(sc))
-            self.spread[key] = OnPartitions(self.tries.relations, fabric, skew=skew)
+            jobs = PartitionedJobs(sc, cores(sc))
+            self.spread[key] = OnPartitions(self.tries.relations, jobs, skew=skew)
         return self.spread[key]
 
     def _up(self):

@@ -1,15 +1,15 @@
 """A rule version on the partitions: its body cut into segments, between which its bindings go to where their partners are."""
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.rules.evaluating import Held, Move, Version
+from semi_naive.ra.rules.evaluate import Held, Move, Version
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.ir import Rule, Var
 from semi_naive.ra.rules.multiway import Multiway
-from semi_naive.ra.rules.spread import SpreadRelation
+from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import Bind, Exchange, Join
 
 
-def cut(number: int, rule: Rule, body, relations: dict[str, SpreadRelation], groups: BucketMap) -> Version:
+def cut(number: int, rule: Rule, body, relations: dict[str, PartitionedRelation], groups: BucketMap) -> Version:
     """The version of a compiled body. `groups`: where the groups of aggregates are."""
     return _Cutting(number, rule, body, relations, groups).version()
 

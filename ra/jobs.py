@@ -54,7 +54,7 @@ def home(partition: int) -> int:
     return partition
 
 
-class Fabric:
+class PartitionedJobs:
     """The partitions of one evaluation. Costs one small job to build on a cluster; `close` forgets the anchors."""
 
     def __init__(self, sc, partitions: int):

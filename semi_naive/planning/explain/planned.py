@@ -7,10 +7,10 @@ with rules is taken at what they are expected to make of the facts; a recursive 
 from itertools import groupby
 
 from semi_naive.config import Config
-from semi_naive.planning.describe import counted, listed
+from semi_naive.planning.explain.bodies import counted, listed
+from semi_naive.planning.explain.strata import Telling, all_versions, rule_text
 from semi_naive.planning.order import plan_all, plan_body
 from semi_naive.planning.placing import Placing
-from semi_naive.planning.telling import Telling, all_versions, rule_text
 
 
 def explained(program, facts=None, only_outputs: bool = False, config: Config | None = None, plan="auto") -> str:
@@ -35,10 +35,10 @@ class _Expectation(Telling):
     """What is expected of a run that has its facts. `known`: whether they are all there will be."""
 
     def __init__(self, run, known: bool):
-        from semi_naive.running.expected import UNKNOWN, Expected
+        from semi_naive.running.cardinality import UNKNOWN, Cardinality
 
         super().__init__(run)
-        self.known, self.sizes = known, Expected(run.database)
+        self.known, self.sizes = known, Cardinality(run.database)
         if not known:
             for name in self.program.relations:
                 if name in self.inputs or (name in self.given and not run.database.count(name)):
@@ -55,7 +55,7 @@ class _Expectation(Telling):
     # -- one stratum
 
     def stratum(self, number: int, stratum):
-        from semi_naive.running.choosing import chosen
+        from semi_naive.running.choose_plan import chosen
 
         choice = chosen(stratum, self.sizes, self.run.config, self.run.plan, self.run.cluster.cores)
         yield from self._plan(choice)

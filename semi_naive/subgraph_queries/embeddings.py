@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from semi_naive.patterns import BadPattern, Pattern
 from semi_naive.ra.multiway import boxing, leapfrog, shares
 from semi_naive.ra.multiway.bigjoin import BigJoin
 from semi_naive.ra.multiway.query import Atom, Comparison, Query
 from semi_naive.ra.multiway.tries import orders
+from semi_naive.subgraph_queries.patterns import BadPattern, Pattern
+from semi_naive.subgraph_queries.vertices import Vertices
 from semi_naive.tuples import Tuples
-from semi_naive.vertices import Vertices
 
 VARIABLES = "abcdefgh"
 

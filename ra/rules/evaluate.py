@@ -1,7 +1,7 @@
 """The task that runs rules on a partition: a segment of each rule version, what it makes sent on.
 
 One iteration is one job, or several inner ones: evaluate (in as many stages as the longest version has segments) → insert at
-home → insert into the other indexes (`ra.rules.inserting`). What a task sends is in parcels; its reports travel with them to
+home → insert into the other indexes (`ra.rules.local_insert`). What a task sends is in parcels; its reports travel with them to
 the last task.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.pieces import Report, reports
+from semi_naive.ra.reports import Report, reports
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.batch import Batch, joined

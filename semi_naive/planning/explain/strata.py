@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from semi_naive.planning.changes import changes, place
-from semi_naive.planning.describe import attributes_of, counted, described, listed
+from semi_naive.planning.explain.bodies import attributes_of, counted, described, listed
+from semi_naive.planning.explain.passes import changes, place
 from semi_naive.planning.order import versions
 
 
@@ -11,7 +11,7 @@ class Telling:
     """Tells about `run`, one of a `semi_naive.running.run.Run`. Who inherits says what there is to say of a stratum."""
 
     def __init__(self, run):
-        from semi_naive.running.choosing import is_fact
+        from semi_naive.running.choose_plan import is_fact
 
         self.run, self.program = run, run.program
         self.written = {(rule.head, rule.body) for rule in run.asked.checked.rules}

@@ -161,10 +161,10 @@ class Segment:
             raise RuntimeError(f"the shared {form.noun}s at {path} are gone: they must stay until the run ends") from error
 
 
-class Lexicon:
+class Dictionary:
     """Content ⇄ ids. `form` is Strings or Rows. Growing, new content gets dense ids; frozen, hashed ones.
 
-    >>> pairs = Lexicon(Rows, base=1)
+    >>> pairs = Dictionary(Rows, base=1)
     >>> pairs.encode(np.array([[7, 8, 7], [1, 1, 1]])).tolist(), pairs.decode(np.array([2])).tolist()
     ([1, 2, 1], [[8], [1]])
     """

@@ -5,14 +5,14 @@ from semi_naive.running.database import Database
 UNKNOWN = 1000  # tuples of a relation of which nothing is known
 
 
-class Expected:
+class Cardinality:
     """What a `Database` says of sizes, and besides what is `supposed` of relations that no rule has filled yet."""
 
     def __init__(self, database: Database):
         self.database, self.program, self.tables = database, database.program, database.tables
         self.values = database.values
         self.supposed: dict[str, float] = {}
-        self.spread: set[str] = set()  # relations that will be on the partitions
+        self.on_partitions: set[str] = set()  # relations that will be on the partitions
 
     def suppose(self, relation: str, tuples: float) -> None:
         self.supposed[relation] = self.supposed.get(relation, 0.0) + tuples
@@ -29,13 +29,13 @@ class Expected:
         arity = self.program.relations[relation].arity
         return self.database.bytes(relation) + 8 * ((arity + 1) // 2) * self.supposed.get(relation, 0.0)
 
-    def met(self, relation: str, column: int, other: str, place: int) -> float:
+    def join_fanout(self, relation: str, column: int, other: str, place: int) -> float:
         if {relation, other} & self.supposed.keys():
             return max(1.0, self.count(other)) / self.distinct(other, place)
-        return self.database.met(relation, column, other, place)
+        return self.database.join_fanout(relation, column, other, place)
 
-    def drawn(self, relation: str, draw: int):
-        return ([], 0.0) if relation in self.supposed else self.database.drawn(relation, draw)
+    def sample(self, relation: str, draw: int):
+        return ([], 0.0) if relation in self.supposed else self.database.sample(relation, draw)
 
     def distinct(self, relation: str, column: int) -> float:
         if relation in self.supposed:

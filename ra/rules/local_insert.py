@@ -5,11 +5,11 @@ import time
 from dataclasses import dataclass, field
 
 import numpy as np
-from semi_naive.ra.pieces import Report, reports
+from semi_naive.ra.reports import Report, reports
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block, merged_as, packing_of
 from semi_naive.ra.rules.context import lattice_table
-from semi_naive.ra.rules.spread import SpreadIndex, SpreadRelation
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import StoredBlock, store
 from semi_naive.ra.rules.weighing import Meetings, pairs_of
 from semi_naive.ra.words import drop
@@ -33,7 +33,7 @@ class Born:
     fresh: np.ndarray | None = None  # those that are delta next, in each slot, if not all are
 
 
-def inserts(relations: list[SpreadRelation], label: str, root: str, meetings: Meetings | None = None) -> list:
+def inserts(relations: list[PartitionedRelation], label: str, root: str, meetings: Meetings | None = None) -> list:
     """The last tasks of a job that brings tuples to relations. `label` names the runs that it writes; `meetings`: what the
     tuples that are born will be joined with."""
     others, meetings = any(len(relation.indexes) > 1 for relation in relations), meetings or {}
@@ -41,7 +41,7 @@ def inserts(relations: list[SpreadRelation], label: str, root: str, meetings: Me
     return [Insert(relations, label, root, others, meetings), *further]
 
 
-def absorb(relations: dict[str, SpreadRelation], results) -> None:
+def absorb(relations: dict[str, PartitionedRelation], results) -> None:
     """Make what those tasks left on disk part of the relations: it is in `new`."""
     for born in (result for result in results if isinstance(result, Born)):
         index = relations[born.relation].indexes[born.index]
@@ -53,7 +53,7 @@ def absorb(relations: dict[str, SpreadRelation], results) -> None:
 class Insert:
     """Drop from what arrived whatever the home index holds; write the rest, and send it on to the other indexes."""
 
-    relations: list[SpreadRelation]
+    relations: list[PartitionedRelation]
     label: str
     root: str
     forward: bool  # whether another stage follows
@@ -69,7 +69,7 @@ class Insert:
             results.append(born)
         yield from ((partition, result) for result in results) if self.forward else results
 
-    def _insert(self, relation: SpreadRelation, partition: int, records):
+    def _insert(self, relation: PartitionedRelation, partition: int, records):
         arrived = parcels.received(records, relation.name)
         path = os.path.join(self.root, str(partition), f"{relation.name}-0-{self.label}")
         report = Report("insert", partition, arrived.size if arrived is not None else 0)
@@ -86,14 +86,14 @@ class Insert:
         return Born(relation.name, 0, partition, full, new, sizes, report.sent, report, pairs), arrived
 
     @staticmethod
-    def _improve(relation: SpreadRelation, partition: int, arrived, path: str, report: Report):
+    def _improve(relation: PartitionedRelation, partition: int, arrived, path: str, report: Report):
         """A lattice: keep the best of each key."""
         home, table = relation.home, lattice_table(relation, partition)
         if arrived is None or not table.insert(arrived.columns(), arrived.size):
             sizes = np.zeros_like(home.sizes)
             return Born(relation.name, 0, partition, home.full[partition], home.new[partition], sizes, 0, report), None
         before = table.current.size if table.current is not None else 0
-        table.turn()
+        table.advance()
         delta = table.blocks("delta", table.home)[0]
         report.sent = delta.size
         sizes = weighed(table.current, home)[0]
@@ -116,7 +116,7 @@ def without(block: Block, known: list[Block]) -> Block:
     return Block(packing, words[None])
 
 
-def forwarded(relation: SpreadRelation, block: Block | None, partition: int, tag: str):
+def forwarded(relation: PartitionedRelation, block: Block | None, partition: int, tag: str):
     """Tuples that have come home, on their way to the relation's other indexes, as parcels."""
     for number, index in enumerate(relation.indexes[1:], 1) if block is not None and block.size else ():
         order = tuple(relation.home.order.index(i) for i in index.order)
@@ -128,7 +128,7 @@ def forwarded(relation: SpreadRelation, block: Block | None, partition: int, tag
 class InsertOthers:
     """Into the other indexes of each relation: what arrives was not known."""
 
-    relations: list[SpreadRelation]
+    relations: list[PartitionedRelation]
     label: str
     root: str
     meetings: Meetings = field(default_factory=dict)
@@ -151,7 +151,7 @@ class InsertOthers:
                 yield Born(relation.name, number, partition, full, new, sizes, size, report, pairs, fresh)
 
 
-def weighed(block: Block | None, index: SpreadIndex, meetings=(), partition: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def weighed(block: Block | None, index: PartitionedIndex, meetings=(), partition: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """The tuples of a block in each slot of an index, and the pairs that they are expected to make there."""
     size = int(index.map.subbuckets.sum())
     if block is None or not block.size:

@@ -1,9 +1,9 @@
-"""The tuples of a closure by the iteration that makes them first: what `ra.reach` finds, kept in the order of birth."""
+"""The tuples of a closure by the iteration that makes them first: what `ra.bitset_bfs` finds, kept in the order of birth."""
 
 import numpy as np
 from numba import njit, types
 from semi_naive.ra.bits import lowest_bit
-from semi_naive.ra.reach import LANES, advance, reach
+from semi_naive.ra.bitset_bfs import LANES, advance, reach
 from semi_naive.ra.words import JIT, i64, sort, u64
 
 

@@ -7,7 +7,7 @@ from semi_naive.planning.carried import Carried, carried
 from semi_naive.planning.rewrite import walk
 from semi_naive.planning.strata import Stratum, rule_edges
 from semi_naive.ra.rules.ir import Atom, Autoinc, Const, Rule
-from semi_naive.running.shapes import Following, following
+from semi_naive.running.detect_closure import Following, following
 
 READ_HERE = 4  # times Config.local_tuples: what a stratum may read in the driver
 
@@ -58,7 +58,7 @@ def chosen(stratum: Stratum, database, config: Config, plan: str = "auto", cores
     here = in_one_place(stratum, database.program.relations)
     if here and not groups:
         return Choice("local", here)
-    spread = [name for name in names if name in database.spread]
+    spread = [name for name in names if name in database.on_partitions]
     if sum(database.count(name) for name in spread) > config.local_tuples:  # fewer come back sooner than a job is done
         return Choice(large, f"it reads {', '.join(sorted(spread))}, which is on the partitions{why}", groups)
     total = round(sum(database.count(name) for name in names))

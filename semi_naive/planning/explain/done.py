@@ -2,8 +2,8 @@
 
 from itertools import groupby
 
-from semi_naive.planning.describe import counted, listed
-from semi_naive.planning.telling import Telling, all_versions
+from semi_naive.planning.explain.bodies import counted, listed
+from semi_naive.planning.explain.strata import Telling, all_versions
 
 
 def told(run, trace: dict) -> str:
