@@ -270,11 +270,11 @@ def test_what_cannot_be_asked():
         BigJoin(TRIANGLE, edges, batch=0)
     with pytest.raises(QueryError, match="no form of BiGJoin is called 'sideways'"):
         BigJoin(TRIANGLE, edges, form="sideways")
-    with pytest.raises(QueryError, match="needs a jobs"):
+    with pytest.raises(QueryError, match="needs partitions"):
         BigJoin(TRIANGLE, edges, skew=True)
     with pytest.raises(QueryError, match="no relation is called edge"):
         BigJoin(TRIANGLE, {"friend": [[1], [2]]})
-    with pytest.raises(ValueError, match="give BigJoin a jobs"):
+    with pytest.raises(ValueError, match="give BigJoin the partitions"):
         BigJoin(TRIANGLE, edges).runs()
 
 

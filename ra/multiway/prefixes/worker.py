@@ -77,7 +77,7 @@ class OneWorker:
 
     def run(self, output: str, consumer) -> dict:
         if output == "runs":
-            raise ValueError("runs are made on partitions: give BigJoin a jobs")
+            raise ValueError("runs are made on partitions: give BigJoin the partitions (`jobs=`)")
         record = self._record()
         worker = Worker(self.plan, self.indexed.indexes, self.batch, listing=output == "rows")
         worker.start()
