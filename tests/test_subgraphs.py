@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from networkx.algorithms.isomorphism import DiGraphMatcher, GraphMatcher
 from semi_naive.ra.multiway import leapfrog
 
-from semi_naive import BadInput, embeddings, graphs, subgraphs, vertices
+from semi_naive import BadInput, graphs, subgraphs
+from semi_naive.subgraph_queries import embeddings, vertices
 from semi_naive.subgraph_queries.patterns import NAMED, BadPattern, Pattern
 from semi_naive.subgraph_queries.vertices import Vertices
 from tests import multiway_oracle as oracle

@@ -89,7 +89,9 @@ def indexed(relations, jobs=None, form: str = "shuffled", skew: bool = False, st
     if form not in FORMS:
         raise QueryError(f"no form of BiGJoin is called {form!r}; there are {', '.join(FORMS)}")
     if skew and (form != "shuffled" or jobs is None):
-        raise QueryError("BiGJoin-S evens out what travels between partitions: it needs partitions (`jobs=`), and the shuffled form")
+        raise QueryError(
+            "BiGJoin-S evens out what travels between partitions: it needs partitions (`jobs=`), and the shuffled form"
+        )
     if jobs is None:
         return Indexed(relations)
     return OnHosts(relations, jobs, store) if form == "replicated" else OnPartitions(relations, jobs, store, skew)
