@@ -90,7 +90,7 @@ def indexed(relations, jobs=None, form: str = "shuffled", skew: bool = False, st
         raise QueryError(f"no form of BiGJoin is called {form!r}; there are {', '.join(FORMS)}")
     if skew and (form != "shuffled" or jobs is None):
         raise QueryError(
-            "BiGJoin-S evens out what travels between partitions: it needs partitions (`jobs=`), and the shuffled form"
+            "BiGJoin-S evens out what travels: it needs partitions (`jobs=`), and the shuffled form"
         )
     if jobs is None:
         return Indexed(relations)
