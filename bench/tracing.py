@@ -24,11 +24,9 @@ from semi_naive import graphs
 TARGET = 0.02
 RECORDING = {  # by module and class: what makes the record of a closure, and of a Datalog program
     ("semi_naive.balance.trace", "Trace"): ("__init__", "event", "iteration", "take_up", "finish"),
-    ("semi_naive.balanced", "Balanced"): ("_record",),
     ("semi_naive.running.partitioned", "Partitioned"): ("_record", "_traced", "_noted"),
     ("semi_naive.running.profile", "Profile"): ("rule", "record"),
     ("semi_naive.running.run", "Run"): ("record",),
-    ("semi_naive.rebalance", ""): ("tell_change",),
     ("semi_naive.running.rebalance", ""): ("tell_change",),
 }
 COUSINS = (Path(__file__).parent / "programs" / "same_generation.dl").read_text()

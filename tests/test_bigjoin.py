@@ -13,7 +13,7 @@ from semi_naive.graphs.adversaries import one_heavy_list, one_heavy_proposer, th
 from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.multiway.agm import agm_bound
 from semi_naive.ra.multiway.bigjoin import BigJoin
-from semi_naive.ra.multiway.partitions.indexed import OnPartitions, indexed
+from semi_naive.ra.multiway.partitions.indexed import Shuffled, indexed
 from semi_naive.ra.multiway.partitions.itinerary import Layout
 from semi_naive.ra.multiway.prefixes.indexes import Index, Part, built
 from semi_naive.ra.multiway.prefixes.stages import planned
@@ -257,7 +257,7 @@ def test_an_index_is_made_once(form):
     for query, jobs in ((TRIANGLE, 1), (square, 1), (TRIANGLE, 0)):
         before = jobs.ran if jobs else 0
         join = BigJoin(query, shared)
-        if isinstance(shared, OnPartitions):
+        if isinstance(shared, Shuffled):
             assert jobs.ran - before == jobs
         assert rows_of(join.collect()) == naive(query, relations)
         join.close()

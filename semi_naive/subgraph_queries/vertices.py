@@ -15,7 +15,7 @@ from semi_naive.io.edges import as_edges
 from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway.loops.rooted import Rooted
-from semi_naive.ra.multiway.partitions.indexed import OnPartitions
+from semi_naive.ra.multiway.partitions.indexed import Shuffled
 from semi_naive.ra.multiway.query import Atom, Query
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import Tries
@@ -82,12 +82,12 @@ class Vertices:
                 self.tries.relations[name] = getattr(self, f"_{name}")()
         return self.tries
 
-    def on_partitions(self, sc, skew: bool) -> OnPartitions:
+    def on_partitions(self, sc, skew: bool) -> Shuffled:
         """The indexes on the partitions of a SparkContext, as many as it has cores. A query adds what it misses there."""
         key = sc.applicationId, skew
         if key not in self.spread:
             jobs = PartitionedJobs(sc, cores(sc))
-            self.spread[key] = OnPartitions(self.tries.relations, jobs, skew=skew)
+            self.spread[key] = Shuffled(self.tries.relations, jobs, skew=skew)
         return self.spread[key]
 
     def _up(self):

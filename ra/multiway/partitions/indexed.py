@@ -12,18 +12,18 @@ from semi_naive.ra.runs import Store
 FORMS = ("shuffled", "replicated")
 
 
-class OnFabric(Indexed):
-    """With files on the hosts of a jobs. `store`: where; by default a new one, which `close` removes."""
+class WithFiles(Indexed):
+    """With files on the hosts of the partitions. `store`: where; by default a new one, which `close` removes."""
 
     def __init__(self, relations, jobs, store: Store | None = None):
         super().__init__(relations)
         self.jobs, self.partitions = jobs, jobs.partitions
-        self.own, self.store, self.jobs = store is None, store or Store.create(), 0
+        self.own, self.store, self.labels = store is None, store or Store.create(), 0
 
     def job(self) -> int:
         """The number of the next job, for the names of its files."""
-        self.jobs += 1
-        return self.jobs
+        self.labels += 1
+        return self.labels
 
     def close(self) -> None:
         """One job on a cluster."""
@@ -31,7 +31,7 @@ class OnFabric(Indexed):
             self.jobs.remove(self.store)
 
 
-class OnHosts(OnFabric):
+class Replicated(WithFiles):
     """Each index whole on every host, in a memory-mapped file; the driver, which made it, has it too."""
 
     def __init__(self, relations, jobs, store: Store | None = None):
@@ -47,7 +47,7 @@ class OnHosts(OnFabric):
                 self.handles[key] = (Stored(file, part.shape),)
 
 
-class OnPartitions(OnFabric):
+class Shuffled(WithFiles):
     """Each index spread over the partitions: by its key, or, for BiGJoin-S, in tables by all that is looked up."""
 
     def __init__(self, relations, jobs, store: Store | None = None, skew: bool = False):
@@ -89,9 +89,7 @@ def indexed(relations, jobs=None, form: str = "shuffled", skew: bool = False, st
     if form not in FORMS:
         raise QueryError(f"no form of BiGJoin is called {form!r}; there are {', '.join(FORMS)}")
     if skew and (form != "shuffled" or jobs is None):
-        raise QueryError(
-            "BiGJoin-S evens out what travels: it needs partitions (`jobs=`), and the shuffled form"
-        )
+        raise QueryError("BiGJoin-S evens out what travels: it needs partitions (`jobs=`), and the shuffled form")
     if jobs is None:
         return Indexed(relations)
-    return OnHosts(relations, jobs, store) if form == "replicated" else OnPartitions(relations, jobs, store, skew)
+    return Replicated(relations, jobs, store) if form == "replicated" else Shuffled(relations, jobs, store, skew)
