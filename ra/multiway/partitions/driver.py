@@ -7,7 +7,7 @@ in flight than with a job for each; and a round takes a third of the time of a j
 """
 
 from semi_naive.ra.multiway.partitions import keyed, skew, wire
-from semi_naive.ra.multiway.partitions.indexed import OnPartitions
+from semi_naive.ra.multiway.partitions.indexed import Shuffled
 from semi_naive.ra.multiway.partitions.tasks import PROPOSE, Round, Setting, Waiting
 from semi_naive.ra.multiway.prefixes.record import Record, bound
 from semi_naive.ra.multiway.prefixes.stages import Plan
@@ -36,7 +36,7 @@ def dealt(left: list[int], batch: int) -> list[int]:
 class Partitions:
     """A query over indexes on partitions."""
 
-    def __init__(self, plan: Plan, indexed: OnPartitions, batch: int):
+    def __init__(self, plan: Plan, indexed: Shuffled, batch: int):
         self.plan, self.indexed, self.batch = plan, indexed, batch
         self.jobs, self.steps = indexed.jobs, skew if indexed.skew else keyed
 
