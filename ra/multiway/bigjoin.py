@@ -10,7 +10,7 @@ optimal: at each stage there are no more proposals than the AGM bound of the que
 
 import numpy as np
 from semi_naive.ra.multiway.partitions.driver import Partitions
-from semi_naive.ra.multiway.partitions.indexed import Replicated, Shuffled, indexed
+from semi_naive.ra.multiway.partitions.indexed import OnEveryHost, Shuffled, indexed
 from semi_naive.ra.multiway.partitions.replicated import Replicated
 from semi_naive.ra.multiway.prefixes.indexed import Indexed
 from semi_naive.ra.multiway.prefixes.stages import holds, planned
@@ -101,4 +101,4 @@ def _place(own: Indexed):
     """What runs a query over such indexes."""
     if isinstance(own, Shuffled):
         return Partitions
-    return Replicated if isinstance(own, Replicated) else OneWorker
+    return Replicated if isinstance(own, OnEveryHost) else OneWorker

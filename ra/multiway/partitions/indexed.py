@@ -31,7 +31,7 @@ class WithFiles(Indexed):
             self.jobs.remove(self.store)
 
 
-class Replicated(WithFiles):
+class OnEveryHost(WithFiles):
     """Each index whole on every host, in a memory-mapped file; the driver, which made it, has it too."""
 
     def __init__(self, relations, jobs, store: Store | None = None):
@@ -92,4 +92,4 @@ def indexed(relations, jobs=None, form: str = "shuffled", skew: bool = False, st
         raise QueryError("BiGJoin-S evens out what travels: it needs partitions (`jobs=`), and the shuffled form")
     if jobs is None:
         return Indexed(relations)
-    return Replicated(relations, jobs, store) if form == "replicated" else Shuffled(relations, jobs, store, skew)
+    return OnEveryHost(relations, jobs, store) if form == "replicated" else Shuffled(relations, jobs, store, skew)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from semi_naive.ra.multiway.partitions.indexed import OnHosts
+from semi_naive.ra.multiway.partitions.indexed import OnEveryHost
 from semi_naive.ra.multiway.partitions.loading import Opened
 from semi_naive.ra.multiway.partitions.tasks import Waiting, kept, remove, written
 from semi_naive.ra.multiway.prefixes.frontier import Frontier, split
@@ -91,7 +91,7 @@ class Done:
 class Replicated:
     """A query over indexes that are on every host."""
 
-    def __init__(self, plan: Plan, indexed: OnHosts, batch: int):
+    def __init__(self, plan: Plan, indexed: OnEveryHost, batch: int):
         self.plan, self.indexed, self.batch, self.jobs = plan, indexed, batch, indexed.jobs
 
     def run(self, output: str, consumer) -> dict:
