@@ -33,8 +33,8 @@ class Config:
         times the average subbucket into `refinement_factor` times as many.
     consolidate, consolidation_fraction: of policy "paper", once more than this fraction of buckets is refined, merge the
         light ones.
-    copy_inner: copy an unrefined bucket of the (static) inner relation to the partitions its refined counterpart was
-        dealt to, instead of sending the counterpart's delta to it in every iteration.
+    copy_inner: of a partitioned relation that never changes, copy an unrefined bucket to the partitions that the bucket of
+        what is joined with it was dealt to, instead of sending the delta to it in every iteration.
     rollover, rollover_threshold: a local join that has made so many tuples ships them and goes on in an inner iteration.
     run_ahead: while delta has at most so many tuples, take several steps in one job (0: never); run_ahead_budget bounds
         the tuples one partition makes that way.
@@ -120,9 +120,9 @@ class Config:
     @classmethod
     def paper(cls, **options) -> "Config":
         """As *Load-balancing Parallel Relational Algebra* has it: refinement and consolidation by what is stored, and nothing
-        that the paper does not know (copies of the inner relation, running ahead)."""
+        that the paper does not know (replicated relations, copies of buckets, running ahead)."""
         known = {"policy": "paper", "buckets": 64, "check_interval": 2, "refinement_minimum": 1024}
-        return cls(**known | {"copy_inner": False, "run_ahead": 0} | options)
+        return cls(**known | {"replicate_bytes": 0, "copy_inner": False, "run_ahead": 0} | options)
 
     def buckets_on(self, partitions: int) -> int:
         """The number of buckets where there are so many partitions."""

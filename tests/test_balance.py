@@ -99,7 +99,7 @@ def test_one_hot_bucket_is_split_in_proportion():
     assert len(change.map.homes[0]) == 8 and set(change.map.homes[0]) == {0, 1, 2, 3} and change.kinds == {"refine": [0]}
 
 
-TREE = {"plan": "balanced", "partitions": 8, "buckets": 64, "refinement_minimum": 64}
+TREE = {"plan": "balanced", "partitions": 8, "buckets": 64, "refinement_minimum": 64, "replicate_bytes": 0}
 
 
 def test_a_tree_pointing_up_is_balanced(here):
@@ -136,6 +136,7 @@ def test_a_hub_refines_the_inner_relation_and_needs_the_intra_bucket_shuffle(her
         first = result.trace["iterations"][0]
     options = {
         "run_ahead": 0,
+        "replicate_bytes": 0,
         "check_interval": 1,
         "partitions": 4,
         "buckets": 8,
@@ -148,7 +149,7 @@ def test_a_hub_refines_the_inner_relation_and_needs_the_intra_bucket_shuffle(her
         assert result.count() == 6000 + 50 + 50 * 6000 + 50 + 50 + 50 * 6000
         relations = {event["relation"] for event in result.trace["events"] if event["event"] == "refine"}
         phases = {phase["phase"] for entry in result.trace["iterations"] for phase in entry["phases"]}
-        assert "inner" in relations and "intra-bucket" in phases
+        assert "edge" in relations and "intra-bucket" in phases
     assert first["iteration"] == 1
 
 
@@ -156,7 +157,7 @@ def test_consolidation(here):
     """A hub that is heavy at first and light once the rest has grown: its bucket is refined, then consolidated."""
     edges = np.concatenate(([[1000 + i, 5000] for i in range(300)], graphs.gnp(250, 0.009, seed=3)))
     options = {"refinement_minimum": 0, "check_interval": 1, "consolidation_fraction": 0.0, "refinement_factor": 2}
-    options |= {"buckets": 40, "partitions": 2, "policy": "paper"}
+    options |= {"buckets": 40, "partitions": 2, "policy": "paper", "replicate_bytes": 0}
     for consolidate in (True, False):
         with transitive_closure(edges, here, "balanced", run_ahead=0, consolidate=consolidate, **options) as result:
             with transitive_closure(edges, here, "decomposed") as expected:

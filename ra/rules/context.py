@@ -62,7 +62,8 @@ class TaskContext:
             return self._best(spread, order)
         index = spread.index(order) or spread.home
         stored = index.delta[self.partition] if part == "delta" else index.full[self.partition]
-        stored = stored + index.delta[self.partition] * (part == "all")
+        stored = stored + index.delta[self.partition] * (part in ("all", "own"))
+        stored = stored + index.copied[self.partition] * (part in ("all", "full"))
         blocks = [handle.share() if spread.lasting else handle.open() for handle in stored]
         if index.order != order:
             blocks = [block.reordered(tuple(index.order.index(i) for i in order)) for block in blocks]
@@ -71,7 +72,7 @@ class TaskContext:
     def _share(self, relation, order, spread) -> list[Block]:
         """This partition's part of a relation that is read from the beginning."""
         if spread is not None and (relation, order) not in self.world.statics:
-            return self.blocks(relation, "all", order)
+            return self.blocks(relation, "own", order)
         shared = [stored.share() for stored in self.world.statics[relation, order]]
         first, last = self.partition, self.partition + 1
         return [_slice(b, b.size * first // self.partitions, b.size * last // self.partitions) for b in shared]

@@ -29,12 +29,14 @@ from semi_naive.ra.runs import Run
 @dataclass
 class Move:
     """How the bindings of a segment go to the next: their columns, and to where: the bucket that the first `keys` of them have
-    in a map, every partition, or the one they are on. `partial`: what is made of them before they go."""
+    in a map, every partition, or the one they are on. `partial`: what is made of them before they go; `copies`: buckets that
+    several partitions have all of, from which nothing has to go."""
 
     names: tuple[str, ...]
     to: BucketMap | Literal["every", "same"]
     keys: int = 0
     partial: Gather | None = None
+    copies: dict[int, frozenset[int]] = field(default_factory=dict)
 
 
 @dataclass
@@ -232,7 +234,9 @@ class Evaluate:
 
     def _moved(self, block: Block, move: Move, tag: str):
         if isinstance(move.to, BucketMap):
-            return parcels.to_bucket(block, move.keys, move.to, tag, self.streams)
+            here = [bucket for bucket, partitions in move.copies.items() if self.context.partition in partitions]
+            stays = (self.context.partition, here) if here else ()
+            return parcels.to_bucket(block, move.keys, move.to, tag, self.streams, stays)
         parts = range(self.partitions) if move.to == "every" else [self.context.partition]
         return parcels.to_each(block, parts, tag, self.streams)
 

@@ -96,9 +96,10 @@ def home(block: Block, keys: int, placement: BucketMap, tag: str, streams: Strea
         yield part, Parcel(tag, block.packing.bounds, *place, count, data)
 
 
-def to_bucket(block: Block, keys: int, placement: BucketMap, tag: str, streams: Streams):
+def to_bucket(block: Block, keys: int, placement: BucketMap, tag: str, streams: Streams, here=()):
     """Each binding to every partition that has a subbucket of the bucket of its key, the first `keys` columns: the
-    intra-bucket shuffle (*Load-balancing Parallel Relational Algebra*, section 2)."""
+    intra-bucket shuffle (*Load-balancing Parallel Relational Algebra*, section 2). here: (partition, buckets) that stay on
+    the partition, as that has all of them."""
     if not block.size:
         return
     bucket = bucket_of(combined_key(block, keys), np.uint64(placement.buckets)).astype(np.int64)
@@ -106,6 +107,9 @@ def to_bucket(block: Block, keys: int, placement: BucketMap, tag: str, streams: 
     place = streams.place(block)
     for number, homes in enumerate(placement.homes):
         wanted[list(homes), number] = True
+    if here:
+        wanted[:, here[1]] = False
+        wanted[here] = True
     for part in range(placement.partitions):
         chosen = wanted[part][bucket]
         if chosen.any():

@@ -34,10 +34,14 @@ class PartitionedIndex:
     delta: Parts = field(default_factory=list)
     new: Parts = field(default_factory=list)
     sizes: np.ndarray | None = None  # tuples in each slot of the map
-    work: np.ndarray | None = None  # what the next iteration is expected to be for each slot
+    work: np.ndarray | None = None  # what the next iteration is expected to be for each slot, but for the pairs that meet
+    pairs: np.ndarray | float = 0.0  # those
+    fresh: np.ndarray | float = 0.0  # tuples of the delta in each slot
+    copies: dict[int, frozenset[int]] = field(default_factory=dict)  # buckets that several partitions have all of: which
+    copied: Parts = field(default_factory=list)  # those tuples, except where they are at home
 
     def __post_init__(self):
-        for part in ("full", "delta", "new"):
+        for part in ("full", "delta", "new", "copied"):
             if not getattr(self, part):
                 setattr(self, part, [[] for _ in range(self.map.partitions)])
         if self.sizes is None:
@@ -58,7 +62,17 @@ class PartitionedIndex:
             pairs = pairs + result.pairs
             received[result.partition] += result.report.received
             born[result.partition] += result.report.sent
-        self.work = expected(np.maximum(fresh, 0), self.map.tables()[1], received, born) + pairs
+        self.fresh, self.pairs = np.maximum(fresh, 0), pairs
+        self.work = expected(self.fresh, self.map.tables()[1], received, born)
+
+    def meets(self, mover: BucketMap) -> bool:
+        """Whether tuples that are placed by a map are on partitions that have all of this index's bucket of the same number."""
+        if (self.map.subbuckets > 1).any():
+            return False
+        every = zip(mover.homes, self.map.homes, strict=True)
+        return mover.homes == self.map.homes or all(
+            self.copies.get(bucket, frozenset(own)).issuperset(homes) for bucket, (homes, own) in enumerate(every)
+        )
 
     def delta_size(self) -> int:
         return sum(block.size for blocks in self.delta for block in blocks)

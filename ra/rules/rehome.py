@@ -1,9 +1,11 @@
-"""The tasks of a move: after a bucket map has changed, tuples of the changed buckets go to their new partitions."""
+"""The tasks of a move: after a bucket map has changed, tuples of the changed buckets go to their new partitions; and of copying
+buckets."""
 
 import os
 from dataclasses import dataclass
 
 import numpy as np
+from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block
@@ -75,3 +77,30 @@ class Arrive:
             for stored in kept[part]:
                 sizes += np.bincount(parcels.slots(stored.open(), self.index.keys, self.index.map), minlength=sizes.size)
         return [Moved(partition, kept["full"], kept["delta"], sizes, count)]
+
+
+@dataclass
+class Copy:
+    """Send the tuples of some buckets to more partitions than have them. to: only those, as a map."""
+
+    index: PartitionedIndex
+    to: BucketMap
+
+    def __call__(self, partition, records):
+        for number, stored in enumerate(self.index.full[partition]):
+            streams = parcels.Streams(partition, number)
+            yield from parcels.to_bucket(stored.open(), self.index.keys, self.to, "copy", streams)
+
+
+@dataclass
+class TakeCopy:
+    """Write what was copied here; returns the partition and what it has got."""
+
+    root: str
+    label: str
+
+    def __call__(self, partition, records):
+        arrived = parcels.received(records, "copy")
+        if arrived is None:
+            return []
+        return [(partition, store(os.path.join(self.root, str(partition), self.label), arrived))]

@@ -16,15 +16,20 @@ SAMPLE = 1 << 16  # tuples of a block whose partners are counted
 @dataclass
 class Meeting:
     """The first join of a delta, where it needs no shuffle: a tuple's columns at `places` are the first of its partners'.
-    partners: what every host has; or an index in the same buckets."""
+    partners: what every host has; or an index in the same buckets, though it may have been refined."""
 
     places: tuple[int, ...]
     partners: list[StoredBlock] | PartitionedIndex
 
+    def in_buckets_of(self, index: PartitionedIndex) -> bool:
+        """Whether a tuple of an index has its partners in the bucket of the same number."""
+        spread = isinstance(self.partners, PartitionedIndex) and self.partners.keys == index.keys
+        return spread and self.places[: index.keys] == tuple(range(index.keys))
+
     def counted(self, block: Block, partition: int) -> np.ndarray:
         """The partners of each tuple of a block."""
         if isinstance(self.partners, PartitionedIndex):
-            known = [one.open() for one in self.partners.full[partition] + self.partners.delta[partition]]
+            known = [one.open() for one in _held(self.partners, partition)]
         else:
             known = [one.share() for one in self.partners]
         keys, total = [block.column(place) for place in self.places], np.zeros(block.size, np.int64)
@@ -32,6 +37,10 @@ class Meeting:
             lows, highs = other.ranges(keys, block.size)
             total += highs - lows
         return total
+
+
+def _held(index: PartitionedIndex, partition: int) -> list[StoredBlock]:
+    return index.full[partition] + index.delta[partition] + index.copied[partition]
 
 
 Meetings = dict[tuple[str, int], list[Meeting]]  # by relation and number of the index

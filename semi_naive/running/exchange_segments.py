@@ -5,7 +5,7 @@ from semi_naive.ra.rules.evaluate import Held, Move, Version
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.ir import Rule, Var
 from semi_naive.ra.rules.multiway import Multiway
-from semi_naive.ra.rules.partitioned import PartitionedRelation
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.steps import Bind, Exchange, Join
 
 
@@ -55,14 +55,15 @@ class _Cutting:
     def _exchange(self, step: Exchange) -> None:
         index = self.relations[step.relation].index(step.order)
         keys = tuple(getattr(term, "name", "") for term in step.keys[: index.keys])  # of a term that is no variable: none
-        if not self._here(keys, index.map):
+        if not self._here(keys, index):
             self._cut(self._named(step.keys), step.keep, index.map if step.keys else "every", len(keys))
-            self.at = keys, index.map
+            self.moves[-1].copies = index.copies
+            self.at = () if index.copies else keys, index.map
 
     def _hold(self, step: Hold) -> None:
         """To where the group is; those of one group alone may stay where they are."""
         keys = step.outer
-        if step.outer and not self._here(keys, self.groups):
+        if step.outer and not self._here(keys, PartitionedIndex((), len(keys), self.groups)):
             self._cut(step.outer, step.keep, self.groups, len(keys))
         elif self.segments[-1] or len(self.segments) - 1 in self.holds:
             self._cut((), step.keep, "same")
@@ -98,18 +99,19 @@ class _Cutting:
 
     # -- where bindings are
 
-    def _here(self, keys: tuple[str, ...], target: BucketMap) -> bool:
+    def _here(self, keys: tuple[str, ...], target: PartitionedIndex) -> bool:
         """Whether the bindings are at the bucket of some variables already: then nothing has to go anywhere."""
-        if not keys or not all(keys) or refined(target):
+        if not keys or not all(keys):
             return False
         if not self.moves and not self.holds and self.at is None:
-            if not self._scanned_at(keys, target):
+            found = self._scanned_at(keys, target)
+            if found is None:
                 return False
-            self.at = keys, target
-        return self.at is not None and self.at[0] == keys and self.at[1].homes == target.homes
+            self.at = keys, found
+        return self.at is not None and self.at[0] == keys and target.meets(self.at[1])
 
-    def _scanned_at(self, names: tuple[str, ...], target: BucketMap) -> bool:
-        """Whether the first atom's tuples can be scanned in an index that has them there; that is done then."""
+    def _scanned_at(self, names: tuple[str, ...], target: PartitionedIndex) -> BucketMap | None:
+        """Scan the first atom's tuples in an index that has them there, and return its map; None if there is no such index."""
         scan = self.segments[0][0] if self.segments[0] else None
         if (
             not isinstance(scan, Join)
@@ -117,14 +119,10 @@ class _Cutting:
             or scan.keys
             or scan.relation not in self.relations
         ):
-            return False
+            return None
         column = {name: scan.order[place] for place, name in scan.binds}
         for index in self.relations[scan.relation].indexes:
-            if tuple(column.get(name) for name in names) == index.order[: index.keys] and index.map.homes == target.homes:
+            if tuple(column.get(name) for name in names) == index.order[: index.keys] and target.meets(index.map):
                 scan.reorder(index.order)
-                return True
-        return False
-
-
-def refined(placement: BucketMap) -> bool:
-    return bool((placement.subbuckets > 1).any())
+                return index.map
+        return None

@@ -29,7 +29,7 @@ from semi_naive.running.choose_plan import names_read
 from semi_naive.running.dealing import deal
 from semi_naive.running.exchange_segments import cut
 from semi_naive.running.local import TooLarge, located
-from semi_naive.running.rebalance import Rebalance
+from semi_naive.running.rebalance import Rebalance, joined_only
 from semi_naive.running.run_ahead import MOST_STEPS, RunAhead
 from semi_naive.running.statics import Statics
 from semi_naive.running.steps_ahead import LinearAhead
@@ -101,7 +101,8 @@ class Partitioned:
     def _look(self) -> None:
         """At the balance, if that is due."""
         if self.iteration % self.config.check_interval == 0 and self._delta() and self.local.again and self.partitions > 1:
-            self.moving(self.relations.values(), self.iteration)
+            versions = self._recursive() if self.statics.partitioned else []
+            self.moving(self.relations, joined_only(versions, self.statics.partitioned), self.iteration)
 
     def _traced(self) -> dict:
         tuples = sum(self.database.count(name) for name in self.stratum.relations)
@@ -303,8 +304,11 @@ class Partitioned:
         """What the tuples that are born in this iteration will be joined with, if the balance is looked at after it."""
         if (self.iteration + 1) % self.config.check_interval:
             return {}
-        every = [self.compiled(number, *one) for number, one in enumerate(self.local.every(False))]
-        return self.moving.meetings(every, self.relations | self.statics.partitioned, self.statics.replicated)
+        return self.moving.meetings(self._recursive(), self.relations | self.statics.partitioned, self.statics.replicated)
+
+    def _recursive(self) -> list[Version]:
+        """All that any later iteration may run."""
+        return [self.compiled(number, *one) for number, one in enumerate(self.local.every(False))]
 
     def _begun(self, compiled: list[Version]) -> dict[int, list[list[Left]]]:
         """What each partition has to do in the stages in which versions begin."""

@@ -130,7 +130,7 @@ class RunAhead:
                 distributed.trace.event("roll-over", distributed.iteration + 1, inner=len(rounds), cursors=cursors)
             rounds.append(reports)
         relation.advance()
-        home.work, self.steps = work, min(2 * self.steps, MOST_STEPS)
+        home.work, home.pairs, self.steps = work, 0.0, min(2 * self.steps, MOST_STEPS)
         births = _summed([report.facts["births"] for reports in rounds for report in reports])
         phases = [phase(inner, "run-ahead", found, distributed.partitions) for inner, found in enumerate(rounds)]
         distributed.advanced(delta, births, phases, begun)

@@ -4,7 +4,7 @@ Which of them is `planning.placing`'s decision. What is replicated of a relation
 what is partitioned goes from partition to partition, by the shuffle of one job for all indexes, unless it is there already.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -119,7 +119,7 @@ class Statics:
         if relation is not None and not relation.lattice:
             for index in relation.indexes:
                 if orders.get(index.order) == index.keys and index.map.homes == self.map.homes:
-                    made.indexes.append(index)
+                    made.indexes.append(replace(index, full=list(index.full)))  # which may be refined by itself
                     self._told((name, index.order), index, iteration)
         return made
 
