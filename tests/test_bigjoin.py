@@ -254,11 +254,11 @@ def test_an_index_is_made_once(form):
     jobs = JobsAsSpark(3) if options.pop("partitions", False) else None
     shared = indexed(relations, jobs, **options)
     square = dataclasses.replace(QUERIES["square"], order=(X, Y, Z, W))
-    for query, jobs in ((TRIANGLE, 1), (square, 1), (TRIANGLE, 0)):
+    for query, more in ((TRIANGLE, 1), (square, 1), (TRIANGLE, 0)):
         before = jobs.ran if jobs else 0
         join = BigJoin(query, shared)
         if isinstance(shared, Shuffled):
-            assert jobs.ran - before == jobs
+            assert jobs.ran - before == more
         assert rows_of(join.collect()) == naive(query, relations)
         join.close()
     shared.close()
