@@ -103,19 +103,6 @@ def merged(arrays: list[np.ndarray]):
         left = [array[end:] for end, array in zip(ends, left, strict=True) if end < array.size]
 
 
-def compact(runs: list[Run], path: str, most: int = 8) -> list[Run]:
-    """When there are more than `most` runs, make one of all but the largest half of `most`.
-
-    So there are few to search, and a tuple is copied a number of times that grows with the logarithm of their number.
-    The runs that were merged stay where they are, for whoever still reads them.
-    """
-    if len(runs) <= most:
-        return runs
-    ordered = sorted(runs, key=lambda run: -run.words)
-    kept, small = ordered[: most // 2], ordered[most // 2 :]
-    return [*kept, write_run(path, merged([run.open() for run in small]), runs[0].lanes)]
-
-
 @dataclass(frozen=True)
 class Store:
     """The directory, of one name on every host, in which one evaluation keeps its runs. Picklable: it is its path."""
@@ -153,26 +140,6 @@ class Remove:
 
     def __call__(self, partition, records):
         shutil.rmtree(self.store.root, ignore_errors=True)
-        return []
-
-
-@dataclass
-class Keep:
-    """A task that removes every run of its partition but those that are alive.
-
-    `sparing`: the label of a job whose tasks may be at work elsewhere (another attempt); its runs are left alone.
-    """
-
-    root: str
-    alive: list[list[Run]]
-    sparing: str | None = None
-
-    def __call__(self, partition, records):
-        alive = {run.path for run in self.alive[partition]}
-        with contextlib.suppress(FileNotFoundError):
-            for entry in os.scandir(os.path.join(self.root, str(partition))):
-                if entry.path not in alive and not (self.sparing and f"-{self.sparing}" in entry.name):
-                    os.unlink(entry.path)
         return []
 
 

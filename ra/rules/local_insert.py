@@ -12,6 +12,7 @@ from semi_naive.ra.rules.context import lattice_table
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import StoredBlock, store
 from semi_naive.ra.rules.weighing import Meetings, pairs_of
+from semi_naive.ra.runs import merged, write_run
 from semi_naive.ra.words import drop
 
 FEW = 6  # blocks of a part that are searched one by one before they are merged
@@ -162,9 +163,12 @@ def weighed(block: Block | None, index: PartitionedIndex, meetings=(), partition
 
 def compacted(blocks: list[StoredBlock], path: str, most: int = FEW) -> list[StoredBlock]:
     """When there are more than `most`, make one of all but the largest half of `most`. The old ones stay on disk, for whoever
-    still reads them."""
+    still reads them. Words of one packing are merged piece by piece, half a megabyte of each block in memory at a time."""
     if len(blocks) <= most:
         return blocks
     ordered = sorted(blocks, key=lambda stored: -stored.size)
     kept, small = ordered[: most // 2], [stored.open() for stored in ordered[most // 2 :]]
-    return kept + store(path, merged_as(small, small[0].arity))
+    if len({block.packing for block in small}) > 1 or small[0].packing.lanes > 1:
+        return kept + store(path, merged_as(small, small[0].arity))
+    run = write_run(path, merged([np.ascontiguousarray(block.words[0]) for block in small]))
+    return [*kept, StoredBlock(run, small[0].packing.bounds)]
