@@ -20,6 +20,7 @@ test: java $(STAMP)
 lint: $(STAMP)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	PATH="$(abspath $(BIN)):$$PATH" sh .ci/types
 
 bench: java
 	$(MAKE) EXTRAS=test,bench $(VENV)/.installed-test,bench

@@ -77,9 +77,11 @@ def fitted(traces: list[dict], base: Machine | None = None) -> Machine:
 
     What runs on one host cannot tell (messages, collectives) stays as in `base`. ValueError when there is nothing to fit.
     """
-    base, found = base or Machine(), {}
+    base = base or Machine()
+    found: dict[str, list[float]] = {}
     for name, prices in PHASES.items():
-        rows, seconds = [], []
+        rows: list[tuple] = []
+        seconds: list[float] = []
         for phase in (p for trace in traces for entry in trace["iterations"] for p in entry["phases"] if p["phase"] == name):
             if all(key is None or key in phase for key in prices.values()):
                 counts = [phase[key] if key else [1] * len(phase["seconds"]) for key in prices.values()]

@@ -115,14 +115,14 @@ class _Plan:
         if before <= self.tolerance * self.average:
             return None
         if splits:
-            for bucket in np.flatnonzero(np.maximum.reduceat(self.work, self.first[:-1]) > self.grain):
-                self._split(int(bucket))
+            for heavy in np.flatnonzero(np.maximum.reduceat(self.work, self.first[:-1]) > self.grain):
+                self._split(int(heavy))
         for partition in np.flatnonzero(self.load > self.tolerance * self.average):
             self._relieve(int(partition))
         moved = self._place()
         if self.horizon * (before - self.load.max()) < max(least, moved):
             return None
-        kinds = {"refine": [], "move": []}
+        kinds: dict[str, list[int]] = {"refine": [], "move": []}
         for bucket, (old, new) in enumerate(zip(self.placement.homes, self.homes, strict=True)):
             if list(old) != new:
                 kinds["move" if len(old) == len(new) else "refine"].append(bucket)
@@ -152,8 +152,8 @@ class _Plan:
         for slot in np.flatnonzero((self.home == partition) & (self.work > 0)):
             bucket = int(np.searchsorted(self.first, slot, side="right")) - 1
             share = (self.first[bucket + 1] - self.first[bucket]) / len(self.homes[bucket])
-            part = bucket, int(slot - self.first[bucket]), partition
-            found.append((self.work[slot] * share, self.sizes[slot] * share, *part))
+            place = bucket, int(slot - self.first[bucket]), partition
+            found.append((self.work[slot] * share, self.sizes[slot] * share, *place))
         for part in sorted(found, key=lambda part: part[1] / part[0]):
             if self.load[partition] > self.tolerance * self.average and self.load[partition] - part[0] >= 0.9 * self.average:
                 self.load[partition] -= part[0]

@@ -66,7 +66,8 @@ class Replay:
     def __post_init__(self):
         buckets = len(self.record["iterations"][0]["sizes"])
         self.map = BucketMap.deal(buckets, self.ranks)
-        self.sizes, self.delta = np.zeros((2, buckets))
+        self.sizes: np.ndarray = np.zeros(buckets)
+        self.delta: np.ndarray = np.zeros(buckets)
         self.peak = np.zeros(self.ranks)
         self.done = 0
         known = {key: self.record[key] for key in ("rule", "relations", "config", "input") if key in self.record}

@@ -18,6 +18,8 @@ from semi_naive.balance.machine import Machine
 from semi_naive.balance.placement import expected, planned, spread_inner
 from semi_naive.balance.trace import Trace, balance_of, tell_change
 
+from semi_naive.config import Config
+
 CHUNK = 1 << 20  # heads that the engine's join makes before it codes and ships them, and a whole z more
 THREADS = os.cpu_count() or 1
 NONE = np.empty(0, np.uint64)
@@ -52,7 +54,7 @@ class Simulation:
     edges: np.ndarray
     domain: int
     ranks: int
-    config: object  # a semi_naive.Config
+    config: Config
     machine: Machine = field(default_factory=Machine)
 
     def __post_init__(self):
@@ -111,7 +113,8 @@ class Simulation:
     def _iterate(self, number: int, delta: np.ndarray, born: np.ndarray) -> None:
         """One outer iteration: inner ones until no local join has anything left."""
         held, outer, moving = self._intra_bucket(delta)
-        cursor, phases, inserted = _Cursor.begin(self.ranks), [], []
+        cursor, inserted = _Cursor.begin(self.ranks), []
+        phases: list[dict] = []
         bounded = self.config.threshold or 0
         while cursor.left:
             inner = phases[-1]["inner"] + 1 if phases else 0

@@ -102,7 +102,8 @@ def by_partition(reports: list, figure, partitions: int) -> list:
 def _all_to_all(inner: int, makers: list, arrivals: list, partitions: int) -> dict:
     """The shuffle between the makers of heads and their inserts, as a phase: from when the last maker was done to when a first
     insert had its input. By the hosts' clocks: on a cluster as good as they agree."""
-    done, begun = max(report.clock for report in makers), {}
+    done = max(report.clock for report in makers)
+    begun: dict[int, float] = {}
     for report in arrivals:
         begun[report.partition] = min(report.clock, begun.get(report.partition, report.clock))
     sent = {key: by_partition(makers, attrgetter(key), partitions) for key in ("sent", "bytes")}

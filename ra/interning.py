@@ -1,6 +1,7 @@
 """Blocks of edges that lie in an RDD, given dense ids without passing through the driver: only the values do."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from semi_naive.ra.graph import HALF, distinct
@@ -14,7 +15,7 @@ class DenseBlocks:
     """Edges as an RDD of arrays of words source << 32 | target over dense ids; values[id] is an id's value, or with
     `names` its name."""
 
-    rdd: object
+    rdd: Any
     values: np.ndarray
     names: object = None
 

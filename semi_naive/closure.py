@@ -114,7 +114,7 @@ def evaluate(edges: Numbered, sc, plan: str, reason: str, config: Config, progre
     if not edges.values.size:
         return Closure(sc, None, 0, trace, edges.names is not None, result.close)
     found, cluster = result.database.on_partitions["path"], result.cluster
-    values = Replica.share(cluster.sc, cluster.store, "values", edges.values)
+    values = Replica.share(cluster.sc, cluster.store, "nodes", edges.values)
     names = None if edges.names is None else cluster.sc.broadcast(edges.names)
     reader = Reader(Pairs(found.relation, found.pieces), values, names)
     jobs = cluster.jobs if plan == "balanced" else None

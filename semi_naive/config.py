@@ -1,6 +1,7 @@
 """Every tunable of an evaluation, by the name and with the default of the paper where it has one."""
 
 from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 RULES = {
     "path-edge": "path(x, z) :- path(x, y), edge(y, z).",
@@ -121,7 +122,7 @@ class Config:
     def paper(cls, **options) -> "Config":
         """As *Load-balancing Parallel Relational Algebra* has it: refinement and consolidation by what is stored, and nothing
         that the paper does not know (replicated relations, copies of buckets, running ahead)."""
-        known = {"policy": "paper", "buckets": 64, "check_interval": 2, "refinement_minimum": 1024}
+        known: dict[str, Any] = {"policy": "paper", "buckets": 64, "check_interval": 2, "refinement_minimum": 1024}
         return cls(**known | {"replicate_bytes": 0, "copy_inner": False, "run_ahead": 0} | options)
 
     def buckets_on(self, partitions: int) -> int:

@@ -1,11 +1,15 @@
 """The operators of the relational algebra, each with what it adds to the rules that compute it (see `semi_naive.algebra`)."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from semi_naive.algebra import ANSWER, Body, Rules
 from semi_naive.ra.rules import ir
 from semi_naive.ra.rules.ir import Atom, Call, Compare, Const, Kind, Not, Truth, Var
 from semi_naive.schema import Schema
+
+if TYPE_CHECKING:
+    from semi_naive.running.answers import Result
 
 HALF, LOW = 32, (1 << 32) - 1  # bits of half a word, and the mask of the lower ones
 
@@ -19,7 +23,7 @@ class Node:
     schema: Schema
     inputs: tuple["Node", ...] = ()
     held: object = None
-    result: object = None
+    result: "Result | None" = None
     closed: bool = False
 
     @property

@@ -10,11 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from semi_naive.ra.frames import dataframe
 from semi_naive.ra.replica import Replica
+from semi_naive.ra.rules.partitioned import PartitionedRelation
+from semi_naive.ra.rules.reaching import Reachability
 from semi_naive.ra.rules.reading import pieces_of
 from semi_naive.ra.runs import Run
 from semi_naive.ra.session import cpus, map_in_arrow
@@ -28,12 +31,13 @@ ROWS = 1 << 20  # of one Arrow batch, about
 class Pairs:
     """A relation of two columns of ids on the partitions, in so many pieces."""
 
-    relation: object
+    relation: PartitionedRelation | Reachability
     pieces: int
 
     @property
     def runs(self) -> list[list[Run]]:
         """Of each partition, where they are on one host only."""
+        assert isinstance(self.relation, PartitionedRelation)
         return [[stored.run for stored in blocks] for blocks in self.relation.home.full]
 
     def pairs(self, piece: int):
@@ -44,9 +48,9 @@ class Pairs:
 class Reader:
     """Turns pairs of ids back into the user's values; picklable."""
 
-    source: object  # with `pieces` and `pairs(piece)`
+    source: Pairs
     values: Replica
-    names: object = None  # a broadcast of a pyarrow array of strings, or None
+    names: Any = None  # a broadcast of a pyarrow array of strings, or None
 
     def schema(self):
         import pyarrow as pa
@@ -134,6 +138,7 @@ class Closure(Tuples):
     """
 
     columns = ("x", "y")
+    trace: dict = {}
 
     def __init__(self, sc, reader: Reader | None, size: int, trace: dict, names: bool, release, jobs=None):
         self._jobs = jobs  # where the runs are, if not all of them are on every host
@@ -175,26 +180,28 @@ class Closure(Tuples):
 
         session = SparkSession.builder.getOrCreate()
         kind = "string" if self._names else "bigint"
-        if not self._alive():
+        reader = self._alive()
+        if reader is None:
             return session.createDataFrame([], f"x {kind}, y {kind}")
         if self._jobs:
-            return dataframe(self._jobs, self._reader.source.runs, self._reader.batches, f"x {kind}, y {kind}")
-        pieces = self._reader.source.pieces
-        return map_in_arrow(session.range(0, pieces, 1, pieces), self._reader, f"x {kind}, y {kind}")
+            return dataframe(self._jobs, reader.source.runs, reader.batches, f"x {kind}, y {kind}")
+        pieces = reader.source.pieces
+        return map_in_arrow(session.range(0, pieces, 1, pieces), reader, f"x {kind}, y {kind}")
 
     def to_arrow(self):
         """A pyarrow Table, collected to this process: 16 bytes a pair, more for strings. Threads of this process read the runs
         where they are on its host; from other hosts Spark brings them."""
         import pyarrow as pa
 
-        if not self._alive():
+        reader = self._alive()
+        if reader is None:
             kind = pa.string() if self._names else pa.int64()
             return pa.schema([("x", kind), ("y", kind)]).empty_table()
         if not self._sc.master.startswith("local["):
             return self._frame().toArrow()
         with ThreadPoolExecutor(cpus()) as threads:
-            pieces = threads.map(lambda piece: list(self._reader.batches(piece)), range(self._reader.source.pieces))
-            return pa.Table.from_batches(chain.from_iterable(pieces), self._reader.schema())
+            pieces = threads.map(lambda piece: list(reader.batches(piece)), range(reader.source.pieces))
+            return pa.Table.from_batches(chain.from_iterable(pieces), reader.schema())
 
     def explain(self) -> str:
         """The plan of the evaluation, why it was chosen, and what it made."""
@@ -223,9 +230,9 @@ class Closure(Tuples):
         folder = _beside(path)
         folder.mkdir(parents=True)
         try:
-            if self._alive():
-                pieces = self._reader.source.pieces
-                task = _WriteText(self._reader, str(folder), delimiter, zipped)
+            if reader := self._alive():
+                pieces = reader.source.pieces
+                task = _WriteText(reader, str(folder), delimiter, zipped)
                 self._sc.parallelize(range(pieces), pieces).mapPartitionsWithIndex(task).collect()
             with open(folder / "whole", "wb") as whole:
                 for part in sorted(folder.glob("[0-9]*")):
@@ -236,10 +243,10 @@ class Closure(Tuples):
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _alive(self) -> bool:
+    def _alive(self) -> Reader | None:
         if self._reader is not None and not self._finalizer.alive:
             raise ValueError("this closure has been closed")
-        return self._reader is not None
+        return self._reader
 
     def close(self) -> None:
         """Remove the runs from every host's disk."""

@@ -43,7 +43,7 @@ class JobsHere:
     def __init__(self, partitions: int, sc=None):
         self.partitions, self.sc = partitions, sc
         self.ran = self.shuffles = 0
-        self.anchors = [[] for _ in range(partitions)]
+        self.anchors: list[list] = [[] for _ in range(partitions)]
 
     def run(self, task, partition: int, records: list) -> list:
         return list(task(partition, records))
@@ -52,13 +52,16 @@ class JobsHere:
         """As `PartitionedJobs.job`: `source` is a list of the records of each partition."""
         self.ran, self.shuffles = self.ran + 1, self.shuffles + len(tasks) - 1
         inputs = self.anchors if source is None else source
-        for number, task in enumerate(tasks):
-            made = [self.run(task, partition, list(records)) for partition, records in enumerate(inputs)]
-            if number == len(tasks) - 1:
-                return [record for records in made for record in records]
+        *before, last = tasks
+        for task in before:
+            sent = self._everywhere(task, inputs)
             inputs = [[] for _ in range(self.partitions)]
-            for destination, record in (record for records in made for record in records):
+            for destination, record in sent:
                 inputs[destination].append(record)
+        return self._everywhere(last, inputs)
+
+    def _everywhere(self, task, inputs: list[list]) -> list:
+        return [record for partition, records in enumerate(inputs) for record in self.run(task, partition, list(records))]
 
     def remove(self, store) -> None:
         store.remove()

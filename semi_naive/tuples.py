@@ -12,7 +12,9 @@ class Evaluated:
     """What a run has made. `trace`: what happened in the run (see `balance.trace`). Who inherits says what `explain` tells, and
     what there is to release in `close`."""
 
-    trace: dict
+    @property
+    def trace(self) -> dict:
+        raise NotImplementedError
 
     def explain(self) -> str:
         raise NotImplementedError
@@ -37,7 +39,9 @@ class Tuples(Evaluated):
     """A set of tuples with named `columns`. Who inherits says how many there are, how they become an Arrow table and a Spark
     DataFrame, and how they are written; the rest follows, and collects them to this process."""
 
-    columns: tuple[str, ...]
+    @property
+    def columns(self) -> tuple[str, ...]:
+        raise NotImplementedError
 
     def count(self) -> int:
         raise NotImplementedError

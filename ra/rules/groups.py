@@ -21,6 +21,7 @@ from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.partitioned import Order
 from semi_naive.ra.rules.stored import StoredBlock, store
 from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.values import Made
 
 ROOM = 1 << 24  # tuples that a piece may have in memory, 8 bytes or more each, before it is cut in two: 0.5 GB a core
 SAMPLE = 1 << 10  # tuples of a block that are asked where the middle of a piece is
@@ -91,7 +92,7 @@ class Finished:
     sizes: dict[str, np.ndarray] = field(default_factory=dict)  # in each slot of the home's map
     costs: dict[int, np.ndarray] = field(default_factory=dict)
     seconds: float = 0.0
-    made: object = None  # symbols and records
+    made: Made | None = None  # symbols and records
     error: tuple[int, str] | None = None  # in which rule
 
     @property

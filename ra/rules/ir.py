@@ -9,6 +9,10 @@ Values are 64-bit: number int64, unsigned uint64, float float64, a symbol or rec
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from semi_naive.language.errors import Span
 
 
 class Kind(StrEnum):
@@ -204,12 +208,12 @@ Literal = Atom | Not | Compare | Test | Truth | Range | Aggregate
 @dataclass(frozen=True)
 class Rule:
     """head :- body. A fact has an empty body. `plan`: {version: order of the positive atoms, from 0}, from .plan; `span`:
-    where it was written (a `semi_naive.language.errors.Span`), `text` how; `join`: "multiway" or "binary", from .join."""
+    where it was written, `text` how; `join`: "multiway" or "binary", from .join."""
 
     head: Atom
     body: tuple = ()
     plan: dict | None = field(default=None, compare=False)
-    span: object = field(default=None, compare=False, repr=False)
+    span: "Span | None" = field(default=None, compare=False, repr=False)
     text: str = field(default="", compare=False, repr=False)
     join: str = field(default="", compare=False)
 
@@ -227,7 +231,7 @@ class Relation:
     attributes: tuple[tuple[str, Type], ...]
     qualifiers: frozenset[str] = frozenset()
     lattice: str | None = None
-    span: object = field(default=None, compare=False, repr=False)
+    span: "Span | None" = field(default=None, compare=False, repr=False)
 
     @property
     def arity(self) -> int:
@@ -249,7 +253,7 @@ class Directive:
     kind: str
     relation: str
     parameters: dict = field(default_factory=dict)
-    span: object = field(default=None, compare=False, repr=False)
+    span: "Span | None" = field(default=None, compare=False, repr=False)
 
 
 @dataclass

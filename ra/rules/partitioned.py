@@ -33,7 +33,7 @@ class PartitionedIndex:
     full: Parts = field(default_factory=list)
     delta: Parts = field(default_factory=list)
     new: Parts = field(default_factory=list)
-    sizes: np.ndarray | None = None  # tuples in each slot of the map
+    sizes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # tuples in each slot of the map
     work: np.ndarray | None = None  # what the next iteration is expected to be for each slot, but for the pairs that meet
     pairs: np.ndarray | float = 0.0  # those
     fresh: np.ndarray | float = 0.0  # tuples of the delta in each slot
@@ -44,7 +44,7 @@ class PartitionedIndex:
         for part in ("full", "delta", "new", "copied"):
             if not getattr(self, part):
                 setattr(self, part, [[] for _ in range(self.map.partitions)])
-        if self.sizes is None:
+        if not self.sizes.size:
             self.sizes = np.zeros(int(self.map.subbuckets.sum()), np.int64)
 
     def advance(self) -> None:

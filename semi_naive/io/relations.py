@@ -1,6 +1,7 @@
 """Where a `Relation` comes from: what the kinds of its columns are, and its tuples as facts that runs share."""
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +76,7 @@ def _arrow_kind(name: str, found) -> Kind:
     return Kind.NUMBER
 
 
-def of_frame(frame, names=None):
+def of_frame(frame, names=None) -> tuple[Schema, Any]:
     """A Spark DataFrame, which stays one; `names`: others for its columns."""
     if len(set(frame.columns)) < len(frame.columns):
         raise ValueError(f"DataFrame: two columns have the same name among {', '.join(frame.columns)}: rename one")

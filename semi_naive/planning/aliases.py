@@ -55,14 +55,14 @@ def _first(body: tuple, fixed: set[str]):
         if isinstance(literal, ir.Compare) and literal.op == "=":
             sides = (literal.left, literal.right)
             for var, term in (sides[::-1], sides) if _is_made(literal.right) else (sides, sides[::-1]):
-                if _is_alias(var, term, literal.kind, kept) and (literal.kind != ir.Kind.FLOAT or _given(var, index, body)):
-                    return index, {var.name: term}
+                if isinstance(var, ir.Var) and _is_alias(var, term, literal.kind, kept):
+                    if literal.kind != ir.Kind.FLOAT or _given(var, index, body):
+                        return index, {var.name: term}
     return None
 
 
-def _is_alias(var, term, kind: ir.Kind, kept: set[str]) -> bool:
-    plain = isinstance(var, ir.Var) and isinstance(term, (ir.Var, ir.Const)) and var != term
-    return plain and var.kind == term.kind == kind and var.name not in kept
+def _is_alias(var: ir.Var, term: ir.Term, kind: ir.Kind, kept: set[str]) -> bool:
+    return isinstance(term, ir.Var | ir.Const) and var != term and var.kind == term.kind == kind and var.name not in kept
 
 
 def _is_made(term) -> bool:

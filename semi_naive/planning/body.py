@@ -7,6 +7,7 @@ compiles the body anew with the sizes of the day; it costs some 100 µs.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from semi_naive.planning.multiway import Core, pushed
@@ -46,7 +47,7 @@ class Body:
     rule: Rule
     derivation: Derivation
     atoms: list[Chosen] = field(default_factory=list)
-    sizes: dict[str, int] = field(default_factory=dict)  # of the relations, when it was planned
+    sizes: dict[str, float] = field(default_factory=dict)  # of the relations, when it was planned
     note: str = ""  # why a cyclic body is joined atom by atom
 
 
@@ -62,10 +63,12 @@ class Compiler:
         the others is kept, wildcards too, as bindings that travel are sets."""
         self.rule, self.choose, self.order_for, self.parts, self.every = rule, choose, order_for, parts, every
         self.placing, self.deal, self.whole = placing, deal, whole
-        self.steps, self.bound, self.fresh = [], set(), 0
+        self.steps: list = []
+        self.bound: set[str] = set()
+        self.fresh = 0
         self.begun = every  # whether the tuples of a first atom have been read: bindings are where those are
         self.core: Core | None = None  # atoms that are joined together, but for a delta among them
-        self.core_of = lambda body, outer: None  # the same for the body of an aggregate
+        self.core_of: Callable[[tuple, set[str]], Core | None] = lambda body, outer: None  # of an aggregate's body
 
     def compile(self, body, start=(), outside=frozenset()) -> list:
         """Steps for `body` from bindings of `start`; `outside`: variables that are needed when it is done."""
@@ -78,8 +81,8 @@ class Compiler:
             number, atom = self.choose(self.atoms, self.bound)
             self.atoms = [(n, a) for n, a in self.atoms if n != number]
             together = self._together(number)
-            if together:
-                self._multiway({number: atom} | together)
+            if self.core and together:
+                self._multiway({number: atom} | together, self.core)
             else:
                 self._join(number, atom)
             self._apply_ready()
@@ -101,7 +104,9 @@ class Compiler:
     # -- atoms
 
     def _join(self, number: int, atom: Atom) -> None:
-        keys, new, after = {}, {}, []
+        keys: dict[int, Term] = {}
+        new: dict[int, str] = {}
+        after = []
         for place, term in enumerate(atom.args):
             if self._known(term):
                 keys[place] = term
@@ -150,10 +155,10 @@ class Compiler:
             return {}
         return {n: atom for n, atom in self.atoms if n in self.core.places}
 
-    def _multiway(self, atoms: dict[int, Atom]) -> None:
+    def _multiway(self, atoms: dict[int, Atom], core: Core) -> None:
         """One step for several atoms."""
         self.atoms = [(n, atom) for n, atom in self.atoms if n not in atoms]
-        self.choose.together(self.atoms, atoms, self.bound, self.core.reason)
+        self.choose.together(self.atoms, atoms, self.bound, core.reason)
         new = names(atoms.values())
         within = tuple(literal for literal in self.left if self._within(literal, atoms.values()))
         self.left = [literal for literal in self.left if literal not in within]
@@ -167,8 +172,8 @@ class Compiler:
         shown = tuple(Atom(a.relation, tuple(Wild() if names(t) & alone else t for t in a.args)) for a in atoms.values())
         parts = tuple(self.parts.get(number, "all") for number in atoms)
         binds = tuple(sorted((new - before) & live))
-        steps_for_few = self._for_few(atoms, within, live) if self.core.each else []
-        step = Multiway(shown, parts, compared, binds, frozenset(live), self.deal, steps_for_few, self.core.each, denied)
+        steps_for_few = self._for_few(atoms, within, live) if core.each else []
+        step = Multiway(shown, parts, compared, binds, frozenset(live), self.deal, steps_for_few, core.each, denied)
         self.steps.append(step)
         self.deal, self.begun = False, True
         self.bound |= new
@@ -313,11 +318,12 @@ class Compiler:
         target = names(literal.target) if literal is not None and literal.target is not None else set()
         made = self._inner(body, outer, target | {steps.GROUP}, False)
         moves = [step for step in made if isinstance(step, steps.Exchange | Hold)]
-        here = len(moves) == 1 and isinstance(moves[0], steps.Exchange) and moves[0].keys and names(moves[0].keys) <= set(outer)
-        if here:
-            self._reached(moves[0].relation, moves[0].order, moves[0].keys, True)
-            made.remove(moves[0])
-        if here or not moves:
+        first = moves[0] if len(moves) == 1 else None
+        if isinstance(first, steps.Exchange) and first.keys and names(first.keys) <= set(outer):
+            self._reached(first.relation, first.order, first.keys, True)
+            made.remove(first)
+            moves = []
+        if not moves:
             self.steps.append(steps.Aggregated(literal, outer, made, bound) if literal else steps.Without(outer, made))
         else:
             held = frozenset(self._live() & self.bound)

@@ -54,7 +54,8 @@ def carried(stratum: Stratum, relations: dict[str, Relation]) -> Carried:
     names = set(stratum.relations)
     recursive = [(rule, own) for rule in stratum.rules if (own := [atom for atom in atoms(rule) if atom.relation in names])]
     places = {name: frozenset(range(relations[name].arity - bool(relations[name].lattice))) for name in stratum.relations}
-    first, lost, threads = stratum.relations[0], None, []
+    first, lost = stratum.relations[0], None
+    threads: list[dict[str, int]] = []
     for place in sorted(places[first]):
         thread, where = _thread(places | {first: frozenset([place])}, recursive)
         lost = lost or where
@@ -71,7 +72,7 @@ def atoms(rule: Rule) -> list[Atom]:
 
 def _thread(places: dict[str, frozenset], recursive) -> tuple[dict[str, int], Rule | None]:
     """One column of each relation that all rules carry, out of its `places`; none, and the rule in which it is lost."""
-    before = {}
+    before: dict[str, frozenset] = {}
     while places != before:  # what a rule leaves of one relation's places, another may narrow down
         before = places
         for rule, atom in ((rule, atom) for rule, own in recursive for atom in own):

@@ -207,7 +207,7 @@ def _helped(name: str, group: list[Part], rules: list[ir.Rule]) -> tuple[ir.Rule
 
 def _declared(helper: ir.Rule, program: ir.Program) -> dict[str, ir.Relation]:
     """The shared relation, its attributes named and typed as where its variables first stand."""
-    types = {}
+    types: dict[str, ir.Type] = {}
     for atom in rewrite.positive_atoms(helper.body):
         for arg, (_, type_) in zip(atom.args, program.relations[atom.relation].attributes, strict=True):
             if isinstance(arg, ir.Var):

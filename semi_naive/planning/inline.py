@@ -10,9 +10,11 @@ of its bodies too, negated with variables that its head has not, recursive, or w
 (a lattice, an equivalence, a limit, autoinc).
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from math import prod
+from typing import cast
 
 from semi_naive.planning import rewrite
 from semi_naive.planning.simplify import settled
@@ -105,16 +107,20 @@ def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]]) -> list[ir.Ru
     if not _read(rule) & definitions.keys():
         return [rule]
     taken = set(rewrite.variables_of(rule))
-    choices = [_alternatives(literal, definitions, taken) for literal in rule.body]
-    made = (settled(rewrite.with_body(rule, sum(chosen, ()))) for chosen in product(*choices))
+    made = (settled(rewrite.with_body(rule, body)) for body in _bodies(rule.body, definitions, taken))
     return [replace(copy, plan=None) for copy in made if copy is not None]
+
+
+def _bodies(body: tuple, definitions: dict, taken: set[str]) -> Iterator[tuple]:
+    """Every combination of the bodies that say its literals: none of `definitions` is negated that has none."""
+    choices = [cast(list[tuple], _alternatives(literal, definitions, taken)) for literal in body]
+    return (sum(chosen, ()) for chosen in product(*choices))
 
 
 def _alternatives(literal: ir.Literal, definitions: dict, taken: set[str]) -> list[tuple] | None:
     """The bodies of which one has to hold for the literal to hold; None if no such bodies say it."""
     if isinstance(literal, ir.Aggregate):
-        choices = [_alternatives(inner, definitions, taken) for inner in literal.body]
-        return [(replace(literal, body=sum(chosen, ())),) for chosen in product(*choices)]
+        return [(replace(literal, body=body),) for body in _bodies(literal.body, definitions, taken)]
     if isinstance(literal, ir.Atom) and literal.relation in definitions:
         return [_positive(literal, rewrite.rename_apart(rule, taken)) for rule in definitions[literal.relation]]
     if isinstance(literal, ir.Not) and literal.atom.relation in definitions:
@@ -133,7 +139,8 @@ def _matched(rule: ir.Rule, atom: ir.Atom, stay: set[str], plain: tuple) -> tupl
 
     stay: variables that must remain; plain: the sorts of terms that may take a variable's place.
     """
-    terms, equal = {}, []
+    terms: dict[str, ir.Term] = {}
+    equal: list[ir.Literal] = []
     for mine, given, kind in zip(rule.head.args, atom.args, _kinds(rule.head, atom), strict=True):
         if isinstance(mine, ir.Var) and mine.name not in terms.keys() | stay and isinstance(given, plain):
             terms[mine.name] = given
@@ -159,14 +166,15 @@ def unify(left: ir.Term, right: ir.Term, kind: ir.Kind) -> list[ir.Literal]:
         return []
     if isinstance(left, ir.Pack) and isinstance(right, ir.Pack):
         pairs = zip(left.args, right.args, strict=True)
-        return [part for mine, given in pairs for part in unify(mine, given, getattr(mine, "kind", None))]
+        return [part for mine, given in pairs if not isinstance(mine, ir.Wild) for part in unify(mine, given, mine.kind)]
     return [ir.Compare("=", right, left, kind) if isinstance(right, ir.Var) else ir.Compare("=", left, right, kind)]
 
 
 def _negative(atom: ir.Atom, rules: list[ir.Rule], taken: set[str]) -> list[tuple] | None:
     """One negated literal of each rule, in every combination."""
-    choices = [_negations(atom, rewrite.rename_apart(rule, taken)) for rule in rules]
-    return None if None in choices else [tuple(chosen) for chosen in product(*choices)]
+    found = [_negations(atom, rewrite.rename_apart(rule, taken)) for rule in rules]
+    choices = [literals for literals in found if literals is not None]
+    return list(product(*choices)) if len(choices) == len(found) else None
 
 
 def _negations(atom: ir.Atom, rule: ir.Rule) -> list[ir.Literal] | None:

@@ -172,7 +172,8 @@ def _guarded(rule: ir.Rule, adornment: str) -> ir.Rule:
     A computed place cannot be known from the demand: it gets a variable, and is compared. Not a float, of which a NaN is not
     even equal to itself.
     """
-    taken, args, tests = set(rewrite.variables_of(rule)), [], []
+    taken, tests = set(rewrite.variables_of(rule)), []
+    args: list[ir.Term] = []
     for arg, mark in zip(rule.head.args, adornment, strict=True):
         if mark == "b" and _computes(arg) and arg.kind == ir.Kind.FLOAT:
             args.append(ir.Wild())

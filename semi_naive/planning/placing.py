@@ -8,6 +8,7 @@ partitioned, in buckets of the columns that it is searched by, and bindings go t
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from semi_naive.ra.rules.ir import Var
 from semi_naive.ra.rules.steps import Exchange, Join
 
 Order = tuple[int, ...]
@@ -101,8 +102,8 @@ def scanned(body, wanted: dict[str, dict[Order, int]]) -> tuple[str, Order, int]
         return None
     columns = {name: scan.order[place] for place, name in scan.binds}
     keys = exchange.keys[: wanted[exchange.relation][exchange.order]]
-    places = [columns.get(getattr(term, "name", None)) for term in keys]
-    if None in places or len(set(places)) < len(places):
+    places = [columns[term.name] for term in keys if isinstance(term, Var) and term.name in columns]
+    if len(set(places)) < len(keys):
         return None
     order = (*places, *(column for column in sorted(scan.order) if column not in places))
     return scan.relation, order, len(places)

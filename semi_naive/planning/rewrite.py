@@ -26,7 +26,7 @@ def children(node) -> Iterator:
     """The nodes directly inside a node, in the order they are written."""
     if isinstance(node, LEAVES):
         return
-    for name in _names(type(node)):
+    for name in _names(node.__class__):
         value = getattr(node, name)
         if isinstance(value, NODES):
             yield value
@@ -50,7 +50,7 @@ def map_children(node, change: Callable):
     if isinstance(node, LEAVES):
         return node
     changed = {}
-    for name in _names(type(node)):
+    for name in _names(node.__class__):
         value = getattr(node, name)
         if isinstance(value, NODES):
             changed[name] = change(value)
@@ -73,7 +73,7 @@ def variables_of(node) -> dict[str, ir.Var]:
     >>> list(variables_of([ir.Atom("e", (y, ir.Wild())), ir.Compare("=", x, y, ir.Kind.NUMBER)]))
     ['y', 'x']
     """
-    found = {}
+    found: dict[str, ir.Var] = {}
     for part in walk(node):
         if isinstance(part, ir.Var):
             found.setdefault(part.name, part)
@@ -153,7 +153,7 @@ def with_body(rule: ir.Rule, body: Iterable) -> ir.Rule:
 
 def rules_by_head(program: ir.Program) -> dict[str, list[ir.Rule]]:
     """The rules of each relation, an empty list for those without."""
-    found = {name: [] for name in program.relations}
+    found: dict[str, list[ir.Rule]] = {name: [] for name in program.relations}
     for rule in program.rules:
         found[rule.head.relation].append(rule)
     return found
@@ -161,7 +161,7 @@ def rules_by_head(program: ir.Program) -> dict[str, list[ir.Rule]]:
 
 def dependencies(program: ir.Program) -> dict[str, set[str]]:
     """The relations each relation's rules read: positively, negated or aggregated."""
-    found = {name: set() for name in program.relations}
+    found: dict[str, set[str]] = {name: set() for name in program.relations}
     for rule in program.rules:
         found[rule.head.relation] |= {part.relation for part in walk(rule.body) if isinstance(part, ir.Atom)}
     return found

@@ -57,7 +57,7 @@ def settled(rule: ir.Rule) -> ir.Rule | None:
 
 def _settled(body: Iterable) -> tuple | None:
     """A body without truths, and with no literal twice; None if it is false."""
-    found = {}
+    found: dict[str, ir.Literal] = {}
     for literal in body:
         literal = _aggregate(literal) if isinstance(literal, ir.Aggregate) else literal
         if literal == ir.Truth(False):

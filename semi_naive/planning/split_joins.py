@@ -32,7 +32,8 @@ def halve(program: Program) -> Program:
     to(x, o) :- half@1(x, z), to(z, o).
     """
     cycles = {name: set(stratum.relations) for stratum in strata(program) for name in stratum.relations}
-    rules, relations, made = [], dict(program.relations), {}
+    rules, relations = [], dict(program.relations)
+    made: dict[str, str] = {}
     for rule in program.rules:
         found = _half(rule, cycles.get(rule.head.relation, set()), program)
         if found is None:

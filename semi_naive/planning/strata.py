@@ -62,11 +62,15 @@ def components(names, edges) -> list[tuple[str, ...]]:
     >>> components("abc", [Edge("a", "b"), Edge("b", "a"), Edge("a", "c")])
     [('c',), ('a', 'b')]
     """
-    reads = defaultdict(dict)
+    reads: dict[str, dict[str, bool]] = defaultdict(dict)
     for edge in edges:
         reads[edge.head][edge.body] = True
     place = {name: at for at, name in enumerate(names)}
-    index, low, on_stack, stack, found = {}, {}, set(), [], []
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    on_stack: set[str] = set()
+    stack: list[str] = []
+    found: list[tuple[str, ...]] = []
 
     def enter(name):
         index[name] = low[name] = len(index)
@@ -93,7 +97,7 @@ def components(names, edges) -> list[tuple[str, ...]]:
 
 
 def _popped(stack, on_stack, root, place) -> tuple[str, ...]:
-    group = []
+    group: list[str] = []
     while not group or group[-1] != root:
         group.append(stack.pop())
         on_stack.discard(group[-1])
@@ -135,14 +139,15 @@ def _path(start, end, edges) -> list[Edge]:
     reads = defaultdict(list)
     for edge in edges:
         reads[edge.head].append(edge)
-    came, queue = {start: None}, deque([start])
+    came: dict[str, Edge | None] = {start: None}
+    queue = deque([start])
     while queue and end not in came:
         for edge in reads[queue.popleft()]:
             if edge.body not in came:
                 came[edge.body] = edge
                 queue.append(edge.body)
-    path = []
-    while came.get(end) is not None:
-        path.append(came[end])
-        end = came[end].head
+    path: list[Edge] = []
+    while (edge := came.get(end)) is not None:
+        path.append(edge)
+        end = edge.head
     return path[::-1]

@@ -1,6 +1,7 @@
 """What a run hands back: the relations, wherever their tuples are, and the record of how they came about."""
 
 import weakref
+from collections.abc import Iterable
 from dataclasses import replace
 from html import escape
 
@@ -110,11 +111,11 @@ class Answer(Tuples):
     def _repr_html_(self) -> str:
         """The first tuples, where that takes no job."""
         head = "".join(f"<th>{name}<br>{escape(type_.name)}</th>" for name, type_ in self.relation.attributes)
-        rows = []
+        found: Iterable[tuple] = ()
         if not self.on_partitions and not self._result.closed:
             some = arrow_table(self.relation, self.types, self.encoded()[:, :SHOWN], self.values)
-            rows = zip(*(column.to_pylist() for column in some.columns), strict=True)
-        rows = ["".join(f"<td>{escape(str(plain(value)))}</td>" for value in row) for row in rows]
+            found = zip(*(column.to_pylist() for column in some.columns), strict=True)
+        rows = ["".join(f"<td>{escape(str(plain(value)))}</td>" for value in row) for row in found]
         shown = "".join(f"<tr>{row}</tr>" for row in [head, *rows])
         more = f"<p>{self.count():,} tuples{', the first are shown' * (0 < len(rows) < self.count())}</p>"
         return f"<p>{escape(self.name)}</p><table>{shown}</table>{more}"
@@ -122,6 +123,8 @@ class Answer(Tuples):
 
 class Result(Evaluated):
     """The relations of a run, by name. `trace`: what happened; `profile` in it: what each rule cost."""
+
+    trace: dict = {}
 
     def __init__(self, run):
         self._run, self.database, self.values, self.cluster = run, run.database, run.values, run.cluster

@@ -6,10 +6,13 @@ has them too, unless they hold ids of symbols or records, which mean what the ch
 it was written, and runs never change: so a checkpoint costs the tuples born or merged since the last one.
 """
 
+from __future__ import annotations
+
 import hashlib
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import semi_naive
 from semi_naive.ra.rules import durable
@@ -22,6 +25,9 @@ from semi_naive.ra.rules.stored import store
 from semi_naive.running.dealing import deal
 from semi_naive.running.manifest import DurableFiles
 
+if TYPE_CHECKING:
+    from semi_naive.running.run import Run
+
 LONG = 10.0  # seconds since the last checkpoint after which the end of a stratum is worth one
 IDS = {Kind.SYMBOL, Kind.RECORD}
 
@@ -30,7 +36,7 @@ IDS = {Kind.SYMBOL, Kind.RECORD}
 class Checkpoints:
     """The checkpoint of one run in Config.checkpoint_dir."""
 
-    run: object
+    run: Run
     iteration: int = 0  # of the stratum that runs, when it was last saved
     copies: dict[str, dict] = field(default_factory=dict)  # by path: the runs that have been copied
     complete: dict[tuple, dict] = field(default_factory=dict)  # by name, and whether its rules have run: relations
@@ -38,7 +44,7 @@ class Checkpoints:
 
     def __post_init__(self):
         self.database, self.cluster, self.when = self.run.database, self.run.cluster, time.perf_counter()
-        self.files = DurableFiles(Path(self.run.config.checkpoint_dir).absolute(), Path(self.cluster.store.root).name)
+        self.files = DurableFiles(Path(self.run.config.checkpoint_dir or "").absolute(), Path(self.cluster.store.root).name)
         self.fingerprint = self._fingerprint()  # now, while relations have their facts and no more
 
     def _fingerprint(self) -> str:
@@ -50,11 +56,11 @@ class Checkpoints:
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def _facts(self, relation) -> int:
-        types, spread = self.run.program.types, self.database.on_partitions.get(relation.name)
+        types, spread = self.run.program.types, self.database.partitioned(relation.name)
         if spread is None:
             return Fingerprint(relation, types, self.run.values)(self.database.columns(relation.name))
         number = Fingerprint(relation, types, self.cluster.share_values(self.run.values, more=True))
-        return sum(self.cluster.jobs.job(FingerprintPieces(number, spread.relation))) % (1 << 64)
+        return sum(self.cluster.jobs.job(FingerprintPieces(number, spread))) % (1 << 64)
 
     def due(self, iteration: int) -> bool:
         return iteration - self.iteration >= self.run.config.checkpoint_interval
@@ -70,7 +76,7 @@ class Checkpoints:
         self.size, now, strata = 0, stratum.relations if stratum else {}, self.run.strata
         known = {name: number in done for number, each in enumerate(strata) for name in each.relations if name not in now}
         fresh = [name for name, after in known.items() if (name, after) not in self.complete and self._wanted(name, after)]
-        spread = {name: self.database.on_partitions[name].relation for name in fresh if name in self.database.on_partitions}
+        spread = {name: relation for name in fresh if (relation := self.database.partitioned(name))}
         self._copy([*now.values(), *spread.values()])
         for name in fresh:
             self.complete[name, known[name]] = self._spread(spread[name]) if name in spread else self._block(name)
@@ -87,8 +93,7 @@ class Checkpoints:
     def _wanted(self, name: str, after: bool) -> bool:
         """Whether a relation has to be written: as whoever resumes has not got it, or calls its values otherwise. What is on
         the partitions in a form of its own is made by one job, again if need be."""
-        spread = self.database.on_partitions.get(name)
-        kept = spread is None or isinstance(getattr(spread, "relation", None), PartitionedRelation)
+        kept = name not in self.database.on_partitions or self.database.partitioned(name) is not None
         return kept and (after or bool(IDS & set(self.run.program.relations[name].kinds)))
 
     def _copy(self, relations: list[PartitionedRelation]) -> None:

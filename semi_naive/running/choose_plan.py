@@ -63,7 +63,7 @@ def chosen(stratum: Stratum, database, config: Config, plan: str = "auto", cores
         return Choice(large, f"it reads {', '.join(sorted(spread))}, which is on the partitions{why}", groups)
     total = round(sum(database.count(name) for name in names))
     reason = f"it reads {total:,} tuples"
-    if config.local_tuples == 0 or total > READ_HERE * config.local_tuples:
+    if config.local_tuples == 0 or total > READ_HERE * (config.local_tuples or 0):
         return Choice(large, reason + why, groups)
     return Choice("local", reason, groups)
 

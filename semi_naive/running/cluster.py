@@ -4,6 +4,7 @@ import contextlib
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from semi_naive.ra import session
 from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.rules.broadcast_values import BroadcastValues
 from semi_naive.ra.rules.stored import StoredBlock, store
+from semi_naive.ra.rules.values import Values
 from semi_naive.ra.runs import Store
 
 
@@ -21,7 +23,7 @@ class Cluster:
     def __init__(self, spark, config):
         self.spark, self.config = spark, config
         self._jobs = self._store = None
-        self._sent: dict[str, object] = {}  # broadcasts of the values' files, by path
+        self._sent: dict[str, Any] = {}  # broadcasts of the values' files, by path
         self.labels = 0
 
     @property
@@ -81,7 +83,7 @@ class Cluster:
             stored = [replace(one, broadcast=words) for one in stored]
         return stored
 
-    def share_values(self, values, more: bool = False):
+    def share_values(self, values: Values, more: bool = False):
         """Symbols and records as tasks need them: see `ra.rules.values`. Costs what is new since the last time."""
         folder = Path(self.store.path("values"))
         shared = values.share(str(folder), more)

@@ -5,19 +5,22 @@ import numpy as np
 from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.rules.ir import Program
 from semi_naive.ra.rules.lattice import LatticeTable
+from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import MOST
 from semi_naive.ra.rules.table import Table, snapshot
+from semi_naive.ra.rules.values import Values
 from semi_naive.running.on_partitions import OnPartitions
+from semi_naive.running.reaching import Remade
 from semi_naive.running.sampling import distinct_values, drawn_tuples, partners
 
 
 class Database:
     """Tables by relation. Also the `Sizes` that join orders are planned with, and the `Context` that local rules run in."""
 
-    def __init__(self, program: Program, values):
+    def __init__(self, program: Program, values: Values):
         self.program, self.values = program, values
         self.tables = {name: table_for(relation) for name, relation in program.relations.items()}
-        self.on_partitions: dict[str, object] = {}  # relations that live on the partitions instead
+        self.on_partitions: dict[str, OnPartitions | Remade] = {}  # relations that live on the partitions instead
         self._distinct: dict[tuple[str, int], tuple[int, float]] = {}
         self._met: dict[tuple, tuple] = {}
         self.kept: dict = {}  # what steps have made of the tuples: tries
@@ -41,8 +44,7 @@ class Database:
 
     def bytes(self, relation: str) -> int:
         """What one index of it takes, at home or in any other order."""
-        found = getattr(self.on_partitions.get(relation), "relation", None)
-        if found is not None:
+        if found := self.partitioned(relation):
             return found.bytes
         if relation in self.on_partitions:
             return 8 * self.count(relation)
@@ -69,6 +71,11 @@ class Database:
         """The relation is on the partitions from now on."""
         self.on_partitions[name] = OnPartitions(relation, cluster)
         self.tables[name] = table_for(self.program.relations[name])
+
+    def partitioned(self, name: str) -> PartitionedRelation | None:
+        """A relation that is on the partitions in its indexes."""
+        found = self.on_partitions.get(name)
+        return found.relation if isinstance(found, OnPartitions) else None
 
     def forget_sizes(self, relation: str) -> None:
         """What was estimated before the relation had its tuples."""

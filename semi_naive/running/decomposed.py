@@ -14,6 +14,7 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
+from semi_naive.config import Config
 from semi_naive.planning.carried import Carried
 from semi_naive.planning.order import searched
 from semi_naive.planning.placing import Placing
@@ -23,7 +24,9 @@ from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.groups import Dealt, Delta, Finished, Home, RunGroups, group_begins
 from semi_naive.running.choose_plan import names_read
-from semi_naive.running.local import located
+from semi_naive.running.cluster import Cluster
+from semi_naive.running.database import Database
+from semi_naive.running.local import Local, located
 from semi_naive.running.pieces import EACH, at_rest, record, run_pieces
 from semi_naive.running.statics import Statics
 
@@ -40,10 +43,10 @@ class NotGroups(Exception):
 class Decomposed:
     """One stratum by groups. `local` is where it was begun: what that has made is the base."""
 
-    local: object
-    database: object
-    cluster: object
-    config: object
+    local: Local
+    database: Database
+    cluster: Cluster
+    config: Config
     carried: Carried
     reason: str = ""
     forced: bool = False  # whatever the groups are like
@@ -124,7 +127,7 @@ class Decomposed:
         }
         weights = sum((np.bincount(found, minlength=self.map.buckets) for found in slots.values()), np.zeros(self.map.buckets))
         pieces, piece_of = deal(weights, self.map, 1 if not self.cluster.local else EACH)
-        dealt = {part: {} for part in base}
+        dealt: dict[str, dict[str, Dealt]] = {part: {} for part in base}
         for (part, name), found in slots.items():
             number, words = piece_of[found], base[part][name].words
             order = np.argsort(number, kind="stable")

@@ -17,7 +17,8 @@ def cut(number: int, rule: Rule, body, relations: dict[str, PartitionedRelation]
 class _Cutting:
     def __init__(self, number: int, rule: Rule, body, relations, groups: BucketMap):
         self.number, self.rule, self.body, self.relations, self.groups = number, rule, body, relations, groups
-        self.segments, self.moves = [[]], []
+        self.segments: list[list] = [[]]
+        self.moves: list[Move] = []
         self.holds: dict[int, Held] = {}  # by the segment that begins with it
         self.gathers: dict[int, tuple[Gather, Held]] = {}
         self.waiting: list[Held] = []  # without a Gather yet

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from typing import Any
 
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.files import appearing, written
@@ -60,7 +61,8 @@ class _Parquet:
     """One parquet file of several, whose bytes come in chunks: row group after row group is copied."""
 
     def __init__(self, path: str):
-        self.path, self.writer = path, None
+        self.path = path
+        self.writer: Any = None
         self.piece = tempfile.TemporaryFile()
 
     def __enter__(self):

@@ -8,6 +8,7 @@ from semi_naive.ra.rules.ir import Relation, Type
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reaching import Reachability
 from semi_naive.ra.rules.reading import pieces_of
+from semi_naive.ra.rules.values import SharedValues
 
 
 @dataclass
@@ -17,7 +18,7 @@ class ReadFrame:
     spread: PartitionedRelation | Reachability
     relation: Relation
     types: dict[str, Type]
-    values: object
+    values: SharedValues
 
     def __call__(self, partition):
         for columns in pieces_of(self.spread, partition):

@@ -5,26 +5,31 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from semi_naive.config import Config
 from semi_naive.io.errors import BadInput
 from semi_naive.io.parallel import ReadSpan, check_reports, parts_of
-from semi_naive.io.sources import Source, SparkFrame
+from semi_naive.io.sources import ParquetFile, Source, SparkFrame, TextFile
 from semi_naive.ra.reports import Report
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.ir import Kind, Program
 from semi_naive.ra.rules.loading import Deal
 from semi_naive.ra.rules.local_insert import Born, absorb, inserts
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
+from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.values import Values
+from semi_naive.running.cluster import Cluster
+from semi_naive.running.database import Database
 
 
 @dataclass
 class Loading:
     """The facts of one run. `derived`: the relations that rules make, whose facts the driver reads: there a stratum begins."""
 
-    program: object
-    database: object
-    cluster: object
-    values: object
-    config: object
+    program: Program
+    database: Database
+    cluster: Cluster
+    values: Values
+    config: Config
     derived: set[str] = field(default_factory=set)
 
     def add(self, name: str, source: Source) -> None:
@@ -37,16 +42,16 @@ class Loading:
             self.add_columns(name, source.columns(self.values))
         elif isinstance(source, SparkFrame):
             self._add_frame(name, source)
-        else:
+        elif isinstance(source, TextFile | ParquetFile):
             self._add_file(name, source)
 
     def add_columns(self, name: str, columns: np.ndarray) -> None:
         """The same for columns (arity, n) that this process has."""
-        if name not in self.database.on_partitions:
+        relation = self.database.partitioned(name)
+        if relation is None:
             self.database.load(name, columns)
             return
         block = Block.of(list(columns), columns.shape[1])
-        relation = self.database.on_partitions[name].relation
         blocks = {name: (self.cluster.share(name, block), tuple(range(len(columns))))}
         self._insert(relation, Deal({name: relation}, blocks, self.cluster.jobs.partitions))
 
@@ -54,9 +59,9 @@ class Loading:
         relation = self.program.relations[name]
         if name in self.derived or relation.eqrel or relation.lattice or not (source.can_spread and source.large):
             return False
-        return name in self.database.on_partitions or (source.rows() or np.inf) > self.config.local_tuples
+        return name in self.database.on_partitions or (source.rows() or np.inf) > (self.config.local_tuples or 0)
 
-    def _add_file(self, name: str, source: Source) -> None:
+    def _add_file(self, name: str, source: TextFile | ParquetFile) -> None:
         spans = source.spans()
         records = self.cluster.sc.parallelize(spans, max(1, len(spans)))
         try:
@@ -76,7 +81,7 @@ class Loading:
         records = records.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             rows = check_reports(source, records.map(lambda part: (part.rows, part.fault)).collect())
-            if rows > self.config.local_tuples or name in self.database.on_partitions:
+            if rows > (self.config.local_tuples or 0) or name in self.database.on_partitions:
                 return self._deal(name, source, records, None)
             for part in records.collect():
                 self.add_columns(name, self._numbered(name, part))
@@ -125,12 +130,12 @@ class Loading:
 
     def _placed(self, name: str) -> PartitionedRelation:
         """The relation on the partitions, in buckets of its first column."""
-        if name in self.database.on_partitions:
-            return self.database.on_partitions[name].relation
+        if known := self.database.partitioned(name):
+            return known
         arity = self.program.relations[name].arity
         relation = PartitionedRelation(name, arity, [PartitionedIndex(tuple(range(arity)), 1, self.cluster.bucket_map())])
         table = self.database.tables[name]
-        if table.count or table.new:
+        if isinstance(table, Table) and (table.count or table.new):
             self.database.place(name, relation, self.cluster)
             self.add_columns(name, np.array(table.columns(), np.int64))
         return relation

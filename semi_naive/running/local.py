@@ -4,13 +4,23 @@ A job costs more than the work of most strata of most programs. What turns out l
 iteration, to a plan that spreads it.
 """
 
-from dataclasses import dataclass, field
+from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.order import outgrown, plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.derive import Sink
 from semi_naive.ra.rules.ir import Rule
+from semi_naive.running.database import Database
+from semi_naive.running.profile import Profile
+
+if TYPE_CHECKING:
+    from semi_naive.running.recovery import Recovery
 
 MOST = 100_000_000  # tuples that a stratum's relations may have in the driver: 800 MB, and as much while blocks are merged
 
@@ -25,12 +35,12 @@ class Local:
 
     stratum: Stratum
     number: int
-    database: object
-    indexes: object
-    profile: object
+    database: Database
+    indexes: Indexes
+    profile: Profile
     budget: int | None = None  # head tuples made in one iteration, with repetitions, before it is too large
-    tell: object = None
-    watch: object = None  # called with what returns the record so far, should the stratum go to the partitions
+    tell: Callable[..., None] | None = None
+    watch: Callable[[Callable[[], dict]], None] | None = None  # called with what gives the record, once on the partitions
     most: int = MOST  # tuples that the stratum's relations may have
     made: int = 0
     iteration: int = 0  # that have been completed; the first is of the rules without recursion
@@ -39,7 +49,7 @@ class Local:
     max_iterations: int | None = None  # of a recursive stratum
     multiway: str = "auto"  # Config.multiway
     bodies: dict = field(default_factory=dict)
-    recovery: object = None  # what the stratum goes back to when its runs are lost
+    recovery: Recovery | None = None  # what the stratum goes back to when its runs are lost
 
     def __post_init__(self):
         recursive = set(self.stratum.relations) if self.stratum.recursive else set()
@@ -47,6 +57,7 @@ class Local:
         self.once = [rule for rule in self.stratum.rules if not versions(rule, recursive)]
         self.again = [rule for rule in self.stratum.rules if versions(rule, recursive)]
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
+        self.marks: dict[str, Any] = {}  # by relation, what its table goes back to
 
     def every(self, first: bool):
         """(rule, the atom that reads the delta, parts, number) of all rule versions; those that run once only if `first`."""

@@ -4,12 +4,13 @@ import numpy as np
 
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reading import ReadPieces, columns_of
+from semi_naive.running.cluster import Cluster
 
 
 class OnPartitions:
     """A relation of the run on the partitions, between strata and after them."""
 
-    def __init__(self, relation: PartitionedRelation, cluster):
+    def __init__(self, relation: PartitionedRelation, cluster: Cluster):
         self.relation, self.cluster = relation, cluster
 
     @property

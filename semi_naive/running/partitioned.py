@@ -6,11 +6,12 @@ is one job: scan the delta, join what is here; before a join with another of the
 heads go home (the all-to-all), and what is born there goes on to the relation's other indexes.
 """
 
-import math
+import sys
 import time
 from dataclasses import dataclass, field
 
 from semi_naive.balance.trace import Trace, balance_of, phases_of
+from semi_naive.config import Config
 from semi_naive.planning.order import outgrown, plan_all, plan_body, searched
 from semi_naive.planning.placing import Placing, keyed, scanned
 from semi_naive.ra.reports import Report
@@ -26,9 +27,11 @@ from semi_naive.ra.rules.steps import Exchange
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.weighing import Meetings
 from semi_naive.running.choose_plan import names_read
+from semi_naive.running.cluster import Cluster
+from semi_naive.running.database import Database
 from semi_naive.running.dealing import deal
 from semi_naive.running.exchange_segments import cut
-from semi_naive.running.local import TooLarge, located
+from semi_naive.running.local import Local, TooLarge, located
 from semi_naive.running.rebalance import Rebalance, joined_only
 from semi_naive.running.run_ahead import MOST_STEPS, RunAhead
 from semi_naive.running.statics import Statics
@@ -42,10 +45,10 @@ RETURNS = 2  # to the driver, of one stratum: what grows again and again stays o
 class Partitioned:
     """One stratum on the partitions. `local` is where it was begun: what that has made is taken over."""
 
-    local: object
-    database: object
-    cluster: object
-    config: object
+    local: Local
+    database: Database
+    cluster: Cluster
+    config: Config
     iteration: int = 0
     bodies: dict = field(default_factory=dict)
     relations: dict[str, PartitionedRelation] = field(default_factory=dict)
@@ -94,9 +97,9 @@ class Partitioned:
         self._settle()
         return self._traced()
 
-    def _steps_left(self) -> float:
+    def _steps_left(self) -> int:
         most = self.local.max_iterations
-        return math.inf if most is None else most - self.iteration
+        return sys.maxsize if most is None else most - self.iteration
 
     def _look(self) -> None:
         """At the balance, if that is due."""
@@ -120,8 +123,9 @@ class Partitioned:
         self.trace.event("to driver", self.iteration, delta=self._delta())
         for name, relation in self.relations.items():
             self.database.tables[name] = opened(relation)
-        for name in names_read(self.stratum.rules) & set(self.database.on_partitions):  # what earlier strata left there
-            self.database.tables[name] = opened(self.database.on_partitions[name].relation)
+        for name in names_read(self.stratum.rules):
+            if known := self.database.partitioned(name):  # what earlier strata left there
+                self.database.tables[name] = opened(known)
         local, self.local.returns = self.local, self.local.returns + 1
         local.iteration = self.iteration
         try:
@@ -254,7 +258,8 @@ class Partitioned:
         stages = max([len(version.segments) for version in compiled], default=1)
         for version in compiled:
             version.first = stages - len(version.segments)
-        world, left, rounds, meetings = self.world(), self._begun(compiled), [], self._meetings()
+        world, left, meetings = self.world(), self._begun(compiled), self._meetings()
+        rounds: list[list] = []
         while left:
             label = self.cluster.label(f"{self.iteration + 1}.{len(rounds)}")
             due = max(left) if rounds else 0  # what is left of a late stage comes before an early one makes more for it
@@ -320,7 +325,7 @@ class Partitioned:
 
     def _noted(self, compiled: list[Version], results) -> dict[int, list[list[Left]]]:
         """What the evaluation reports: what each rule cost, and what is left in each stage."""
-        left = {}
+        left: dict[int, list[list[Left]]] = {}
         self.learned(compiled, results)
         made = (r for r in results if isinstance(r, Report) and "left" in r.facts)
         for report in sorted(made, key=lambda report: (report.partition, report.facts["stage"], report.facts["number"])):

@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.trace import Trace
 from semi_naive.ra.rules.groups import Finished, Home
-from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation, Parts
 
 EACH = 8  # pieces for a core: the last ones to end are small, and a task of nothing takes 10 ms
 
@@ -19,7 +20,7 @@ EACH = 8  # pieces for a core: the last ones to end are small, and a task of not
 class OwnPieces:
     """A task that runs the pieces that rest on its own partition."""
 
-    task: object
+    task: Callable
     pieces: list[tuple[int, int]]
 
     def __call__(self, partition, records):
@@ -60,13 +61,12 @@ def watched(sc, total: int, tell):
 
 def at_rest(name: str, home: Home, placement: BucketMap, finished: list[Finished]) -> PartitionedRelation:
     """The relation that pieces have written, in buckets of its carried columns."""
-    full = [[] for _ in range(placement.partitions)]
+    full: Parts = [[] for _ in range(placement.partitions)]
     sizes = np.zeros(placement.buckets, np.int64)
     for one in finished:
         full[one.partition] += one.blocks.get(name, [])
         sizes = sizes + one.sizes.get(name, 0)
-    empty = ([[] for _ in range(placement.partitions)] for _ in range(2))
-    index = PartitionedIndex(home.order, home.keys, placement, full, *empty, sizes)
+    index = PartitionedIndex(home.order, home.keys, placement, full, sizes=sizes)
     return PartitionedRelation(name, home.arity, [index], home.lattice)
 
 

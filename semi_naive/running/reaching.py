@@ -7,12 +7,14 @@ The edges, as dense numbers in breadth-first order, and the base are on every ho
 are made again when they are asked for. What a rule reads is written on the partitions.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
+from semi_naive.config import Config
 from semi_naive.ra.bitset_bfs import LANES
 from semi_naive.ra.graph import HALF, Dense, adjacency, distinct, relabel
 from semi_naive.ra.replica import Replica
@@ -21,6 +23,7 @@ from semi_naive.ra.rules.block import Block, bounds_of, pack, roomy
 from semi_naive.ra.rules.groups import Home
 from semi_naive.ra.rules.reaching import CountGroups, Reachability, ReadGroups, WriteGroups
 from semi_naive.ra.words import sort_unique
+from semi_naive.running.cluster import Cluster
 from semi_naive.running.pieces import EACH, at_rest, record, run_pieces
 
 WORK = 20_000_000  # edges that all batches together may follow before they outweigh a task's 10 ms
@@ -35,11 +38,11 @@ class Reaching:
     edges: np.ndarray
     base: np.ndarray | None
     steps: int | None  # how often the edges may be followed, the base being the first time
-    cluster: object
-    config: object
+    cluster: Cluster
+    config: Config
     reason: str = ""
-    tell: object = None
-    watch: object = None
+    tell: Callable[..., None] | None = None
+    watch: Callable[[Callable[[], dict]], None] | None = None
     shared: list[Replica] = field(default_factory=list)
 
     def run(self, database, lazy: bool) -> dict:
@@ -89,9 +92,9 @@ class Reaching:
             firsts, bases, carried, self.values = indptr, targets, nodes, graph.values
             groups = np.flatnonzero(np.diff(indptr.open()))
         else:
-            found, begins, ends = self._grouped(*base)
-            firsts, bases, carried = self._share("firsts", begins), self._share("bases", ends), self._share("carried", found)
-            self.values, groups = found, np.argsort(ends[begins[:-1]], kind="stable")  # neighbours side by side
+            found, starts, ends = self._grouped(*base)
+            firsts, bases, carried = self._share("firsts", starts), self._share("bases", ends), self._share("carried", found)
+            self.values, groups = found, np.argsort(ends[starts[:-1]], kind="stable")  # neighbours side by side
         partitions, each = (1, self._pieces(graph, groups.size)) if lazy else (self.map.partitions, EACH)
         begins = [0, groups.size]
         if not lazy:
@@ -132,7 +135,7 @@ class Remade:
     """A relation of a run whose tuples are made again whenever they are read."""
 
     relation: Reachability
-    cluster: object
+    cluster: Cluster
     count: int
     shared: list[Replica]
 

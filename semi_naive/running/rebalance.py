@@ -10,11 +10,15 @@ import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.placement import planned, spread_inner
 from semi_naive.balance.trace import Trace, tell_change
+from semi_naive.config import Config
 from semi_naive.ra.rules.ir import Var
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.rehome import Arrive, Copy, Leave, Moved, TakeCopy
 from semi_naive.ra.rules.steps import Join
 from semi_naive.ra.rules.weighing import Meeting, Meetings
+from semi_naive.running.cluster import Cluster
+
+Numbered = dict[tuple[str, int], PartitionedIndex]  # by relation and number of the index
 
 
 @dataclass
@@ -22,12 +26,12 @@ class Rebalance:
     """Call it with the relations of a stratum between two iterations (`new` is empty then), and with the indexes of others
     that may be split, by relation and number."""
 
-    cluster: object
-    config: object
+    cluster: Cluster
+    config: Config
     trace: Trace
     met: Meetings = field(default_factory=dict)  # what the deltas are joined with
 
-    def __call__(self, relations: dict[str, PartitionedRelation], statics: dict, iteration: int) -> None:
+    def __call__(self, relations: dict[str, PartitionedRelation], statics: Numbered, iteration: int) -> None:
         for (name, number), index in statics.items():
             work, delta = self._brought(relations, index)
             change = spread_inner(index.map, index.sizes, work, delta, self.config, self.config.least(), kept=index.copies)
@@ -77,7 +81,7 @@ class Rebalance:
             return index.sizes
         here = np.ones(index.map.buckets, np.bool_)
         for meeting in meetings:
-            if meeting.in_buckets_of(index):
+            if isinstance(meeting.partners, PartitionedIndex) and meeting.in_buckets_of(index):
                 here &= meeting.partners.map.subbuckets == 1
         return index.work + np.where(np.repeat(here, index.map.subbuckets), index.pairs, 0)
 

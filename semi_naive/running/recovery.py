@@ -3,16 +3,22 @@
 Runs are lost with the executor or the disk that had them. What the driver holds is not: facts, and whatever it has computed.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules.durable import Gone
 from semi_naive.ra.rules.table import snapshot
 from semi_naive.running.checkpoint import Checkpoints
 from semi_naive.running.database import table_for
-from semi_naive.running.on_partitions import OnPartitions
+from semi_naive.running.reaching import Remade
+
+if TYPE_CHECKING:
+    from semi_naive.running.run import Run
 
 RESTARTS = 3  # after lost runs
 
@@ -21,7 +27,7 @@ RESTARTS = 3  # after lost runs
 class Recovery:
     """Made when a run has its facts; it is at its checkpoint then, if there is one. `done`: the strata whose rules have run."""
 
-    run: object
+    run: Run
     load: Callable  # the facts of relations of some names, again
     done: set[int] = field(default_factory=set)
     restarts: int = 0
@@ -32,7 +38,7 @@ class Recovery:
         self.database, self.cluster = self.run.database, self.run.cluster
         self.checkpoints = Checkpoints(self.run) if self.run.config.checkpoint_dir else None
         manifest = self.checkpoints and self.checkpoints.manifest()
-        if manifest:
+        if self.checkpoints and manifest:
             self.checkpoints.take_up(manifest)
             for name, record in manifest["relations"].items():
                 self._forget(name)
@@ -51,7 +57,7 @@ class Recovery:
     def take_up(self, stratum) -> bool:
         """Whether a stratum on the partitions, about to begin, has been brought to where the checkpoint was made."""
         saved = self.running
-        if saved is None or saved["number"] != stratum.local.number:
+        if self.checkpoints is None or saved is None or saved["number"] != stratum.local.number:
             return False
         self.running = None
         self.checkpoints.deal(stratum.relations, saved["relations"])
@@ -98,7 +104,7 @@ class Recovery:
         self.cluster.renew()
         gone, derived = self._gone(), {name for each in self.run.strata if each.rules for name in each.relations}
         manifest = self.checkpoints and self.checkpoints.manifest()
-        if manifest:
+        if self.checkpoints and manifest:
             self._go_on(manifest)
             for name in gone & self._made(self.done):
                 self._forget(name)
@@ -125,7 +131,7 @@ class Recovery:
 
     def _forget(self, name: str) -> None:
         found = self.database.on_partitions.pop(name, None)
-        if hasattr(found, "close"):
+        if isinstance(found, Remade):
             found.close()
         self.database.tables[name] = table_for(self.database.program.relations[name])
 
@@ -135,8 +141,8 @@ class Recovery:
     def _gone(self) -> set[str]:
         """The relations that were complete, on the partitions, and are no longer."""
         spread = self.database.on_partitions
-        kept = [name for name in spread if isinstance(spread[name], OnPartitions)]
-        gone = spread.keys() - set(kept)  # of what is kept in another form nobody can tell
+        kept = {name: relation.home.full for name in spread if (relation := self.database.partitioned(name))}
+        gone = spread.keys() - kept.keys()  # of what is kept in another form nobody can tell
         if kept:
-            gone |= set(self.cluster.jobs.job(Gone({name: spread[name].relation.home.full for name in kept})))
+            gone |= set(self.cluster.jobs.job(Gone(kept)))
         return gone

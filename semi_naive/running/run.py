@@ -1,12 +1,16 @@
 """One run of a program: load the facts, evaluate stratum after stratum, each by the plan that fits it, hand back the result."""
 
+from __future__ import annotations
+
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from semi_naive.balance.trace import VERSION
-from semi_naive.config import PLANS
+from semi_naive.config import PLANS, Config
 from semi_naive.io import Options, source_of, source_of_directive
 from semi_naive.planning.indexes import Indexes
 from semi_naive.ra.jobs import RunsLost
@@ -25,6 +29,9 @@ from semi_naive.running.partitioned import Partitioned
 from semi_naive.running.profile import Profile
 from semi_naive.running.recovery import Recovery
 
+if TYPE_CHECKING:
+    from semi_naive.program import Compiled, Program
+
 CLOSED = 500_000  # pairs of a closure that are not worth a job
 LOCAL, LOCAL_ON_TWO = 4_000_000, 64_000_000  # Config.local_tuples: 7.7 M pairs of points-to, 2 cores: 9 s, spread 20 s
 
@@ -33,18 +40,18 @@ LOCAL, LOCAL_ON_TWO = 4_000_000, 64_000_000  # Config.local_tuples: 7.7 M pairs 
 class Run:
     """Everything one call of `Program.run` needs, once its arguments are known to be good."""
 
-    asked: object  # the Program
-    compiled: object
-    config: object
-    spark: object = None
-    progress: object = None
-    watch: object = None  # see `Program.run`
+    asked: Program
+    compiled: Compiled
+    config: Config
+    spark: Any = None
+    progress: Callable[..., None] | None = None
+    watch: Callable[[Callable[[], dict]], None] | None = None  # see `Program.run`
     plan: str = "auto"  # see `Program.run`
     plans: list[dict] = field(default_factory=list)
     bodies: dict[int, dict] = field(default_factory=dict)  # of each stratum, its rules as they were compiled last
     now: dict | None = None  # what plans will say of the stratum that runs, so far
     began: float = 0.0  # when it did
-    look: object = None  # that returns its trace so far, once it is on the partitions
+    look: Callable[[], dict] | None = None  # that returns its trace so far, once it is on the partitions
 
     def __post_init__(self):
         if self.plan not in PLANS:
@@ -189,7 +196,8 @@ class Run:
 
     def _followed(self, number: int, stratum, choice: Choice):
         """(plan, reason, trace) after the stratum has been evaluated as chosen, or otherwise if that turned out too small."""
-        resumed = self.recovery.running and self.recovery.running["number"] == number
+        running = self.recovery.running
+        resumed = running if running and running["number"] == number else None
         choice = Choice("balanced", "taken up from a checkpoint") if resumed else choice
         budget = None if in_one_place(stratum, self.program.relations) else self.config.local_tuples
         local = Local(
@@ -198,7 +206,7 @@ class Run:
             multiway=self.config.multiway, recovery=self.recovery,
         )  # fmt: skip
         if resumed:
-            local.iteration = self.recovery.running["iteration"]
+            local.iteration = resumed["iteration"]
         if choice.groups and choice.groups.closure:
             local.most = CLOSED  # there is something better for a large one
         self.bodies[number], reason = local.bodies, choice.reason
@@ -236,7 +244,7 @@ class Run:
         name = ", ".join(stratum.relations[:3]) + " …" * (len(stratum.relations) > 3)
 
         def tell(iteration: int, delta: int, tuples: int, **pieces) -> None:
-            self.now = self.now | {"iteration": iteration, "tuples": tuples, **pieces}
+            self.now = (self.now or {}) | {"iteration": iteration, "tuples": tuples, **pieces}
             if self.progress:
                 self.progress(name, number + 1, len(self.compiled.strata), iteration, delta, tuples)
 

@@ -6,8 +6,11 @@ Kept in buckets of the carried column, such a relation's tuples stay where they 
 the one before, so that there are few of them and a look at the balance after each.
 """
 
+from __future__ import annotations
+
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +23,9 @@ from semi_naive.ra.rules.groups_ahead import GroupsAhead
 from semi_naive.ra.rules.ir import Atom, Rule, Var
 from semi_naive.ra.rules.local_insert import absorb
 from semi_naive.ra.words import sort_unique
+
+if TYPE_CHECKING:
+    from semi_naive.running.partitioned import Partitioned
 
 MOST_STEPS = 4096  # of one job
 ROOM = 8  # nodes there may be for each edge: a node takes 72 bytes while groups advance
@@ -42,8 +48,9 @@ class Walk:
 
 def walk_of(rules: list[Rule], relations: set[str]) -> Walk | None:
     """What the recursive rules of one relation do, if all of them do that and carry the same column."""
-    walks = {_step_of(rule, relations) for rule in rules}
-    if None in walks or len(relations) != 1 or len({carried for carried, _, _ in walks}) != 1:
+    steps = [_step_of(rule, relations) for rule in rules]
+    walks = {step for step in steps if step}
+    if None in steps or len(relations) != 1 or len({carried for carried, _, _ in walks}) != 1:
         return None
     return Walk(next(iter(relations)), next(iter(walks))[0], tuple(sorted((edge, back) for _, edge, back in walks)))
 
@@ -69,13 +76,13 @@ def _step_of(rule: Rule, relations: set[str]) -> tuple[int, str, bool] | None:
 class RunAhead:
     """Takes the steps of one stratum on the partitions (`distributed`)."""
 
-    distributed: object
+    distributed: Partitioned
     walk: Walk
     steps: int = 1
-    inner: tuple[Replica, Replica] | None = None  # adjacency of the edges; () if there can be none
+    inner: tuple[Replica, Replica] | tuple[()] | None = None  # adjacency of the edges; () if there can be none
 
     @classmethod
-    def of(cls, distributed) -> "RunAhead | None":
+    def of(cls, distributed) -> RunAhead | None:
         """For a stratum whose rules are a walk, where the settings allow it."""
         config, names = distributed.config, set(distributed.stratum.relations)
         walk = walk_of(distributed.local.again, names) if distributed.recursive else None
@@ -107,17 +114,21 @@ class RunAhead:
             return ()
         words = sort_unique(columns[0].view(np.uint64) << np.uint64(32) | columns[1].view(np.uint64))
         arrays = adjacency(Dense(words, np.empty(int(columns.max()) + 1, np.int64)))
-        return tuple(
+        indptr, targets = (
             Replica.share(cluster.sc, cluster.store, cluster.label(name), array)
             for name, array in zip(("indptr", "targets"), arrays, strict=True)
         )
+        return indptr, targets
 
     def __call__(self, left: int) -> None:
         """One outer iteration of as many steps as are due, at most `left`: inner ones until every group has taken them."""
         distributed, begun = self.distributed, time.perf_counter()
+        assert self.inner  # `possible`
         relation, cluster = distributed.relations[self.walk.relation], distributed.cluster
         home, delta, steps = relation.home, relation.home.delta_size(), min(self.steps, left)
-        cursors, rounds, work = [0] * distributed.partitions, [], np.zeros(home.sizes.size)
+        cursors: list[int | None] = [0] * distributed.partitions
+        rounds: list[list[Report]] = []
+        work = np.zeros(home.sizes.size)
         while any(cursor is not None for cursor in cursors):
             label = cluster.label(f"{distributed.iteration + 1}.{len(rounds)}.ahead")
             task = GroupsAhead(relation, self.inner, steps, distributed.config.threshold, cursors, cluster.root, label)

@@ -17,14 +17,16 @@ from semi_naive.ra.rules.local_insert import Born
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.steps import Join
 from semi_naive.ra.rules.stored import StoredBlock
+from semi_naive.running.cluster import Cluster
+from semi_naive.running.database import Database
 
 
 @dataclass
 class Statics:
     """The indexes of one stratum. `map`: where the buckets of those are that are partitioned."""
 
-    database: object
-    cluster: object
+    database: Database
+    cluster: Cluster
     placing: Placing
     trace: Trace
     map: BucketMap
@@ -48,7 +50,7 @@ class Statics:
 
     def _index(self, index: Index) -> PartitionedIndex | None:
         found = self.partitioned.get(index[0])
-        return found and found.index(index[1])
+        return found.index(index[1]) if found else None
 
     def rescan(self, body) -> None:
         """A partitioned relation that a body reads from the beginning is read in any index that it has."""
@@ -114,7 +116,7 @@ class Statics:
 
     def _begun(self, name: str, orders: dict, iteration: int) -> PartitionedRelation:
         """A relation with those of its indexes that are where they should be already."""
-        relation = getattr(self.database.on_partitions.get(name), "relation", None)
+        relation = self.database.partitioned(name)
         made = PartitionedRelation(name, self.database.program.relations[name].arity, [], None, True)
         if relation is not None and not relation.lattice:
             for index in relation.indexes:
@@ -125,7 +127,7 @@ class Statics:
 
     def _source(self, name: str):
         """Where a relation's tuples are: its partitions, or blocks that every host has, in an order."""
-        if relation := getattr(self.database.on_partitions.get(name), "relation", None):
+        if relation := self.database.partitioned(name):
             return relation
         order = tuple(range(self.database.program.relations[name].arity))
         if name in self.database.on_partitions:

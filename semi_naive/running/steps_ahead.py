@@ -1,8 +1,11 @@
 """Running ahead with any linear rules, while deltas are small: many iterations in one job (`ra.rules.steps_ahead`)."""
 
+from __future__ import annotations
+
 import time
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 from semi_naive.balance.trace import phases_of
 from semi_naive.ra.reports import Report
@@ -10,6 +13,9 @@ from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.ir import Atom
 from semi_naive.ra.rules.local_insert import Born, absorb, inserts
 from semi_naive.ra.rules.steps_ahead import InsertSteps, StepsAhead
+
+if TYPE_CHECKING:
+    from semi_naive.running.partitioned import Partitioned
 
 MOST_STEPS = 256  # of one job
 FIRST_BUDGET = 1_000_000  # tuples of the first on a partition; four times as many if most of them were new
@@ -19,11 +25,11 @@ FIRST_BUDGET = 1_000_000  # tuples of the first on a partition; four times as ma
 class LinearAhead:
     """Takes several steps of one stratum on the partitions (`distributed`) in a job, if they promise to be small."""
 
-    distributed: object
+    distributed: Partitioned
     budget: int = FIRST_BUDGET
 
     @classmethod
-    def of(cls, distributed) -> "LinearAhead | None":
+    def of(cls, distributed) -> LinearAhead | None:
         """For a stratum of linear rules, where the settings allow it."""
         config, local, names = distributed.config, distributed.local, set(distributed.stratum.relations)
         relations = [distributed.database.program.relations[name] for name in names]

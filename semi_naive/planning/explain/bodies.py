@@ -50,10 +50,11 @@ class _Words:
     """Says what steps do. `alias`: what to call the variables that the compiler has made."""
 
     def __init__(self, program: Program):
-        self.program, self.alias, self.number = program, {}, 0
+        self.program, self.number = program, 0
+        self.alias: dict[str, str] = {}
 
     def lines(self, found, chosen: Iterator[Chosen], depth: int = 0) -> Iterator[str]:
-        waiting = []
+        waiting: list[Iterator[Chosen]] = []
         for step in found:
             if isinstance(step, Gather):
                 chosen, depth = waiting.pop(), depth - 2
@@ -91,13 +92,13 @@ class _Words:
                 yield "   unless there is"
             case steps.Generate():
                 yield f"   for each {self._shown(step.literal)}"
-            case steps.Aggregated() | Gather(literal=ir.Aggregate()):
-                yield self._aggregate(step)
+            case steps.Aggregated(literal=ir.Aggregate() as literal) | Gather(literal=ir.Aggregate() as literal):
+                yield self._aggregate(literal, step.outer, step.bound)
             case Gather():
                 yield "   unless there is"
             case Hold():
-                where = f"exchange: to the partition of {listed(map(self._name, step.outer))}, and " if step.outer else ""
-                yield f"   {where}wait for what all partitions have"
+                sent = f"exchange: to the partition of {listed(map(self._name, step.outer))}, and " if step.outer else ""
+                yield f"   {sent}wait for what all partitions have"
 
     def _join(self, step: steps.Join, chosen: Chosen | None) -> Iterator[str]:
         """One line, or two where the join is fused with what would follow it."""
@@ -129,11 +130,10 @@ class _Words:
         if step.steps:
             yield f"   by binary joins as long as they are expected to make few bindings, {step.each:,.0f} of each"
 
-    def _aggregate(self, step: steps.Aggregated) -> str:
-        literal = step.literal
+    def _aggregate(self, literal: ir.Aggregate, outer: tuple[str, ...], bound: bool) -> str:
         target = f" {self._shown(literal.target)}" if literal.target is not None else ""
-        each = f", for each {listed(map(self._name, step.outer))}" if step.outer else ""
-        return f"   {'if' if step.bound else 'let'} {literal.result} = {literal.op}{target} of{each}"
+        each = f", for each {listed(map(self._name, outer))}" if outer else ""
+        return f"   {'if' if bound else 'let'} {literal.result} = {literal.op}{target} of{each}"
 
     # -- parts of lines
 
@@ -150,7 +150,7 @@ class _Words:
 
     def _atom(self, step, binds) -> Atom:
         """The atom that a join was made from."""
-        args = [Wild()] * len(step.order)
+        args: list[ir.Term] = [Wild()] * len(step.order)
         for place, term in enumerate(step.keys):
             args[step.order[place]] = self._renamed(term)
         for place, name in binds:

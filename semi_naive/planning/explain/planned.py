@@ -60,12 +60,12 @@ class _Expectation(Telling):
         choice = chosen(stratum, self.sizes, self.run.config, self.run.plan, self.run.cluster.cores)
         yield from self._plan(choice)
         yield from self.lattices(stratum)
-        followed = choice.plan == "decomposed" and choice.groups.following
+        followed = choice.plan == "decomposed" and choice.groups and choice.groups.following
         yield from self._followed(stratum) if followed else self._rules(stratum, choice.plan == "balanced")
         sizes = listed([f"{counted(self.sizes.count(name), 'tuple')} in {name}" for name in stratum.relations])
         yield from ("", f"expected: {sizes}{', before it recurs' * stratum.recursive}")
         if choice.plan != "local":
-            self.sizes.spread |= set(stratum.relations)
+            self.sizes.on_partitions |= set(stratum.relations)
 
     def _plan(self, choice):
         most = self.run.config.local_tuples

@@ -94,7 +94,7 @@ class Telling:
 def all_versions(stratum) -> tuple[list, list]:
     """(rule, delta, parts, number) of what is evaluated once, and of what is evaluated again and again."""
     recursive = set(stratum.relations) if stratum.recursive else set()
-    once = [(rule, None, {}, 0) for rule in stratum.rules if not versions(rule, recursive)]
+    once: list[tuple] = [(rule, None, {}, 0) for rule in stratum.rules if not versions(rule, recursive)]
     again = [(rule, at, parts, n) for rule in stratum.rules for n, (at, parts) in enumerate(versions(rule, recursive))]
     return once, again
 
