@@ -7,11 +7,12 @@ STAMP := $(VENV)/.installed-$(EXTRAS)
 
 .PHONY: demo test lint bench clean java
 
-# Six buckets on four partitions: two partitions get two of them, so that there is something to balance.
+# Six buckets on four partitions: two partitions get two of them, so that there is something to balance. The edges are
+# partitioned too, in buckets of the column that they are joined by, as in the paper.
 demo: java $(STAMP)
 	mkdir -p demo
 	$(BIN)/semi-naive tc graphs/p2p-gnutella09.tsv.gz --plan balanced --set buckets=6 --set partitions=4 \
-	  --trace demo/run.json --plot demo/balance.png
+	  --set replicate_bytes=0 --trace demo/run.json --plot demo/balance.png
 	@echo "the picture of the balance: demo/balance.png; the record of the run: demo/run.json"
 
 test: java $(STAMP)

@@ -57,24 +57,25 @@ def _coded(difference):
     return size
 
 
-@njit(types.Tuple((i64, i64, i64, i64))(i64, u64, i32, i64, i32, types.int64), **JIT)
-def shuffled(bounds, words, slot, route, target, ranks):
-    """The intra-bucket shuffle of words that lie on ranks (`bounds`), each to the other ranks that its slot is routed to:
-    (words sent, bytes sent, messages sent, words received), by rank."""
+@njit(types.Tuple((i64, i64, i64, i64))(i64, u64, types.int64, i32, i64, i32, types.int64), **JIT)
+def shuffled(bounds, words, shift, slot, route, target, ranks):
+    """A shuffle of words key << shift | rest that lie on ranks (`bounds`), each to the ranks that its slot is routed to:
+    (words sent, bytes sent, messages sent, words received), by rank. They are coded with halves of 32 bits."""
+    bits = np.uint64(shift)
+    mask = (np.uint64(1) << bits) - np.uint64(1)
     sent, size = np.zeros(ranks, np.int64), np.zeros(ranks, np.int64)
     messages, received = np.zeros(ranks, np.int64), np.zeros(ranks, np.int64)
     last, seen = np.zeros(ranks, np.uint64), np.full(ranks, -1, np.int64)
     for rank in range(ranks):
         for i in range(bounds[rank], bounds[rank + 1]):
+            word = words[i] >> bits << np.uint64(32) | (words[i] & mask)
             for r in range(route[slot[i]], route[slot[i] + 1]):
                 to = target[r]
-                if to == rank:
-                    continue
                 if seen[to] != rank:
                     seen[to], last[to] = rank, 0
                     messages[rank] += 1
-                size[rank] += _coded(words[i] - last[to])
-                last[to] = words[i]
+                size[rank] += _coded(word - last[to])
+                last[to] = word
                 sent[rank] += 1
                 received[to] += 1
     return sent, size, messages, received
@@ -167,28 +168,29 @@ def _rests(outer, pairs, cursor, end, starts, ends, mask, room, seen, heads):
 
 
 @njit(**JIT)
-def _ship(z, heads, base, subs, scattered, home, shift, chunk, last, when, sent, arrived):
+def _ship(z, heads, base, subs, scattered, home, chunk, last, when, sent, arrived):
     """Count the heads of one z as they are coded, by destination, and arrive. `when`: the chunk that last had anything for a
     rank, and `last` its last word; base, subs: the slots of z's bucket."""
     for i in range(heads.size):
         rank = home[base + (np.int64(scattered[heads[i]] % subs) if subs > 1 else 0)]
-        word = z << np.uint64(shift) | heads[i]
+        word = z << np.uint64(32) | heads[i]
         if when[rank] != chunk:
             when[rank], last[rank] = chunk, 0
-            sent[4] += 1
-        sent[3] += _coded(word - last[rank])
+            sent[3] += 1
+        sent[2] += _coded(word - last[rank])
         last[rank] = word
         arrived[rank] += 1
 
 
 @njit(**JIT)
-def _mark(z, heads, base, subs, scattered, home, shift, born, marked, fresh):
-    """Mark the heads of one z that are among `born` and were not marked, and count them where they arrive."""
+def _mark(z, heads, base, subs, scattered, home, shift, born, marked, inner, fresh):
+    """Mark the heads of one z that are among `born` and were not marked with the inner iteration, and count them where they
+    arrive."""
     for i in range(heads.size):
         word = z << np.uint64(shift) | heads[i]
         place = _seek(born, 0, born.size, word)
         if place < born.size and born[place] == word and not marked[place]:
-            marked[place] = True
+            marked[place] = inner
             fresh[home[base + (np.int64(scattered[heads[i]] % subs) if subs > 1 else 0)]] += 1
 
 
@@ -205,22 +207,23 @@ def _end_of(pairs, cursor, found, starts, ends):
 
 @njit(
     types.void(
-        types.int64, types.int64, i64, u64, i64, i64, i64, u64, types.int64, types.int64, types.int64,
-        i32, u32, i64, i64, i64, i64, u64, types.boolean[::1], types.Array(types.int64, 2, "C"), i64, i64,
+        types.int64, types.int64, i64, i64, i64, u64, i64, i64, i64, u64, types.int64, types.int64, types.int64,
+        i32, u32, i64, i64, i64, i64, u64, i32, types.int64, types.Array(types.int64, 2, "C"), i64, i64,
     ),
     **JIT,
 )  # fmt: skip
 def joined(
-    begin, end, bounds, outer, rank_runs, run_begin, run_end, inner, shift, threshold, chunk,
-    bucket, scattered, first, home, join, pair, born, marked, sums, arrived, fresh,
+    begin, end, rank_deltas, delta_begin, delta_end, outer, rank_runs, run_begin, run_end, inner, shift, threshold, chunk,
+    bucket, scattered, first, home, join, pair, born, marked, mark, sums, arrived, fresh,
 ):  # fmt: skip
-    """The local joins of the ranks begin to end - 1, each of its outer words with each of its inner runs, up to `threshold`
-    heads (0: all): as `ra.phases.LocalJoin`, whose chunks are of `chunk` heads.
+    """The local joins of the ranks begin to end - 1, each run of its delta with each of its inner runs, up to `threshold` heads
+    (0: all): as `ra.rules.evaluate.Evaluate`, in chunks of about `chunk` heads, or `threshold` if that is less.
 
-    Rank r goes on from join[r], pair[r] (join -1: nothing left), and leaves there where it stopped. sums[r] gets (received,
-    joined, made, bytes, messages); arrived[d] the heads shipped to rank d. With `marked`, heads among the sorted `born` that
-    were not marked are marked, and counted in fresh[d].
+    Rank r goes on from join[r], pair[r] (join -1: nothing left), and leaves there where it stopped. sums[r] gets (joined,
+    made, bytes, messages); arrived[d] the heads shipped to rank d. With `marked`, heads among the sorted `born` that
+    were not marked are marked with `mark`, and counted in fresh[d].
     """
+    fewest = min(threshold, chunk) if threshold else chunk
     mask = (np.uint64(1) << np.uint64(shift)) - np.uint64(1)
     longest = 1
     for r in range(rank_runs[begin], rank_runs[end]):
@@ -233,30 +236,29 @@ def joined(
             continue
         made, skip, start = 0, join[rank], pair[rank]
         join[rank] = -1
-        sums[rank, 0] += bounds[rank + 1] - bounds[rank]
-        for number in range(skip, rank_runs[rank + 1] - rank_runs[rank]):
-            cursor, found, run = start if number == skip else 0, 0, rank_runs[rank] + number
-            if threshold == 0 or made < threshold:
-                found = _match(
-                    outer, bounds[rank], bounds[rank + 1], inner, run_begin[run], run_end[run], shift, pairs, starts, ends
-                )
+        runs, deltas = rank_runs[rank + 1] - rank_runs[rank], rank_deltas[rank + 1] - rank_deltas[rank]
+        for number in range(skip, runs * deltas):
+            run, delta = rank_runs[rank] + number % runs, rank_deltas[rank] + number // runs
+            low, high = delta_begin[delta], delta_end[delta]
+            cursor, found = start if number == skip else 0, 0
+            found = _match(outer, low, high, inner, run_begin[run], run_end[run], shift, pairs, starts, ends)
             while cursor < found and (threshold == 0 or made < threshold):
                 chunks += 1
-                room, size = threshold - made if threshold else chunk, 0
-                while cursor < found and size < room:
+                size = 0
+                while cursor < found and size < fewest:
                     z = pairs[cursor] >> np.uint64(32)
                     stop, total = _end_of(pairs, cursor, found, starts, ends)
                     if size + min(total, seen.size * 64) > chunk:
                         break
-                    count, cursor, met = _rests(outer, pairs, cursor, stop, starts, ends, mask, room - size, seen, heads)
-                    sums[rank, 1] += met
+                    count, cursor, met = _rests(outer, pairs, cursor, stop, starts, ends, mask, fewest - size, seen, heads)
+                    sums[rank, 0] += met
                     base, subs = first[bucket[z]], np.uint32(first[bucket[z] + 1] - first[bucket[z]])
-                    _ship(z, heads[:count], base, subs, scattered, home, shift, chunks, last, when, sums[rank], arrived)
+                    _ship(z, heads[:count], base, subs, scattered, home, chunks, last, when, sums[rank], arrived)
                     if marked.size:
-                        _mark(z, heads[:count], base, subs, scattered, home, shift, born, marked, fresh)
+                        _mark(z, heads[:count], base, subs, scattered, home, shift, born, marked, mark, fresh)
                     size += count
                 made += size
-            if threshold and made >= threshold and (cursor < found or found == 0):
+            if threshold and made >= threshold:
                 join[rank], pair[rank] = number, cursor
                 break
-        sums[rank, 2] += made
+        sums[rank, 1] += made

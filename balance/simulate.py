@@ -2,7 +2,8 @@
 
 A rank is what a Spark partition is to the engine. What is born in an iteration does not depend on where tuples live; what
 each rank receives, joins, makes, codes and sends does, and is counted here with the engine's own hash, bucket map, policy and
-codec, for all ranks at once (`balance.replay`). At as many ranks as the engine had partitions its record is reproduced.
+codec, for all ranks at once (`balance.replay`). The edges are partitioned, as the path is. At as many ranks as the engine had
+partitions its record is reproduced, with replicate_bytes=0 and run_ahead=0, unless the intra-bucket shuffle rolls over too.
 *Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), section 4, measured up to 32,768 ranks.
 """
 
@@ -46,6 +47,28 @@ class Runs:
 
 
 @dataclass
+class Deltas:
+    """The delta on every rank: that of rank r is words[bounds[r]:bounds[r + 1]], in the runs of_rank[r] to of_rank[r + 1], of
+    which run i is words[begin[i]:end[i]]. What was born in one inner iteration is a run, and what moved here together."""
+
+    bounds: np.ndarray
+    of_rank: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    words: np.ndarray
+
+    @classmethod
+    def of(cls, rank: np.ndarray, run: np.ndarray, words: np.ndarray, ranks: int) -> "Deltas":
+        """Of words that are sorted by rank, by run, and by themselves."""
+        new = np.ones(words.size, np.bool_)
+        new[1:] = (rank[1:] != rank[:-1]) | (run[1:] != run[:-1])
+        begin = np.flatnonzero(new)
+        every = np.arange(ranks + 1)
+        of_rank, bounds = np.searchsorted(rank[begin], every), np.searchsorted(rank, every)
+        return cls(bounds, of_rank, begin, np.append(begin[1:], words.size)[: begin.size], words)
+
+
+@dataclass
 class Simulation:
     """One replay. `births`: by iteration, the sorted words key << shift | rest that are born, the first the edges;
     `edges`: the words key << shift | rest of the relation they are joined with; ids are dense, below `domain`."""
@@ -67,6 +90,7 @@ class Simulation:
         self.path, self.inner = (Layout.deal(self.buckets, self.ranks) for _ in range(2))
         self.copies: dict[int, frozenset[int]] = {}
         self.routes: tuple = ()  # the last that were found, and for what
+        self.runs = np.zeros(0, np.int32)  # of each word of the delta: which run of its rank it is in
         self.layers: list[Runs] = []  # of the inner relation: a run on each rank, in the order they came
         self.trace = Trace(plan="simulated", rule=self.config.rule, ranks=self.ranks, config=self.config.to_json())
         self.seconds = 0.0
@@ -102,13 +126,24 @@ class Simulation:
         return np.bincount(slot, minlength=home.size), runs
 
     def _load(self) -> None:
-        """Iteration 1: every edge is a path."""
+        """Iteration 1: every edge is a path, which is made where the edge is."""
         self.inner.sizes, runs = self._at_home(self.inner, self.edges)
         self.layers.append(runs)
         self.path.sizes, held = self._at_home(self.path, self._born(1))
         arrived = np.diff(held.bounds)
         self._reach(self._held() - arrived, [(arrived, arrived)])
-        self._record(1, 0, self._born(1).size, [self._insert_phase(0, arrived, arrived)])
+        shift, low = np.uint64(self.shift), np.uint64((1 << self.shift) - 1)
+        heads = runs.words >> shift | (runs.words & low) << shift
+        order = np.lexsort((heads, np.repeat(np.arange(self.ranks), np.diff(runs.bounds))))
+        made, none = np.diff(runs.bounds), np.zeros(self.ranks, np.int64)
+        home = self.path.map.tables()[1].astype(np.int32)
+        sent = runs.bounds, heads[order], self.shift, self._slots(heads[order], self.path.map), np.arange(home.size + 1), home
+        _, size, messages, _ = replay.shuffled(*sent, self.ranks)
+        join = self._phase(0, "join", none, made, size, self.machine.join(none, none, made)) | {"joined": none}
+        exchange = self.machine.exchange(size, size.mean(), messages, self.ranks)
+        shuffle = self._phase(0, "all-to-all", arrived, made, size, exchange) | {"messages": messages}
+        self._record(1, 0, made.sum(), [join, shuffle, self._insert_phase(0, arrived, arrived)])
+        self.runs = np.zeros(self._born(1).size, np.int32)
 
     def _iterate(self, number: int, delta: np.ndarray, born: np.ndarray) -> None:
         """One outer iteration: inner ones until no local join has anything left."""
@@ -118,18 +153,19 @@ class Simulation:
         bounded = self.config.threshold or 0
         while cursor.left:
             inner = phases[-1]["inner"] + 1 if phases else 0
-            if moving:
+            if moving and inner == 0:
                 phases.append(self._phase(inner, "intra-bucket", **moving))
             before = cursor.copy()
-            sums, arrived, _ = self._join(outer, cursor, bounded, NONE, np.empty(0, np.bool_))
+            sums, arrived, _ = self._join(outer, cursor, bounded, NONE, np.empty(0, np.int32), 0)
             if cursor.left and inner == 0:
-                marked = np.zeros(born.size, np.bool_)
+                marked = np.zeros(born.size, np.int32)
             if cursor.left or inner:  # births of each inner iteration: the first to make a tuple makes it new
-                sums, arrived, fresh = self._join(outer, before, bounded, born, marked)
+                sums, arrived, fresh = self._join(outer, before, bounded, born, marked, inner + 1)
             else:
                 _, home = self._at_home(self.path, born)
                 fresh = np.diff(home.bounds)
-            received, joined, made, size, messages = sums.T
+            joined, made, size, messages = sums.T
+            received = np.diff(outer.bounds) * (inner == 0)  # what is left is of what has been counted
             phases.append(self._phase(inner, "join", received, made, size, self.machine.join(received, joined, made)))
             phases[-1]["joined"] = joined
             exchange = self.machine.exchange(size, size.mean(), messages, self.ranks)
@@ -137,7 +173,9 @@ class Simulation:
             phases.append(self._insert_phase(inner, arrived, fresh))
             inserted.append((arrived, fresh))
             if cursor.left:
-                self.trace.event("roll-over", number + 1, inner=inner, cursors=cursor.to_json())
+                stage = 1 if moving else 0
+                self.trace.event("roll-over", number + 1, inner=inner, cursors={stage: cursor.counts()})
+        self.runs = marked if inner else np.zeros(born.size, np.int32)
         self._reach(self._held() + np.diff(outer.bounds) - np.diff(held.bounds), inserted)
         self.path.sizes = self.path.sizes + self._at_home(self.path, born)[0]
         self._record(number + 1, delta.size, born.size, phases)
@@ -147,30 +185,36 @@ class Simulation:
         slot, (_, home) = self._slots(delta, self.path.map), self.path.map.tables()
         route, target = self._routes()
         _, held = self._at_home(self.path, delta)
-        if route.size == target.size + 1 and (target == home).all():
-            return held, held, None
+        if not route.size:
+            ordered = np.lexsort((delta, self.runs, home[slot]))
+            return held, Deltas.of(home[slot][ordered], self.runs[ordered], delta[ordered], self.ranks), None
         ordered = np.argsort(home[slot], kind="stable")
-        sent, size, messages, received = replay.shuffled(held.bounds, held.words, slot[ordered], route, target, self.ranks)
+        sent, size, messages, received = replay.shuffled(
+            held.bounds, held.words, self.shift, slot[ordered], route, target, self.ranks
+        )
         outer = Runs(*replay.arrange(delta, slot, route, target, self.ranks))
         seconds = self.machine.exchange(size, size.mean(), messages, self.ranks)
         found = {"received": np.diff(held.bounds), "sent": sent, "size": size, "seconds": seconds, "messages": messages}
-        return held, outer, found
+        ranks = np.repeat(np.arange(self.ranks), np.diff(outer.bounds))
+        return held, Deltas.of(ranks, np.zeros(ranks.size, np.int32), outer.words, self.ranks), found
 
     def _routes(self) -> tuple[np.ndarray, np.ndarray]:
-        """As `ra.routing.Routes`: the ranks that the delta in each slot is on when it has met its bucket of the inner relation,
-        its home, where it stays, among them."""
+        """As `semi_naive.running.exchange_segments`: the ranks that the delta in each slot goes to, to meet its bucket of
+        the inner relation; nothing where every tuple already is where it has to be."""
         now = self.path.map, self.inner.map, len(self.layers)
         if self.routes and all(a is b for a, b in zip(now[:2], self.routes[0], strict=False)) and now[2] == self.routes[0][2]:
             return self.routes[1]
-        found = []
+        found, meets = [], bool((self.inner.map.subbuckets == 1).all())
         for bucket, homes in enumerate(self.path.map.homes):
             copied, inner = self.copies.get(bucket, ()), self.inner.map.homes[bucket]
-            found += [[home] if home in copied else sorted({home, *inner}) for home in homes]
-        route = np.concatenate(([0], np.cumsum([len(targets) for targets in found]))).astype(np.int64)
+            found += [[home] if home in copied else sorted(set(inner)) for home in homes]
+            meets = meets and all(home in (copied or inner) for home in homes)
+        found = [] if meets else found
+        route = np.concatenate(([0], np.cumsum([len(targets) for targets in found]))).astype(np.int64)[: 0 if meets else None]
         self.routes = now, (route, np.array([rank for targets in found for rank in targets], np.int32))
         return self.routes[1]
 
-    def _join(self, outer: Runs, cursor: "_Cursor", threshold: int, born: np.ndarray, marked: np.ndarray):
+    def _join(self, outer: "Deltas", cursor: "_Cursor", threshold: int, born: np.ndarray, marked: np.ndarray, mark: int):
         """The local joins of all ranks, on every core: (sums, arrived, fresh) as `balance.replay.joined` has them."""
         rank_runs, begin, end, words = self._inner_runs()
         first, home = self.path.map.tables()
@@ -178,13 +222,14 @@ class Simulation:
         threads = 1 if marked.size else THREADS
         cuts = np.searchsorted(weights, np.linspace(0, weights[-1], 4 * threads + 1)[1:-1])
         cuts = np.concatenate(([0], cuts, [self.ranks]))
-        sums = np.zeros((self.ranks, 5), np.int64)
+        sums = np.zeros((self.ranks, 4), np.int64)
 
         def part(low: int, high: int):
             arrived, fresh = np.zeros(self.ranks, np.int64), np.zeros(self.ranks, np.int64)
             replay.joined(
-                low, high, outer.bounds, outer.words, rank_runs, begin, end, words, self.shift, threshold, CHUNK + self.domain,
-                self.bucket, self.scattered, first, home, cursor.join, cursor.pair, born, marked, sums, arrived, fresh,
+                low, high, outer.of_rank, outer.begin, outer.end, outer.words, rank_runs, begin, end, words, self.shift,
+                threshold, CHUNK + self.domain, self.bucket, self.scattered, first, home,
+                cursor.join, cursor.pair, born, marked, mark, sums, arrived, fresh,
             )  # fmt: skip
             return arrived, fresh
 
@@ -205,13 +250,13 @@ class Simulation:
     # -- between iterations
 
     def _rebalance(self, number: int) -> None:
-        """As `semi_naive.rebalance`."""
+        """As `semi_naive.running.rebalance`."""
         least, copies = self.config.least(self.machine.worth()), self.config.copy_inner
         expected_work = self._expected(number)
         work = np.add.reduceat(expected_work, self.path.map.tables()[0][:-1])
         delta = np.bincount(self.bucket[self._born(number) >> np.uint64(self.shift)], minlength=self.buckets)
         change = spread_inner(self.inner.map, self.inner.sizes, work, delta, self.config, least, kept=self.copies)
-        self._rehome(number, self.inner, "inner", change)
+        self._rehome(number, self.inner, "edge", change)
         if change is not None:  # pairs of a bucket that was split meet elsewhere
             expected_work = self._expected(number)
         follow = np.add.reduceat(self.inner.sizes, self.inner.map.tables()[0][:-1])
@@ -219,10 +264,10 @@ class Simulation:
         change = planned(self.path.map, self.path.sizes, expected_work, self.config, least, carried=carried)
         self._rehome(number, self.path, "path", change)
         if copies:
-            self._copy(number, along=change is not None)
+            self._copy(number)
 
     def _expected(self, number: int) -> np.ndarray:
-        """As `ra.placed.Placed.weigh` and `semi_naive.rebalance`: the work of the next iteration by slot."""
+        """As `ra.rules.partitioned` and `semi_naive.running.rebalance`: the work of the next iteration by slot."""
         delta, home, shift = self._born(number), self.path.map.tables()[1], np.uint64(self.shift)
         slot = self._slots(delta, self.path.map)
         pairs = np.bincount(slot, weights=self.degrees[(delta >> shift).astype(np.int64)], minlength=home.size)
@@ -230,7 +275,12 @@ class Simulation:
         for phase in self.trace.record["iterations"][-1]["phases"]:
             if phase["phase"] == "insert":
                 received, born = received + phase["received"], born + phase["sent"]
-        here = np.repeat(self.inner.map.subbuckets == 1, self.path.map.subbuckets)
+        here = np.repeat(self.inner.map.subbuckets == 1, self.path.map.subbuckets) & np.array(
+            [
+                home in self.copies.get(bucket, self.inner.map.homes[bucket])
+                for bucket, homes in enumerate(self.path.map.homes) for home in homes
+            ]
+        )  # fmt: skip
         return expected(np.bincount(slot, minlength=home.size), home, received, born) + np.where(here, pairs, 0)
 
     def _rehome(self, number: int, layout: Layout, name: str, change) -> None:
@@ -248,12 +298,14 @@ class Simulation:
             source, target = old.tables()[1][self._slots(words, old)], layout.map.tables()[1][slot]
             left = source != target
             moves += [np.bincount(ranks[left], minlength=self.ranks) for ranks in (source, target)]
-        if name == "inner":
+            if words is self._born(number):
+                self.runs = np.where(left, self.runs.max(initial=0) + 1, self.runs).astype(np.int32)
+        if name == "edge":
             self._move_inner(change.changed)
         seconds = self.machine.moving(*moves)
         self.seconds += seconds
         tell_change(self.trace, change, number, before, layout.map.split(layout.sizes), {
-            "relation": name, "moved": int(moves[0].sum()), "seconds": seconds,
+            "relation": name, "index": 0, "moved": int(moves[0].sum()), "seconds": seconds,
             "loads_before": loads, "loads_after": layout.map.loads(layout.sizes),
         })  # fmt: skip
 
@@ -271,9 +323,8 @@ class Simulation:
             self.layers[number] = Runs(bounds, layer.words[~leaves])
         self.layers.append(self._at_home(self.inner, np.sort(np.concatenate(left)))[1])
 
-    def _copy(self, number: int, along: bool) -> None:
-        """As `semi_naive.rebalance`: inner buckets to where path's subbuckets of the same bucket have been dealt, along with
-        these if any moved, in the same job."""
+    def _copy(self, number: int) -> None:
+        """As `semi_naive.running.rebalance`: inner buckets to where path's subbuckets of the same bucket have been dealt."""
         missing = {}
         for bucket, homes in enumerate(self.path.map.homes):
             own = self.inner.map.homes[bucket]
@@ -289,8 +340,8 @@ class Simulation:
         bucket = self.bucket[self.edges >> np.uint64(self.shift)]
         layer = Runs(*replay.arrange(self.edges, bucket, route, target, self.ranks))
         self.layers.append(layer)
-        self.seconds += self.machine.moving(np.zeros(1), np.diff(layer.bounds)) - self.machine.job * along
-        self.trace.event("copy", number, relation="inner", buckets=sorted(missing), copied=layer.words.size)
+        self.seconds += self.machine.moving(np.zeros(1), np.diff(layer.bounds))
+        self.trace.event("copy", number, relation="edge", index=0, buckets=sorted(missing), copied=layer.words.size)
 
     # -- recording
 
@@ -342,5 +393,6 @@ class _Cursor:
     def left(self) -> bool:
         return bool((self.join >= 0).any())
 
-    def to_json(self) -> list:
-        return [(join, pair) if join >= 0 else None for join, pair in zip(self.join.tolist(), self.pair.tolist(), strict=True)]
+    def counts(self) -> list[int]:
+        """On how many joins each rank has to go on."""
+        return (self.join >= 0).astype(int).tolist()

@@ -8,7 +8,7 @@ from semi_naive.balance.policy import imbalance_ratio
 from semi_naive import Config, Program, graphs, simulate, transitive_closure
 from semi_naive.simulation import Replayable
 
-WORK = {"run_ahead": 0, "refinement_minimum": 16}
+WORK = {"run_ahead": 0, "replicate_bytes": 0, "refinement_minimum": 16}
 PAPER = Config.paper(refinement_minimum=16, buckets=8).to_json()
 COUNTED = ("received", "sent", "bytes", "joined", "duplicates")
 CASES = {
@@ -16,8 +16,9 @@ CASES = {
     "the paper's": (graphs.tree(9), PAPER | {"partitions": 4}),
     "inner refined": (graphs.bowtie(90, 3), PAPER | {"partitions": 3, "buckets": 5, "check_interval": 1}),
     "copied": (graphs.bowtie(90, 3), WORK | {"partitions": 3, "buckets": 5}),
+    "not copied": (graphs.bowtie(90, 3), WORK | {"partitions": 3, "buckets": 5, "copy_inner": False}),
     "rolled over": (graphs.rmat(8, 700, seed=1), WORK | {"partitions": 3, "rollover_threshold": 500}),
-    "both": (graphs.zipf(300, 1500, seed=1), WORK | {"partitions": 5, "rollover_threshold": 900, "copy_inner": False}),
+    "both": (graphs.zipf(300, 1500, seed=1), WORK | {"partitions": 5, "rollover_threshold": 900}),
     "edge-path": (graphs.tree(8, "down"), WORK | {"buckets": 8, "partitions": 3, "rule": "edge-path"}),
     "one partition": (graphs.rmat(8, 700, seed=1), WORK | {"partitions": 1}),
     "stopped": (graphs.chain(30), WORK | {"partitions": 2, "max_iterations": 7}),
@@ -26,11 +27,13 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_engines_record_is_reproduced(here, case):
+    """Of edges that are partitioned, as the simulator has them; so where the engine has placed them is left out."""
     edges, options = CASES[case]
     with transitive_closure(edges, here, "balanced", **options) as closure:
         real = closure.trace
     ours = simulate(edges, options["partitions"], **options)
-    assert [told(event) for event in ours["events"]] == [told(event) for event in real["events"]]
+    events = [event for event in real["events"] if event["event"] != "placed"]
+    assert [told(event) for event in ours["events"]] == [told(event) for event in events]
     assert len(ours["iterations"]) == len(real["iterations"])
     for one, other in zip(ours["iterations"], real["iterations"], strict=True):
         for key in ("iteration", "delta", "born", "births", "full", "steps", "sizes", "loads", "imbalance"):
@@ -60,7 +63,7 @@ def test_balancing_by_work_beats_the_papers_rules_on_many_ranks(edges):
     paper = closure.simulate(ranks, Config.paper(buckets=ranks, refinement_minimum=16))
     ours = closure.simulate(ranks, refinement_minimum=16)
     nothing = closure.simulate(ranks, refine=False)
-    assert imbalance_ratio(work(ours)) < imbalance_ratio(work(paper)) < imbalance_ratio(work(nothing))
+    assert imbalance_ratio(work(ours)) < imbalance_ratio(work(paper)) <= imbalance_ratio(work(nothing))
     assert work(nothing).sum() == pytest.approx(work(ours).sum(), rel=0.2), "balancing adds little work"
 
 

@@ -81,8 +81,8 @@ def acted(events: list[dict]) -> dict[str, int]:
     >>> acted([{"event": "refine", "relation": "path"}, {"event": "roll-over"}, {"event": "roll-over"}])
     {'T refine': 1, 'roll-over': 2}
     """
-    names = {"path": "T ", "inner": "S "}
-    return dict(Counter(names.get(event.get("relation"), "") + event["event"] for event in events))
+    names = {"path": "T ", "edge": "S "}
+    return dict(Counter(names.get(e.get("relation"), "") + e["event"] for e in events if e["event"] != "placed"))
 
 
 def slim(trace: dict) -> dict:

@@ -73,7 +73,7 @@ class Insert:
     def _insert(self, relation: PartitionedRelation, partition: int, records):
         arrived = parcels.received(records, relation.name)
         path = os.path.join(self.root, str(partition), f"{relation.name}-0-{self.label}")
-        report = Report("insert", partition, arrived.size if arrived is not None else 0)
+        report = Report("insert", partition, parcels.arriving(records, relation.name))
         if relation.lattice:
             return self._improve(relation, partition, arrived, path, report)
         home = relation.home

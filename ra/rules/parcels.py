@@ -132,6 +132,11 @@ def received(records, tag: str) -> Block | None:
     return merged_as(blocks, blocks[0].arity)
 
 
+def arriving(records, tag: str) -> int:
+    """How many tuples have arrived under a tag, each as often as it has."""
+    return sum(record.count for record in records if isinstance(record, Parcel) and record.tag == tag)
+
+
 def _streams(records, tag: str) -> list[list[Parcel]]:
     """The parcels under a tag, those of one stream together and in order."""
     found: dict = {}
