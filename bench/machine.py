@@ -19,7 +19,7 @@ from bench.command import command
 from semi_naive import graphs
 
 PARTITIONS = 2
-SETTINGS = {"run_ahead": 0, "partitions": PARTITIONS}
+SETTINGS = {"run_ahead": 0, "replicate_bytes": 0, "partitions": PARTITIONS}  # as what is simulated
 
 
 def main(arguments=None) -> int:
