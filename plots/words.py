@@ -83,6 +83,8 @@ def events_in_words(events: list[dict]) -> list[str]:
 def _sentences(kind: str, events: list[dict]) -> list[str]:
     if kind == "roll-over":
         return [_rolled_over(events)]
+    if kind == "placed":
+        return [f"{event['relation']} is {event['why']}" for event in events]
     return [WORDS.get(kind, _rehomed)(event) for event in events]
 
 

@@ -58,8 +58,8 @@ def _ratio_axis(axes, highest: float) -> None:
 
 
 def _kinds(run) -> list[str]:
-    """The kinds of events, in the order of `EVENTS`."""
-    found = {event["event"] for event in run.events}
+    """The kinds of events, in the order of `EVENTS`; where facts have been placed is none of the balance."""
+    found = {event["event"] for event in run.events} - {"placed"}
     return [kind for kind in EVENTS if kind in found] + sorted(found - EVENTS.keys())
 
 
