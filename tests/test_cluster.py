@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -15,6 +16,8 @@ CASES = [
     "triangles, boxed", "triangles, bigjoin", "facts as a DataFrame", "results as a DataFrame", "results in files",
     "facts of strings as a DataFrame", "a busy host", "killed", "after it",
 ]  # fmt: skip
+
+LONGEST = 900  # seconds that all cases may take: three minutes where nothing else runs
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +33,8 @@ def told(tmp_path_factory):
             [sys.executable, Path(__file__).with_name("on_cluster.py"), cluster.master],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=cluster.environment(),
         )  # fmt: skip
-        found = {}
+        found, late = {}, threading.Timer(LONGEST, driver.kill)
+        late.start()
         for line in driver.stdout:
             if line == "kill\n":
                 found["left"] = cluster.left()
@@ -40,6 +44,7 @@ def told(tmp_path_factory):
                 continue
             driver.stdin.write("\n")
             driver.stdin.flush()
+        late.cancel()
         errors.seek(0)
         found["said"], found["status"] = errors.read(), driver.wait(60)
         yield found

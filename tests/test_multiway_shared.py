@@ -93,7 +93,9 @@ def test_tasks_have_tries_of_earlier_strata_in_common(monkeypatch, builds, sc):
     edges = np.unique(np.random.default_rng(2).integers(0, 200, (2_000, 2)), axis=0)
     with Program(REACH).run({"edge": edges}, multiway="never") as expected:
         answer = expected["reach"].to_set()
-    with Program(REACH).run({"edge": edges}, local_tuples=0, partitions=4, multiway="always") as result:
+    with Program(REACH).run(
+        {"edge": edges}, plan="balanced", run_ahead=0, local_tuples=0, partitions=4, multiway="always"
+    ) as result:
         assert result["reach"].to_set() == answer
         (stratum,) = (s for s in result.trace["strata"] if s["plan"] == "balanced")
         assert len(stratum["trace"]["iterations"]) > 3
@@ -154,4 +156,4 @@ def test_cyclic_bodies_on_partitions_agree_with_the_oracle(here, mode):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Multiway, "__call__", lambda *given: used.append(given[2].position) or call(*given))
         agrees()
-    assert len(set(used)) == 3
+    assert {(partition, 3) for partition in range(3)} <= set(used)

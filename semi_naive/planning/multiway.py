@@ -97,7 +97,7 @@ def _beyond(atoms, sizes, binary) -> Choice:
     read, names = _read(atoms, atoms, sizes, None), {n: variables(atom) for n, atom in atoms.items()}
     if read < LEAST or binary is None or not all(map(eligible, atoms.values())) or len(group_of(names)) < len(atoms):
         return Choice()
-    trial = tried(binary(), sizes) if hasattr(sizes, "drawn") else None
+    trial = tried(binary(), sizes) if hasattr(sizes, "sample") else None
     if trial is None or trial.total < WORTH:
         return Choice()
     found = min(trial.found, _bound_of(names, atoms, sizes))
@@ -214,7 +214,7 @@ def _met(atom: Atom, place: int, known: list[Atom], size: float, sizes) -> float
     """Tuples that have a value in one column, as another atom offers it."""
     average = size / max(1.0, sizes.distinct(atom.relation, place))
     offered = [(o.relation, c) for o in known for c, term in enumerate(o.args) if term == atom.args[place]]
-    if isinstance(atom.args[place], Const) or not hasattr(sizes, "met"):
+    if isinstance(atom.args[place], Const) or not hasattr(sizes, "join_fanout"):
         return average
     return min([sizes.join_fanout(*other, atom.relation, place) for other in offered], default=average)
 
