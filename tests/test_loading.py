@@ -8,9 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from semi_naive.ra.rules.values import Values
 
-from semi_naive import BadInput, Program
-from semi_naive.io import edge_source
+from semi_naive import BadInput, Program, RunsLost
+from semi_naive.io import Source, edge_source
 from semi_naive.io.edges import as_edges
+from semi_naive.running.on_partitions import OnPartitions
+from semi_naive.running.partitioned import Partitioned
 
 PROGRAM = """
 .decl edge(x: {kind}, y: {kind})
@@ -35,8 +37,8 @@ def spread(here, monkeypatch):
     monkeypatch.setattr("semi_naive.io.sources.LARGE", 0)
     monkeypatch.setattr("semi_naive.io.sources.SPLIT", 40)
 
-    def run(text, facts, partitions=3):
-        return Program(text).run(facts, spark=here, local_tuples=0, partitions=partitions, run_ahead=0)
+    def run(text, facts, partitions=3, **options):
+        return Program(text).run(facts, spark=here, local_tuples=0, partitions=partitions, run_ahead=0, **options)
 
     return run
 
@@ -135,3 +137,72 @@ def test_frames_by_tasks(spark):
     with pytest.raises(BadInput, match="column edge.y: the value is null"):
         bad = {"edge": frame.selectExpr("x", "nullif(y, 7) as y")}
         Program(PROGRAM.format(kind="number", more="")).run(bad, spark=spark, local_tuples=0)
+
+
+DERIVED = """
+.decl edge(x: {kind}, y: {kind})
+.input edge
+.decl path(x: {kind}, y: {kind})
+.input path
+.output path
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z){more}.
+.decl twice(x: {kind}, y: {kind})
+.input twice
+.output twice
+twice(x, z) :- path(x, y), path(y, z).
+"""
+
+
+@reusing
+@given(
+    pairs=st.tuples(*[GRAPHS] * 3), symbols=st.booleans(), plan=st.sampled_from(["auto", "balanced", "decomposed"]),
+    local=st.sampled_from([0, 10, None]), partitions=st.integers(1, 4), budget=st.sampled_from([0, 1 << 30]),
+    more=st.sampled_from(["", ", x != z"]),
+)  # fmt: skip
+def test_facts_of_derived_relations_stay_on_the_partitions(
+    here, tmp_path, monkeypatch, pairs, symbols, plan, local, partitions, budget, more
+):
+    monkeypatch.setattr("semi_naive.io.sources.LARGE", 0)
+    monkeypatch.setattr("semi_naive.io.sources.SPLIT", 40)
+    for relation, rows in zip(("edge", "path", "twice"), pairs, strict=True):
+        text = "".join(f"{'n' * symbols}{x}\t{'n' * symbols}{y}\n" for x, y in rows)
+        (tmp_path / f"{relation}.facts").write_text(text)
+    program = Program(DERIVED.format(kind="symbol" if symbols else "number", more=more))
+    options = {"local_tuples": local, "partitions": partitions, "replicate_bytes": budget, "plan": plan}
+    with program.run(tmp_path, here, **options) as result:
+        found = contents(result)
+    monkeypatch.setattr("semi_naive.io.sources.LARGE", 1 << 60)
+    with program.run(tmp_path) as expected:
+        assert found == contents(expected)
+
+
+def test_no_fact_comes_to_the_driver_that_has_no_room(spread, tmp_path, monkeypatch):
+    for relation in ("edge", "path", "twice"):
+        (tmp_path / f"{relation}.facts").write_text("".join(f"{n}\t{n + 1}\n" for n in range(30)))
+    text = DERIVED.format(kind="number", more=", x >= 0")
+    with monkeypatch.context() as patch:
+        for held in (OnPartitions, Source):
+            patch.setattr(held, "columns", None)
+        patch.setattr("semi_naive.io.sources.TextFile.columns", None)
+        result = spread(text, tmp_path, replicate_bytes=0)
+    with result, Program(text).run(tmp_path) as expected:
+        assert contents(result) == contents(expected)
+
+
+def test_facts_of_derived_relations_are_read_again_after_runs_were_lost(spread, tmp_path, monkeypatch):
+    (tmp_path / "edge.facts").write_text("".join(f"{n}\t{n + 1}\n" for n in range(30)))
+    (tmp_path / "path.facts").write_text("".join(f"{n + 40}\t{n}\n" for n in range(30)))
+    (tmp_path / "twice.facts").write_text("1\t1\n")
+    evaluate, lost = Partitioned._iterate, [1, 3]
+
+    def losing(self, chosen):
+        if lost and self.iteration == lost[0]:
+            raise RunsLost(f"lost in iteration {lost.pop(0)}")
+        evaluate(self, chosen)
+
+    text = DERIVED.format(kind="number", more=", x >= 0")
+    with Program(text).run(tmp_path) as expected:
+        monkeypatch.setattr(Partitioned, "_iterate", losing)
+        with spread(text, tmp_path, plan="balanced") as result:
+            assert not lost and contents(result) == contents(expected)

@@ -33,10 +33,10 @@ def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: 
 
 @dataclass
 class Deal:
-    """Each partition takes its share of blocks that every host has, and sends each tuple home."""
+    """Each partition takes what it has of a relation, or its share of blocks that every host has, and sends each tuple home."""
 
     relations: dict[str, PartitionedRelation]
-    blocks: dict[str, Shared]
+    blocks: dict[str, PartitionedRelation | Shared]
     partitions: int
     encoded: bool = False  # whether blocks of a lattice are as they rest on partitions
 

@@ -12,7 +12,7 @@ class Cardinality:
         self.database, self.program, self.tables = database, database.program, database.tables
         self.values = database.values
         self.supposed: dict[str, float] = {}
-        self.on_partitions: set[str] = set()  # relations that will be on the partitions
+        self.on_partitions = set(database.on_partitions)  # relations that are on the partitions, or will be
 
     def suppose(self, relation: str, tuples: float) -> None:
         self.supposed[relation] = self.supposed.get(relation, 0.0) + tuples

@@ -58,7 +58,7 @@ def chosen(stratum: Stratum, database, config: Config, plan: str = "auto", cores
     here = in_one_place(stratum, database.program.relations)
     if here and not groups:
         return Choice("local", here)
-    spread = [name for name in names if name in database.on_partitions]
+    spread = [name for name in names.union(stratum.relations) if name in database.on_partitions]
     if sum(database.count(name) for name in spread) > config.local_tuples:  # fewer come back sooner than a job is done
         return Choice(large, f"it reads {', '.join(sorted(spread))}, which is on the partitions{why}", groups)
     total = round(sum(database.count(name) for name in names))

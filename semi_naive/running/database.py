@@ -59,13 +59,15 @@ class Database:
         size = table.count
         return np.array(table.columns(), np.int64).reshape(table.arity, size)
 
-    def collect(self, relations) -> None:
-        """Bring relations that are on the partitions back into this process: what has to be evaluated in one place."""
-        for name in set(relations) & set(self.on_partitions):
+    def collect(self, relations, begun=()) -> None:
+        """Bring relations that are on the partitions back into this process: what has to be evaluated in one place. The facts of
+        those that are about to be `begun` are new to their rules."""
+        for name in {*relations, *begun} & self.on_partitions.keys():
             columns = self.on_partitions.pop(name).columns()
             self.tables[name] = table_for(self.program.relations[name])
             self.load(name, columns)
-            self.tables[name].settle()
+            if name not in begun:
+                self.tables[name].settle()
 
     def place(self, name: str, relation, cluster) -> None:
         """The relation is on the partitions from now on."""

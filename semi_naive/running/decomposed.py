@@ -158,7 +158,7 @@ class Decomposed:
 def make_base(local, database) -> None:
     """The tuples that need no recursion, in the driver, unless `local` has come further."""
     if local.iteration == 0:
-        database.collect(name for rule in local.once for name in names_read([rule]))
+        database.collect(names_read(local.once), local.stratum.relations)
         budget, local.budget = local.budget, BASE
         try:
             local.base()

@@ -65,8 +65,8 @@ def following(stratum, database, config) -> Following | None:
     if relation.arity != 2 or relation.lattice or relation.eqrel or len(steps) != 1:
         return None
     found = _form(steps[0], name) if _pairs(steps[0]) and len(steps[0].body) == 2 else None
-    table, copied = database.tables[name], _copied(bases)
-    closure = bool(copied) and not table.count and found is not None and found[1] in (copied, name)
+    copied, facts = _copied(bases), name in database.on_partitions or database.tables[name].count
+    closure = bool(copied) and not facts and found is not None and found[1] in (copied, name)
     if found is None or (found[0] == "path-path" and not closure):
         return None
     if found[0] == "path-path" and config.max_iterations:

@@ -1,7 +1,7 @@
 """Facts on their way into a run: into the driver's memory while they are few, otherwise to the partitions by Spark's tasks."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,14 +23,13 @@ from semi_naive.running.database import Database
 
 @dataclass
 class Loading:
-    """The facts of one run. `derived`: the relations that rules make, whose facts the driver reads: there a stratum begins."""
+    """The facts of one run."""
 
     program: Program
     database: Database
     cluster: Cluster
     values: Values
     config: Config
-    derived: set[str] = field(default_factory=set)
 
     def add(self, name: str, source: Source) -> None:
         """The facts of a source join whatever the relation has.
@@ -57,7 +56,7 @@ class Loading:
 
     def _may_spread(self, name: str, source: Source) -> bool:
         relation = self.program.relations[name]
-        if name in self.derived or relation.eqrel or relation.lattice or not (source.can_spread and source.large):
+        if relation.eqrel or relation.lattice or not (source.can_spread and source.large):
             return False
         return name in self.database.on_partitions or (source.rows() or np.inf) > (self.config.local_tuples or 0)
 

@@ -56,7 +56,7 @@ class Local:
         self.recursive = recursive
         self.once = [rule for rule in self.stratum.rules if not versions(rule, recursive)]
         self.again = [rule for rule in self.stratum.rules if versions(rule, recursive)]
-        self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
+        self.tables: dict[str, Any] = {}  # of the stratum's relations, while they are here
         self.marks: dict[str, Any] = {}  # by relation, what its table goes back to
 
     def every(self, first: bool):
@@ -72,6 +72,7 @@ class Local:
 
     def base(self) -> None:
         """What needs no recursion becomes the delta; or TooLarge, and there is what was loaded."""
+        self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         self.start()
         for table in self.tables.values():

@@ -171,9 +171,12 @@ class Partitioned:
         return PartitionedRelation(name, relation.arity, indexes, kind)
 
     def _take_over(self) -> None:
-        """What the driver has of the stratum's relations: to the partitions."""
+        """What the stratum's relations have already goes home: from the driver, or from where their facts have been dealt."""
+        dealt = {name: found for name in self.stratum.relations if (found := self.database.partitioned(name))}
+        for name in dealt:
+            del self.database.on_partitions[name]
         for part in ("full", "delta"):
-            blocks = {}
+            blocks: dict = dealt if part == "delta" else {}
             for name in self.stratum.relations:
                 table = self.database.tables[name]
                 if part == "delta" and self.iteration == 0:

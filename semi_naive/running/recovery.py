@@ -47,6 +47,7 @@ class Recovery:
             for name in self._made(self.done):
                 self.database.tables[name].settle()
         self.begun = {name: snapshot(table) for name, table in self.database.tables.items()}
+        self.dealt = self._derived() & self.database.on_partitions.keys()  # derived relations whose facts are on the partitions
 
     # -- as the run goes on
 
@@ -102,26 +103,27 @@ class Recovery:
         event = {"event": "runs lost", "iteration": len(so_far["iterations"]), "reason": str(lost)}
         self.events[number] = [*so_far["events"], event]
         self.cluster.renew()
-        gone, derived = self._gone(), {name for each in self.run.strata if each.rules for name in each.relations}
+        gone, derived = self._gone(), self._derived()
         manifest = self.checkpoints and self.checkpoints.manifest()
         if self.checkpoints and manifest:
             self._go_on(manifest)
             for name in gone & self._made(self.done):
                 self._forget(name)
                 self.checkpoints.relation(name, manifest["relations"][name])
-        elif gone & derived:
+        elif gone & self._made(self.done):
             self.done = set()
-        self._begin_again(derived - self._made(self.done))
-        for name in gone - derived:
+        again = derived - self._made(self.done) - (self.running or {}).get("relations", {}).keys()
+        self._begin_again(again)
+        lost = (gone - derived) | (self.dealt & again)
+        for name in lost:
             self._forget(name)
-        self.load(gone - derived)
+        self.load(lost)
         self.run.plans[:] = [entry for entry in self.run.plans if entry["number"] in self.done]
 
     def _begin_again(self, names: set[str]) -> None:
         for name in names:
             self._forget(name)
-            if not (self.running and name in self.running["relations"]):
-                self.database.tables[name] = snapshot(self.begun[name])
+            self.database.tables[name] = snapshot(self.begun[name])
 
     def _go_on(self, manifest: dict) -> None:
         """Have the run be where the manifest says that it was."""
@@ -134,6 +136,9 @@ class Recovery:
         if isinstance(found, Remade):
             found.close()
         self.database.tables[name] = table_for(self.database.program.relations[name])
+
+    def _derived(self) -> set[str]:
+        return {name for each in self.run.strata if each.rules for name in each.relations}
 
     def _made(self, strata) -> set[str]:
         return {name for number in strata for name in self.run.strata[number].relations}

@@ -67,8 +67,7 @@ class Run:
             self.config = self.config.with_options({"local_tuples": LOCAL_ON_TWO if few else LOCAL})
         self.read_by = readers(self.compiled.strata)
         self.strata = [replace(each, rules=[r for r in each.rules if not is_fact(r)]) for each in self.compiled.strata]
-        derived = {name for each in self.strata if each.rules for name in each.relations}
-        self.loading = Loading(self.program, self.database, self.cluster, self.values, self.config, derived)
+        self.loading = Loading(self.program, self.database, self.cluster, self.values, self.config)
 
     def run(self, facts, lenient: bool) -> Result:
         try:
@@ -211,7 +210,7 @@ class Run:
             local.most = CLOSED  # there is something better for a large one
         self.bodies[number], reason = local.bodies, choice.reason
         if choice.plan == "local":
-            self.database.collect(names_read(stratum.rules))
+            self.database.collect(names_read(stratum.rules), stratum.relations)
             try:
                 local.run()
                 small = f" and makes fewer than {budget:,}: no job is worth it" if budget is not None else ""
