@@ -1,7 +1,7 @@
 """Tasks that bring tuples to the partitions, from one index to others, and back together."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from semi_naive.ra.reports import Report
@@ -36,7 +36,7 @@ class Deal:
     """Each partition takes what it has of a relation, or its share of blocks that every host has, and sends each tuple home."""
 
     relations: dict[str, PartitionedRelation]
-    blocks: dict[str, PartitionedRelation | Shared]
+    blocks: Mapping[str, PartitionedRelation | Shared]
     partitions: int
     encoded: bool = False  # whether blocks of a lattice are as they rest on partitions
 

@@ -60,8 +60,10 @@ class Database:
         return np.array(table.columns(), np.int64).reshape(table.arity, size)
 
     def collect(self, relations, begun=()) -> None:
-        """Bring relations that are on the partitions back into this process: what has to be evaluated in one place. The facts of
-        those that are about to be `begun` are new to their rules."""
+        """Bring relations that are on the partitions back into this process: what has to be evaluated in one place.
+
+        begun: those whose rules are about to run, to which their facts are new.
+        """
         for name in {*relations, *begun} & self.on_partitions.keys():
             columns = self.on_partitions.pop(name).columns()
             self.tables[name] = table_for(self.program.relations[name])

@@ -172,7 +172,7 @@ class Partitioned:
 
     def _take_over(self) -> None:
         """What the stratum's relations have already goes home: from the driver, or from where their facts have been dealt."""
-        dealt = {name: found for name in self.stratum.relations if (found := self.database.partitioned(name))}
+        dealt = {name: facts for name in self.stratum.relations if (facts := self.database.partitioned(name))}
         for name in dealt:
             del self.database.on_partitions[name]
         for part in ("full", "delta"):

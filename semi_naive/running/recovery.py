@@ -114,10 +114,10 @@ class Recovery:
             self.done = set()
         again = derived - self._made(self.done) - (self.running or {}).get("relations", {}).keys()
         self._begin_again(again)
-        lost = (gone - derived) | (self.dealt & again)
-        for name in lost:
+        unread = (gone - derived) | (self.dealt & again)
+        for name in unread:
             self._forget(name)
-        self.load(lost)
+        self.load(unread)
         self.run.plans[:] = [entry for entry in self.run.plans if entry["number"] in self.done]
 
     def _begin_again(self, names: set[str]) -> None:
