@@ -13,6 +13,8 @@ from test_failure import python_workers
 
 from semi_naive import Config, EvaluationError, Program
 from semi_naive.__main__ import main
+from semi_naive.balance.record import checked
+from semi_naive.balance.trace import VERSION
 from semi_naive.planning.simplify import simplify
 from semi_naive.program import compiled
 from semi_naive.running.run import Run
@@ -44,12 +46,13 @@ class Asked:
 
 
 def check(case, config, spark=None):
-    """Every relation is as the oracle has it. A rule that can never fire joins no strata, where iterations are counted."""
+    """Every relation is as the oracle has it, and the trace is one. A rule that can never fire joins no strata, where iterations are counted."""
     program, facts = case
     note(listing(program, facts))
     limited = config.max_iterations is not None
     expected = solve(simplify(program, None, facts) if limited else program, facts, config.max_iterations)
     with Run(Asked(program), compiled(program, None, list(facts), limited), config, spark).run(facts, False) as result:
+        checked(result.trace, VERSION)
         for name in result:
             found = result[name].to_set()
             assert found == expected[name], f"{name}: missing {expected[name] - found}, extra {found - expected[name]}"

@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semi_naive import Config, Program
+from semi_naive.balance.record import checked
+from semi_naive.balance.trace import VERSION
 
 DECLARED = """
 .decl base(x: number, y: number)
@@ -55,7 +57,7 @@ def test_random_walks(here, options, base, edge, back):
             config = Config(local_tuples=0, run_ahead=run_ahead, **options)
             with Program(DECLARED + rules).run(facts, here, config, plan="balanced") as result:
                 assert result["path"].to_set() == known
-                found.append(births(result.trace["strata"][-1]["trace"]))
+                found.append(births(checked(result.trace, VERSION)["strata"][-1]["trace"]))
         assert found[0] == found[1]
 
 

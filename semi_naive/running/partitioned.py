@@ -303,7 +303,8 @@ class Partitioned:
 
     def advanced(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
         """An iteration of one step or several is over: tell the trace, and whoever watches. births: tuples born in each."""
-        self.iteration += max(1, len(births))
+        births = births or [0]  # a step in which nothing is born is a step
+        self.iteration += len(births)
         self._record(delta, births, phases, begun)
         if self.local.tell:
             self.local.tell(self.iteration, delta, sum(relation.count for relation in self.relations.values()))
@@ -373,7 +374,7 @@ class Partitioned:
         busy = sum(max(p["seconds"]) for p in phases)
         shown = self.relations[self.stratum.relations[0]]  # one of them, the same in every iteration
         self.trace.iteration(
-            self.iteration, delta=delta, born=sum(births), births=births, steps=max(1, len(births)), phases=phases,
+            self.iteration, delta=delta, born=sum(births), births=births, steps=len(births), phases=phases,
             seconds=seconds, full=sum(r.count for r in self.relations.values()), driver=max(0.0, seconds - busy),
             relation=shown.name, **balance_of(shown.home.map, shown.home.sizes),
         )  # fmt: skip
