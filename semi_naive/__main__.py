@@ -13,34 +13,42 @@ from semi_naive.cli.live import live_page, looking, write_report
 from semi_naive.cli.quantities import Bytes
 
 BAD = 2  # exit status of bad input and bad usage
+PLANS = ("auto", "balanced", "decomposed")
 SEARCHES = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="semi-naive")
 def cli():
-    """Datalog and transitive closures on Apache Spark, kept in balance."""
+    """Run Datalog programs and compute transitive closures, on Apache Spark where they are large."""
 
 
 @cli.command()
 @click.argument("program")
-@click.option("-F", "--fact-dir", "facts", metavar="DIR", default=".", show_default=True, help="Where the .facts are.")
-@click.option("-D", "--output-dir", "output", metavar="DIR", default=".", show_default=True, help="For results; - for stdout.")
-@click.option("-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Where included files are, too.")
-@click.option("-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Of the preprocessor: -M 'A=1 B'.")
-@click.option("-j", "--jobs", metavar="N", help="Cores to use; auto for all.")
-@click.option("-w", "--no-warn", is_flag=True, help="No warnings, and missing fact files are empty.")
+@click.option(
+    "-F", "--fact-dir", "facts", metavar="DIR", default=".", show_default=True, help="Read the facts from this folder."
+)
+@click.option(
+    "-D", "--output-dir", "output", metavar="DIR", default=".", show_default=True,
+    help="Write the results to this folder, or with - to standard output.",
+)  # fmt: skip
+@click.option("-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too.")
+@click.option(
+    "-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros for the preprocessor, as in -M 'A=1 B'."
+)
+@click.option("-j", "--jobs", metavar="N", help="Use so many cores; auto uses all.")
+@click.option("-w", "--no-warn", is_flag=True, help="Print no warnings, and take a missing fact file as empty.")
 @click.option("-p", "--profile", metavar="FILE", help="Write how long each rule took; see `semi-naive profile`.")
-@click.option("--show", metavar="WHAT", multiple=True, help="Print instead of running: initial-datalog, scc-graph, …")
-@click.option("--plan", type=click.Choice(["auto", "balanced", "decomposed"]), default="auto", show_default=True)
+@click.option("--show", metavar="WHAT", multiple=True, help="Print this instead of running: initial-datalog, scc-graph, …")
+@click.option("--plan", type=click.Choice(PLANS), default="auto", show_default=True, help="Evaluate by this plan.")
 @click.option("--explain", is_flag=True, help="Print the plan instead of running it.")
 @click.option("--trace", metavar="FILE", help="Write the record of the run as JSON.")
 @looking
-@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="A tunable: buckets=64, refine=off, …")
-@click.option("--master", metavar="URL", help="A Spark cluster instead of this process.")
-@click.option("-q", "--quiet", is_flag=True, help="No bar.")
+@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: buckets=64, refine=off, …")
+@click.option("--master", metavar="URL", help="Run on this Spark cluster instead of in this process.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress bar.")
 def run(program, **given):
-    """Run a Datalog PROGRAM (- for standard input): its .input from --fact-dir, its .output to --output-dir."""
+    """Run a Datalog PROGRAM (- for standard input). Its .input is read from --fact-dir, its .output written to --output-dir."""
     from semi_naive.cli.run import run_program
 
     _check_writable(given["trace"], given["profile"], given["report"])
@@ -49,7 +57,7 @@ def run(program, **given):
 
 @cli.command()
 @click.argument("profile", metavar="FILE")
-@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="How many rules and relations.")
+@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Show so many rules and relations.")
 def profile(profile, top):
     """Show what `semi-naive run -p FILE` recorded, the slowest rules first."""
     from semi_naive.cli.profiles import print_profile
@@ -60,11 +68,11 @@ def profile(profile, top):
 @cli.command()
 @click.argument("edges")
 @click.option("-o", "--output", metavar="OUT", help="Write the pairs: .parquet .csv .tsv .facts .txt, also .gz.")
-@click.option("--plan", type=click.Choice(["auto", "balanced", "decomposed"]), default="auto", show_default=True)
+@click.option("--plan", type=click.Choice(PLANS), default="auto", show_default=True, help="Evaluate by this plan.")
 @click.option(
-    "--set", "options", multiple=True, metavar="NAME=VALUE", help="A tunable: buckets=64, refine=off, rule=path-path …"
+    "--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: buckets=64, refine=off, rule=path-path …"
 )
-@click.option("--max-iterations", type=click.IntRange(1), help="Stop with the paths of up to this length.")
+@click.option("--max-iterations", type=click.IntRange(1), help="Stop when all paths of up to this length are found.")
 @click.option("--trace", metavar="FILE", help="Write the record of the run as JSON.")
 @click.option("--plot", metavar="FILE", help="Draw the balance of the run (.png, .svg).")
 @looking
@@ -72,14 +80,14 @@ def profile(profile, top):
 @click.option("--strings/--no-strings", default=None, help="Read vertices as names, or insist on integers.")
 @click.option("--any-ids", is_flag=True, help="Allow negative ids and ids over 2^32.")
 @click.option("--symmetric/--as-given", default=True, help="Read a symmetric matrix in both directions, or as given.")
-@click.option("--master", metavar="URL", help="A Spark cluster instead of this process.")
-@click.option("-j", "--cores", type=click.IntRange(1), help="Cores to use in local mode.")
+@click.option("--master", metavar="URL", help="Run on this Spark cluster instead of in this process.")
+@click.option("-j", "--cores", type=click.IntRange(1), help="Use so many cores, without a cluster.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the number of pairs and nothing else.")
 def tc(
     edges, output, plan, options, max_iterations, trace, plot, report, live, live_host, header, strings, any_ids, symmetric,
     master, cores, quiet,
 ):  # fmt: skip
-    """The transitive closure of EDGES: a .facts .tsv .csv .txt .mtx file (also .gz) or .parquet."""
+    """Compute the transitive closure of EDGES, a .facts .tsv .csv .txt .mtx file (also .gz) or .parquet."""
     from semi_naive import Config, transitive_closure
     from semi_naive.io.edges import as_edges
     from semi_naive.io.sources import is_large
@@ -122,11 +130,11 @@ def _write_records(record: dict, trace: str | None, plot: str | None) -> None:
 
 @cli.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN.json...", type=click.Path())
-@click.option("-o", "--output", metavar="DIR", help="Where the figures go.  [default: .]")
-@click.option("--report", metavar="FILE", help="Write one page about them instead of figures; with -o or --only, besides.")
-@click.option("--only", metavar="NAMES", help="Some figures: balance,heat,imbalance,times,tuples,bytes,duplicates,…")
+@click.option("-o", "--output", metavar="DIR", help="Write the figures to this folder.  [default: .]")
+@click.option("--report", metavar="FILE", help="Write a page about the runs (.html), and figures only with -o or --only.")
+@click.option("--only", metavar="NAMES", help="Draw only these figures: balance,heat,imbalance,times,tuples,bytes,…")
 def plot(runs, output, only, report):
-    """Draw a recorded run (--trace) as figures, PNG and SVG; several runs side by side."""
+    """Draw figures of a run that --trace recorded, as PNG and SVG. Several runs are drawn side by side."""
     from semi_naive.plots.command import draw
     from semi_naive.plots.report import report_files
 
@@ -141,18 +149,19 @@ def plot(runs, output, only, report):
 
 @cli.command()
 @click.argument("source", metavar="EDGES|PROGRAM.dl|RUN.json")
-@click.option("--ranks", required=True, metavar="NUMBERS", help="How many, with commas between: 2,64,512,32768.")
+@click.option("--ranks", required=True, metavar="NUMBERS", help="Simulate these numbers of ranks: 2,64,512,32768.")
 @click.option(
-    "--policy", "policies", multiple=True, type=click.Choice(["work", "paper", "none"]), help="How to balance; several."
-)
-@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="A tunable: buckets=64, tolerance=1.05, …")
-@click.option("--trace", metavar="FILE", help="Write the record as JSON, of one number of ranks.")
-@click.option("-q", "--quiet", is_flag=True, help="The tables and nothing else.")
-@click.option("-F", "--fact-dir", "facts", metavar="DIR", default=".", help="Of a program: the folder with its facts.")
+    "--policy", "policies", multiple=True, type=click.Choice(["work", "paper", "none"]),
+    help="Balance by this policy. The option may be given several times.",
+)  # fmt: skip
+@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: buckets=64, tolerance=1.05, …")
+@click.option("--trace", metavar="FILE", help="Write the record as JSON. It needs a single number of ranks.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the tables and nothing else.")
+@click.option("-F", "--fact-dir", "facts", metavar="DIR", default=".", help="Read the facts of a program from this folder.")
 def simulate(source, ranks, policies, options, trace, quiet, facts):
-    """The closure of EDGES, a program (.dl), or the run that --trace recorded, as it would be on many ranks.
+    """Simulate the closure of EDGES, a program (.dl), or a run that --trace recorded, on many ranks.
 
-    The tables show time, balance, messages and memory.
+    A rank is what a Spark partition is to the engine. The tables show time, balance, messages and memory.
     """
     from semi_naive.cli.simulate import simulate_command
 
@@ -162,16 +171,19 @@ def simulate(source, ranks, policies, options, trace, quiet, facts):
 
 @cli.command()
 @click.argument("edges")
-@click.option("--pattern", required=True, metavar="PATTERN", help="triangle, diamond, 4-clique, house, 5-clique, or a-b,b-c,…")
-@click.option("--directed", is_flag=True, help="Edges lead one way.")
+@click.option(
+    "--pattern", required=True, metavar="PATTERN",
+    help="Look for triangle, diamond, 4-clique, house or 5-clique, or for the edges a-b,b-c,…",
+)  # fmt: skip
+@click.option("--directed", is_flag=True, help="Take an edge as leading one way.")
 @click.option("-o", "--output", metavar="OUT", help="Write the matches: .parquet .csv .tsv .facts .txt, also .gz.")
-@click.option("--all", "every", is_flag=True, help="Each match in every order that the pattern's symmetries have.")
-@click.option("--plan", type=click.Choice(SEARCHES), default="auto", show_default=True)
-@click.option("--memory", type=Bytes(), metavar="BYTES", help="Of the edges in memory at a time: 500000, 64M, 2G.")
+@click.option("--all", "every", is_flag=True, help="Count each match in every order that the pattern's symmetries allow.")
+@click.option("--plan", type=click.Choice(SEARCHES), default="auto", show_default=True, help="Search by this plan.")
+@click.option("--memory", type=Bytes(), metavar="BYTES", help="Hold no more bytes of edges in memory: 500000, 64M, 2G.")
 @click.option("--trace", metavar="FILE", help="Write the record of a boxed or bigjoin plan as JSON; see `semi-naive plot`.")
 @click.option("--header", is_flag=True, help="Skip the first row of the file.")
 def subgraphs(edges, pattern, directed, output, every, plan, memory, trace, header):
-    """How many subgraphs of EDGES look like a pattern, or with -o which."""
+    """Count the subgraphs of EDGES that look like a pattern. With -o, write where they are."""
     from semi_naive import subgraphs
     from semi_naive.result import output_format
 

@@ -9,12 +9,12 @@ from datalog_programs import listing, programs
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from oracle import closure
+from semi_naive.balance.record import checked
+from semi_naive.balance.trace import VERSION
 from test_failure import python_workers
 
 from semi_naive import Config, EvaluationError, Program
 from semi_naive.__main__ import main
-from semi_naive.balance.record import checked
-from semi_naive.balance.trace import VERSION
 from semi_naive.planning.simplify import simplify
 from semi_naive.program import compiled
 from semi_naive.running.run import Run
@@ -46,7 +46,8 @@ class Asked:
 
 
 def check(case, config, spark=None):
-    """Every relation is as the oracle has it, and the trace is one. A rule that can never fire joins no strata, where iterations are counted."""
+    """Every relation is as the oracle has it, and the trace is one that can be drawn. A rule that never fires joins no strata,
+    where iterations are counted."""
     program, facts = case
     note(listing(program, facts))
     limited = config.max_iterations is not None

@@ -12,8 +12,16 @@ def looking(command):
     page = "a page about the run: figures, what was moved, times"
     options = [
         click.option("--report", metavar="FILE", help=f"Write {page} (.html)."),
-        click.option("--live", metavar="[PORT]", is_flag=False, flag_value="0", help="Serve it on a local port while it runs."),
-        click.option("--live-host", metavar="ADDRESS", default=LOOPBACK, show_default=True, help="Where --live serves."),
+        click.option(
+            "--live",
+            metavar="[PORT]",
+            is_flag=False,
+            flag_value="0",
+            help="Serve that page on a local port while the run goes on.",
+        ),
+        click.option(
+            "--live-host", metavar="ADDRESS", default=LOOPBACK, show_default=True, help="Serve --live at this address."
+        ),
     ]
     for option in reversed(options):
         command = option(command)
