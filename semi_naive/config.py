@@ -17,44 +17,46 @@ JOB = 1_000_000  # tuples that are joined and inserted on a partition while Spar
 
 @dataclass(frozen=True)
 class Config:
-    """How to evaluate. The answer does not depend on any of it, except on `max_iterations` and on what ids are allowed.
+    """How to evaluate. The answer does not depend on any tunable, except on `max_iterations` and on what ids are allowed.
 
-    buckets: the fixed number of buckets of a relation; None: eight a partition, and at least 64.
-    partitions: Spark partitions; None: as many as Spark has cores.
-    check_interval: look at the balance every so many iterations.
-    policy: "work", by the work that the next iteration is expected to be, or "paper", by what is stored (`balance.placement`).
-    refine: whether to act on imbalance at all, of either policy.
-    refinement_minimum: tuples that rebalancing must promise to save the heaviest partition within `horizon`; of policy
-        "paper", that a subbucket must have. None: a million, what a Spark job is worth; simulated, what a job of the
-        machine is, and at least 1,024.
-    tolerance: of policy "work", heaviest ÷ average partition up to which nothing is done.
-    horizon: of policy "work", the iterations in which what a rebalancing moves must have been saved.
-    grain: of policy "work", the share of the average partition's work that a subbucket may be before it is split.
-    refinement_ratio, refinement_factor: of policy "paper", split a bucket whose heaviest subbucket exceeds `refinement_ratio`
-        times the average subbucket into `refinement_factor` times as many.
-    consolidate, consolidation_fraction: of policy "paper", once more than this fraction of buckets is refined, merge the
-        light ones.
-    copy_inner: of a partitioned relation that never changes, copy an unrefined bucket to the partitions that the bucket of
-        what is joined with it was dealt to, instead of sending the delta to it in every iteration.
-    rollover, rollover_threshold: a local join that has made so many tuples ships them and goes on in an inner iteration.
-    run_ahead: while delta has at most so many tuples, take several steps in one job (0: never); run_ahead_budget bounds
-        the tuples one partition makes that way.
-    local_tuples: a stratum of a Datalog program is evaluated in the driver, without a Spark job, until its rules make so many
-        tuples in one iteration (0: never). None: 4 million; 64 million where Spark has no more than two cores, as two
-        partitions take as long for what they send each other as they save.
-    replicate_bytes: bytes of each host for copies of what a stratum on the partitions reads of other strata: all indexes that
-        are replicated take no more together, the smallest first; the others are partitioned, each tuple on one host. 1 GiB.
-    multiway: "auto": the cyclic core of a rule's body is joined variable by variable where binary joins are expected to make
-        many more bindings; "always": whatever can be, "never": nothing.
-    max_iterations: every recursive stratum stops after so many iterations of semi-naive evaluation. The first is its facts
-        and its rules without recursion; each further one applies all rules to what there was at the end of the one before. So
-        a closure has the paths of up to that length, and one by path-path those of up to 2 ** (max_iterations - 1).
+    buckets: the fixed number of buckets of a relation. None means eight for each partition, and at least 64.
+    partitions: the number of Spark partitions. None means as many as Spark has cores.
+    check_interval: the engine looks at the balance every so many iterations.
+    policy: "work" balances the work that the next iteration is expected to be, "paper" what is stored (`balance.placement`).
+    refine: whether the engine acts on imbalance at all, by either policy.
+    refinement_minimum: the tuples that a rebalancing must promise to save the heaviest partition within `horizon`. By policy
+        "paper" it is the least size of a subbucket that is split. None means a million, the worth of a Spark job. In a
+        simulation None means the worth of a job of the simulated machine, and at least 1,024.
+    tolerance: policy "work" does nothing while heaviest ÷ average partition is at most this.
+    horizon: policy "work" moves tuples only if that saves more than it costs within so many iterations.
+    grain: policy "work" splits a subbucket whose work is more than this share of the average partition's.
+    refinement_ratio, refinement_factor: policy "paper" splits a bucket whose heaviest subbucket exceeds `refinement_ratio`
+        times the average subbucket. The bucket gets `refinement_factor` times as many subbuckets.
+    consolidate, consolidation_fraction: policy "paper" merges the light buckets once more than this fraction of buckets is
+        refined.
+    copy_inner: a bucket of a partitioned relation that never changes is copied to the partitions that hold what is joined with
+        it, unless the bucket is refined. Otherwise the delta is sent to the bucket in every iteration.
+    rollover, rollover_threshold: a local join that has made so many tuples ships them, and goes on in an inner iteration.
+    run_ahead: while delta has at most so many tuples, one job takes several iterations; 0 switches this off.
+    run_ahead_budget: the tuples that one partition makes in such a job, at most.
+    local_tuples: the driver evaluates a stratum without a Spark job until the rules make so many tuples in one iteration; 0
+        means never. None means 4 million, or 64 million where Spark has no more than two cores: two partitions take as long
+        for what they send each other as they save.
+    replicate_bytes: bytes of each host for copies of the relations that a stratum on the partitions reads of other strata. The
+        smallest indexes are replicated first, and all that are replicated take no more together. The others are partitioned:
+        each tuple is on one host. The default is 1 GiB.
+    multiway: "auto" joins the cyclic core of a rule's body variable by variable where binary joins are expected to make many
+        more bindings; "always" does so wherever it is possible, "never" nowhere.
+    max_iterations: every recursive stratum stops after so many iterations of semi-naive evaluation. The first iteration is the
+        stratum's facts and its rules without recursion. Each further one applies all rules to what there was at the end of the
+        one before. So a closure has the paths of up to that length, and by path-path those of up to
+        2 ** (max_iterations - 1).
     rule: which of `RULES` derives the closure.
-    checkpoint_dir, checkpoint_interval: copy the runs to a durable directory, one that every host sees, every so many
-        iterations of a stratum on the partitions, and after strata that took long. A run of the same program on the same facts
-        takes up from there what an earlier one left, whatever its number of partitions; so does this one, should it lose runs.
-        The directory is one run's; it is empty again once the run is complete.
-    local_dir: where runs live on each host; None: the system's temporary directory.
+    checkpoint_dir, checkpoint_interval: the engine copies the runs to this durable directory, which every host must see. It
+        does so every so many iterations of a stratum on the partitions, and after strata that took long. A later run of the
+        same program on the same facts goes on from there, whatever its number of partitions. So does this run, should it
+        lose its state. One run at a time uses the directory, and the directory is empty again once the run is complete.
+    local_dir: where runs live on each host. None means the system's temporary directory.
     """
 
     buckets: int | None = None
