@@ -117,7 +117,7 @@ class Config:
         known = {f.name: f for f in fields(self)}
         for name in options:
             if name not in known:
-                raise ValueError(f"there is no option {name!r}: expected one of {', '.join(sorted(known))}")
+                raise ValueError(f"the option {name!r} is unknown: expected one of {', '.join(sorted(known))}")
         return replace(self, **{name: _parsed(name, known[name].type, value) for name, value in options.items()})
 
     @classmethod

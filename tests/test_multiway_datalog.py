@@ -195,7 +195,7 @@ def test_a_rule_may_say_how_it_is_joined(interpreted):
             with Program(TRIANGLES + f"corner(x, z) :- {body} {hint}").run(facts) as result:
                 answers.append(result["corner"].to_set())
         assert answers[0] == answers[1] == answers[2] != set()
-    with pytest.raises(ProgramError, match="no way to join is called leapfrog"):
+    with pytest.raises(ProgramError, match="the kind of join leapfrog is unknown"):
         Program(TRIANGLES + f"corner(x, z) :- {triangle} .join leapfrog")
 
 

@@ -77,7 +77,7 @@ def test_facts_besides_those_of_the_program():
 
 WRONG_FACTS = {
     "relation": ({"egde": EDGES}, ValueError, r"facts for 'egde': the program has no such relation; it has edge, ends, path"),
-    "width": ({"edge": [(1, 2, 3)]}, BadInput, r"\(1, 2, 3\) is no fact of edge\(x: number, y: number\)"),
+    "width": ({"edge": [(1, 2, 3)]}, BadInput, r"\(1, 2, 3\) is not a fact of edge\(x: number, y: number\)"),
     "value": ({"edge": [(1, 2), (1, "b")]}, BadInput, r"edge\[1\]\.y"),
     "shape": ({"edge": np.zeros((2, 3), np.int64)}, BadInput, r"edge has 2 attributes, found an array of shape \(2, 3\)"),
     "kind": ({"edge": pd.DataFrame({"x": ["a"], "y": ["b"]})}, BadInput, r"column edge\.x has type .*string"),

@@ -256,10 +256,10 @@ def test_the_error_survives_pickling():
 
 BAD_CONTAINERS = [
     ([(1, 2), (3, "x")], "edges[1]", "'x'"),
-    ([(1, 2), (3,)], "edges[1]", "is no fact of edges"),
-    ([(1, 2), "ab"], "edges[1]", "is no fact of edges"),
-    ([1, 2], "edges[0]", "is no fact of edges"),
-    ([(1, 2), {3, 4}], "edges[1]", "is no fact of edges"),
+    ([(1, 2), (3,)], "edges[1]", "is not a fact of edges"),
+    ([(1, 2), "ab"], "edges[1]", "is not a fact of edges"),
+    ([1, 2], "edges[0]", "is not a fact of edges"),
+    ([(1, 2), {3, 4}], "edges[1]", "is not a fact of edges"),
     ([(1, 2), (1.5, 2)], "edges[1]", "float"),
     ([(1, None)], "edges[0]", "None"),
     ([(1, True)], "edges[0]", "bool"),

@@ -207,14 +207,14 @@ BAD = [
     ([("a", "b"), ("c", "d")], {}, "not connected: nothing leads from 'a' to 'c'"),
     (nx.Graph([(1, 2), (3, 3)]), {}, "edge from 3 to itself"),
     (nx.union(nx.path_graph(2), nx.empty_graph([7])), {}, "vertex 7 of the pattern has no edge"),
-    ("pentagon", {}, "no pattern is called 'pentagon': expected triangle, diamond, 4-clique, house, 5-clique"),
+    ("pentagon", {}, "the pattern 'pentagon' is unknown: expected triangle, diamond, 4-clique, house, 5-clique"),
     ([("a", "a")], {}, "from 'a' to itself"),
     ([], {}, "the pattern has no edges"),
-    ([("a", "b", "c")], {}, "is no edge of a pattern"),
-    (7, {}, "a int is no pattern"),
+    ([("a", "b", "c")], {}, "is not an edge of a pattern"),
+    (7, {}, "a int is not a pattern"),
     (nx.DiGraph([(1, 2)]), {}, "pass directed=True"),
     (nx.path_graph(9), {}, "has 9 vertices, and 8 is the most"),
-    ("triangle", {"plan": "magic"}, "no plan is called 'magic'"),
+    ("triangle", {"plan": "magic"}, "the plan 'magic' is unknown"),
     ("triangle", {"memory": 20}, "the least that works is"),
     ("triangle", {"memory": 0}, "expected a number of bytes"),
     ("triangle", {"plan": "boxed"}, "give memory="),
@@ -244,7 +244,7 @@ def test_the_command(run, tmp_path):
     assert run("subgraphs", "edges.tsv", "--pattern", "triangle", "-o", "found.csv")[0] == 0
     assert sorted(map(int, (tmp_path / "found.csv").read_text().split(","))) == [1, 2, 3]
     status, _, errors = run("subgraphs", "edges.tsv", "--pattern", "triangel")
-    assert status == 2 and "no pattern is called 'triangel'" in errors
+    assert status == 2 and "the pattern 'triangel' is unknown" in errors
     status, _, errors = run("subgraphs", "edges.tsv", "--pattern", "triangle", "-o", "found.xls")
     assert status == 2 and "cannot tell the format" in errors
 

@@ -30,9 +30,9 @@ def read_profile(path: str) -> dict:
         try:
             record = json.load(file)
         except ValueError as error:
-            raise BadInput(f"is no profile: {error}", path, hint=hint) from None
+            raise BadInput(f"the file is not a profile: {error}", path, hint=hint) from None
     if not isinstance(record, dict) or record.get("version") != 1 or not {"rules", "relations"} <= record.keys():
-        raise BadInput("is no profile of version 1", path, hint=hint)
+        raise BadInput("the file is not a profile of version 1", path, hint=hint)
     return record
 
 

@@ -124,5 +124,5 @@ def _loose(delimiter: str) -> Format:
 
 def _one_character(delimiter) -> str:
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in FORBIDDEN or not delimiter.isascii():
-        raise BadInput(f"{delimiter!r} is no delimiter", hint="expected one ASCII character such as ',' or ' '")
+        raise BadInput(f"{delimiter!r} is not a delimiter", hint="expected one ASCII character such as ',' or ' '")
     return delimiter

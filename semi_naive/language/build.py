@@ -186,7 +186,7 @@ class Build(Terms):
     @node
     def join(self, span, how):
         if how not in ("multiway", "binary"):
-            self.problem(f"no way to join is called {how}", span, "it is .join multiway, variable by variable, or .join binary")
+            self.problem(f"the kind of join {how} is unknown", span, "write .join multiway or .join binary")
         return str(how)
 
     @node

@@ -79,7 +79,7 @@ def subgraphs(
 
 def _check_options(plan: str, memory: int | None, trace=None) -> None:
     if plan not in PLANS:
-        raise ValueError(f"no plan is called {plan!r}: expected {', '.join(PLANS)}")
+        raise ValueError(f"the plan {plan!r} is unknown: expected {', '.join(PLANS)}")
     if memory is not None and (isinstance(memory, bool) or not isinstance(memory, int) or memory < 1):
         raise ValueError(f"memory={memory!r}: expected a number of bytes")
     if plan == "boxed" and memory is None:

@@ -191,7 +191,7 @@ def _pairs_of(source, directed: bool) -> tuple[Iterable, list[tuple]]:
     """The vertices and the edges of what a user calls a pattern."""
     if isinstance(source, str):
         if source not in NAMED:
-            raise BadPattern(f"no pattern is called {source!r}: expected {', '.join(NAMED)}, pairs or a networkx graph")
+            raise BadPattern(f"the pattern {source!r} is unknown: expected {', '.join(NAMED)}, pairs or a networkx graph")
         return (), [tuple(pair) for pair in NAMED[source]]
     if hasattr(source, "is_directed"):
         if source.is_directed() and not directed:
@@ -201,8 +201,8 @@ def _pairs_of(source, directed: bool) -> tuple[Iterable, list[tuple]]:
     try:
         pairs = [tuple(pair) for pair in source]
     except TypeError:
-        raise BadPattern(f"a {type(source).__name__} is no pattern: expected a name, pairs or a networkx graph") from None
+        raise BadPattern(f"a {type(source).__name__} is not a pattern: expected a name, pairs or a networkx graph") from None
     for pair in pairs:
         if len(pair) != 2:
-            raise BadPattern(f"{pair!r} is no edge of a pattern: expected pairs of vertices")
+            raise BadPattern(f"{pair!r} is not an edge of a pattern: expected pairs of vertices")
     return (), pairs
