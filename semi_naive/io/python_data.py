@@ -99,7 +99,8 @@ def _check_row(row, number: int, relation) -> None:
     unordered = isinstance(row, (str, bytes, dict, set, frozenset))
     if unordered or not hasattr(row, "__len__") or len(row) != relation.arity:
         names = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
-        raise BadInput(f"{row!r:.60} is not a fact of {relation.name}({names})", f"{relation.name}[{number}]", hint="pass tuples")
+        hint = "pass tuples"
+        raise BadInput(f"{row!r:.60} is not a fact of {relation.name}({names})", f"{relation.name}[{number}]", hint=hint)
 
 
 def _column(column: list, at: int, relation, types: dict, values) -> np.ndarray:
