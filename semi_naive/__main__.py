@@ -89,8 +89,7 @@ def tc(
 ):  # fmt: skip
     """Compute the transitive closure of EDGES, a .facts .tsv .csv .txt .mtx file (also .gz) or .parquet."""
     from semi_naive import Config, transitive_closure
-    from semi_naive.io.edges import as_edges
-    from semi_naive.io.sources import is_large
+    from semi_naive.closure import read
     from semi_naive.ra import session
     from semi_naive.result import output_format
 
@@ -105,10 +104,10 @@ def tc(
         warm = threading.Thread(target=_load_kernels, args=[plan], daemon=True)
         warm.start()  # beside the reading and the start of the JVM, which take longer
         with _Progress(quiet, page) as progress:
-            source = edges if is_large(edges) else as_edges(edges, **reading)
+            source = read(edges, **reading)
             spark = session.context(master, cores)
             warm.join()
-            closure = transitive_closure(source, spark, plan, config, progress, page and page.watch, **reading)
+            closure = transitive_closure(source, spark, plan, config, progress, page and page.watch)
         with closure:
             if output:
                 closure.write(output)

@@ -8,7 +8,6 @@ RULES = {
     "edge-path": "path(x, z) :- edge(x, y), path(y, z).",
     "path-path": "path(x, z) :- path(x, y), path(y, z).",
 }
-REPLICATED = 200_000_000  # edges that every host is expected to hold whole, at 8 bytes each
 PLANS = ("auto", "balanced", "decomposed")
 POLICIES = ("work", "paper")
 MULTIWAY = ("auto", "always", "never")

@@ -45,12 +45,24 @@ class Pairs:
 
 
 @dataclass
+class Names:
+    """The names of vertices by their place in a pyarrow array, which is broadcast."""
+
+    broadcast: Any
+
+    def arrow(self, places: np.ndarray):
+        import pyarrow as pa
+
+        return self.broadcast.value.take(pa.array(places))
+
+
+@dataclass
 class Reader:
     """Turns pairs of ids back into the user's values; picklable."""
 
     source: Pairs
-    values: Replica
-    names: Any = None  # a broadcast of a pyarrow array of strings, or None
+    values: Replica | None = None  # of each id its value, if it is not that itself
+    names: Any = None  # whose `arrow` gives the names that have these values, if vertices are strings
 
     def schema(self):
         import pyarrow as pa
@@ -62,13 +74,10 @@ class Reader:
         """Yield the tuples of one piece as Arrow record batches of about ROWS rows."""
         import pyarrow as pa
 
-        values, schema = self.values.open(), self.schema()
-        names = self.names and self.names.value
+        values, schema = self.values and self.values.open(), self.schema()
         for pair in _gathered(self.source.pairs(piece)):
-            columns = [pa.array(values[ids]) for ids in pair]
-            if names is not None:
-                columns = [names.take(column) for column in columns]
-            yield pa.record_batch(columns, schema=schema)
+            columns = pair if values is None else [values[ids] for ids in pair]
+            yield pa.record_batch([self.names.arrow(ids) if self.names else pa.array(ids) for ids in columns], schema=schema)
 
     def __call__(self, batches):
         """As `DataFrame.mapInArrow` calls it: one row for each piece in, its tuples out."""
@@ -140,9 +149,9 @@ class Closure(Tuples):
     columns = ("x", "y")
     trace: dict = {}
 
-    def __init__(self, sc, reader: Reader | None, size: int, trace: dict, names: bool, release, jobs=None):
+    def __init__(self, sc, reader: Reader, size: int, trace: dict, release, jobs=None):
         self._jobs = jobs  # where the runs are, if not all of them are on every host
-        self._sc, self._reader, self._size, self._names = sc, reader, size, names
+        self._sc, self._reader, self._size = sc, reader, size
         self.trace = trace
         self._finalizer = weakref.finalize(self, release)
 
@@ -171,21 +180,17 @@ class Closure(Tuples):
         or the end of the program, even if this object is forgotten.
         """
         frame = self._frame()
-        if self._reader is not None:
-            _pinned.add(self)
+        _pinned.add(self)
         return frame
 
     def _frame(self):
         from pyspark.sql import SparkSession
 
         session = SparkSession.builder.getOrCreate()
-        kind = "string" if self._names else "bigint"
         reader = self._alive()
-        if reader is None:
-            return session.createDataFrame([], f"x {kind}, y {kind}")
+        kind, pieces = "string" if reader.names else "bigint", reader.source.pieces
         if self._jobs:
             return dataframe(self._jobs, reader.source.runs, reader.batches, f"x {kind}, y {kind}")
-        pieces = reader.source.pieces
         return map_in_arrow(session.range(0, pieces, 1, pieces), reader, f"x {kind}, y {kind}")
 
     def to_arrow(self):
@@ -194,9 +199,6 @@ class Closure(Tuples):
         import pyarrow as pa
 
         reader = self._alive()
-        if reader is None:
-            kind = pa.string() if self._names else pa.int64()
-            return pa.schema([("x", kind), ("y", kind)]).empty_table()
         if not self._sc.master.startswith("local["):
             return self._frame().toArrow()
         with ThreadPoolExecutor(cpus()) as threads:
@@ -230,10 +232,10 @@ class Closure(Tuples):
         folder = _beside(path)
         folder.mkdir(parents=True)
         try:
-            if reader := self._alive():
-                pieces = reader.source.pieces
-                task = _WriteText(reader, str(folder), delimiter, zipped)
-                self._sc.parallelize(range(pieces), pieces).mapPartitionsWithIndex(task).collect()
+            reader = self._alive()
+            pieces = reader.source.pieces
+            task = _WriteText(reader, str(folder), delimiter, zipped)
+            self._sc.parallelize(range(pieces), pieces).mapPartitionsWithIndex(task).collect()
             with open(folder / "whole", "wb") as whole:
                 for part in sorted(folder.glob("[0-9]*")):
                     with open(part, "rb") as file:
@@ -243,8 +245,8 @@ class Closure(Tuples):
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _alive(self) -> Reader | None:
-        if self._reader is not None and not self._finalizer.alive:
+    def _alive(self) -> Reader:
+        if not self._finalizer.alive:
             raise ValueError("this closure has been closed")
         return self._reader
 

@@ -16,10 +16,11 @@ from semi_naive import Config, graphs, transitive_closure
 ANY = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 edges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=40)
-plans = st.sampled_from(
-    [("decomposed", "path-edge"), ("decomposed", "edge-path"), ("balanced", "path-edge"), ("balanced", "edge-path"),
-     ("balanced", "path-path")]
-)  # fmt: skip
+PLANS_AND_RULES = [
+    ("decomposed", "path-edge"), ("decomposed", "edge-path"), ("balanced", "path-edge"), ("balanced", "edge-path"),
+    ("balanced", "path-path"),
+]  # fmt: skip
+plans = st.sampled_from(PLANS_AND_RULES)
 layouts = st.fixed_dictionaries(
     {
         "buckets": st.sampled_from([1, 2, 7, 64]),
@@ -163,6 +164,25 @@ def test_strings_are_given_back(spark, plan):
         with transitive_closure(source, spark, plan) as result:
             assert pairs(result) == closure(named)
             assert result.to_df().dtypes == [("x", "string"), ("y", "string")]
+
+
+@pytest.mark.parametrize("names", [False, True])
+@pytest.mark.parametrize("budget", [0, 1 << 30])
+def test_what_tasks_read_comes_to_the_driver_only_if_it_is_to_be_copied(here, tmp_path, monkeypatch, names, budget):
+    monkeypatch.setattr("semi_naive.io.sources.LARGE", 0)
+    monkeypatch.setattr("semi_naive.io.sources.SPLIT", 40)
+    edges = [(f"n{x}", f"n{y}") if names else (x, y) for x, y in graphs.gnp(40, 0.05, seed=3).tolist()]
+    (tmp_path / "e.tsv").write_text("".join(f"{x}\t{y}\n" for x, y in edges))
+    monkeypatch.setattr("semi_naive.io.sources.TextFile.columns", None)
+    for plan, rule in [(None, "path-edge"), *PLANS_AND_RULES]:
+        options = {"plan": plan} if plan else {}
+        with monkeypatch.context() as patch:
+            if budget == 0 and plan != "decomposed":
+                patch.setattr("semi_naive.running.on_partitions.OnPartitions.columns", None)
+            result = transitive_closure(tmp_path / "e.tsv", here, rule=rule, replicate_bytes=budget, partitions=3, **options)
+        with result:
+            assert pairs(result) == closure(edges) and len(result.to_arrow()) == result.count()
+            assert result.plan == plan or (not plan and (result.plan == "balanced") == (budget == 0))
 
 
 @pytest.mark.parametrize("plan", ["balanced", "decomposed"])

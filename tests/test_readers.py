@@ -2,6 +2,7 @@
 
 import gzip
 import pickle
+from itertools import chain
 
 import networkx
 import numpy as np
@@ -11,10 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from semi_naive.graphs import BadInput, Edges, as_edges, read_edges
+from semi_naive.graphs import BadInput, as_edges, read_edges
+from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.values import Names
 
-from semi_naive.io.parallel import spark_edges
-from semi_naive.io.sources import LARGE, byte_ranges, is_large
+from semi_naive.io.edges import edge_source
+from semi_naive.io.parallel import ReadSpan, check_reports, frame_parts
+from semi_naive.io.python_data import is_spark_frame
+from semi_naive.io.sources import LARGE, SPLIT, byte_ranges
 
 DELIMITERS = {".facts": "\t", ".tsv": "\t", ".csv": ",", ".txt": " "}
 IDS = st.integers(0, 2**32)
@@ -305,71 +310,79 @@ def test_byte_ranges_cover():
     assert byte_ranges(5, 5, 10) == [] and byte_ranges(0, 25, 10) == [(0, 10), (10, 20), (20, 25)]
 
 
-def test_is_large(write, tmp_path):
+def test_what_is_large(write, tmp_path):
     path = tmp_path / "big.tsv"
-    with open(path, "wb") as sparse:
+    path.write_text("1\t2\n3\t4\n")
+    with open(path, "rb+") as sparse:
         sparse.truncate(LARGE)
-    assert is_large(path) and not is_large(write("a.tsv", "1\t2\n"))
+    assert edge_source(path).large and not edge_source(write("a.tsv", "1\t2\n")).large
+
+
+def by_tasks(data, split=SPLIT, **reading) -> list:
+    """The edges as tasks read them: the named pairs in order."""
+    source, names, found = edge_source(data, **reading), Names(), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("semi_naive.io.sources.SPLIT", split)
+        read = frame_parts(source).collect() if is_spark_frame(data) else chain(*map(ReadSpan(source), source.spans()))
+        parts = list(read)
+    check_reports(source, [(part.rows, part.fault) for part in parts])
+    symbols = [0, 1] if source.relation.kinds[0] == Kind.SYMBOL else []
+    for part in parts:
+        columns = part.numbered(symbols, names)
+        found += zip(*(names.strings(column) if symbols else column.tolist() for column in columns), strict=True)
+    return found
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv.gz", "a.txt"])
-def test_parallel_reads_what_serial_reads(spark, write, name):
+def test_tasks_read_what_this_process_reads(write, name):
     lines = [f"{i}{DELIMITERS[name[1:5]]}{i * i}" for i in range(60)]
     lines[30:30] = ["# comment", "", "   "]
     path = write(name, "\ufeff# top\n" + "\r\n".join(lines))
-    blocks = spark_edges(path, spark, split=50)
-    assert blocks.kind == "ints" and blocks.rows == 60
-    assert np.array_equal(blocks.collect().pairs, read_edges(path).pairs)
-    names = spark_edges(path, spark.sparkContext, split=200, strings=True)
-    assert names.kind == "strings" and names.collect().named() == read_edges(path, strings=True).named()
-    names.release()
+    assert by_tasks(path, 50) == read_edges(path).named() and len(by_tasks(path)) == 60
+    assert by_tasks(path, 200, strings=True) == read_edges(path, strings=True).named()
 
 
-def test_parallel_errors_have_the_line_of_the_file(spark, write):
+def test_errors_of_tasks_have_the_line_of_the_file(write):
     lines = ["# top", *(f"{i}\t{i}" for i in range(50)), "7\tx", "1\t2\t3"]
     for name in ("a.tsv", "a.tsv.gz"):
         path = write(name, "\n".join(lines))
-        fault = fault_of(spark_edges, path, spark, split=40)
+        fault = fault_of(by_tasks, path, 40)
         assert (fault.file, fault.line, fault.column) == (path, 52, 3) and "'x'" in fault.message
     whole = gzip.compress("\n".join(lines[:-2]).encode())
     with open(path, "wb") as cut:
         cut.write(whole[:-9])
-    assert "too early" in fault_of(spark_edges, path, spark).message
+    assert "too early" in fault_of(by_tasks, path).message
 
 
-def test_parallel_matrices(spark, write):
+def test_matrices_by_tasks(write):
     rows = "".join(f"{i + 1} {i} 0.5\n" for i in range(1, 40))
     text = "%%MatrixMarket matrix coordinate real symmetric\n40 40 39\n" + rows
     path = write("s.mtx", text)
-    found = spark_edges(path, spark, split=100)
-    assert sorted(found.collect().named()) == sorted(read_edges(path).named()) and found.rows == 39
-    assert spark_edges(path, spark, split=100, expand_symmetric=False).collect().named() == [(i + 1, i) for i in range(1, 40)]
-    fault = fault_of(spark_edges, write("t.mtx", text + "1 1 1\n"), spark, split=100)
+    assert sorted(by_tasks(path, 100)) == sorted(read_edges(path).named())
+    assert by_tasks(path, 100, expand_symmetric=False) == [(i + 1, i) for i in range(1, 40)]
+    fault = fault_of(by_tasks, write("t.mtx", text + "1 1 1\n"), 100)
     assert fault.line == 2 and "40 follow" in fault.message
 
 
-def test_parallel_parquet(spark, tmp_path):
+def test_parquet_by_tasks(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"a": range(20), "b": range(1, 21)}), path, row_group_size=6)
-    blocks = spark_edges(path, spark)
-    assert blocks.rdd.getNumPartitions() == 4 and blocks.collect().named() == read_edges(path).named()
+    assert len(edge_source(path).spans()) == 4 and by_tasks(path) == read_edges(path).named()
     pq.write_table(pa.table({"a": range(20), "b": [*range(19), None]}), path, row_group_size=6)
-    assert "edges.b, row 19" in fault_of(spark_edges, path, spark).message
+    assert "edges.b, row 19" in fault_of(by_tasks, path).message
 
 
-def test_empty_files_in_parallel(spark, write):
-    assert spark_edges(write("a.tsv", "# nothing\n"), spark).collect().pairs.shape == (0, 2)
-    assert spark_edges(write("a.tsv", "# nothing\n"), spark, strings=True).collect().names.to_pylist() == []
+def test_empty_files_by_tasks(write):
+    for strings in (None, True):
+        assert by_tasks(write("a.tsv", "# nothing\n"), strings=strings) == []
 
 
 def test_spark_frames(spark):
     frame = spark.range(100).selectExpr("cast(id as int) as a", "id + 1 as b")
-    blocks = spark_edges(frame)
-    assert blocks.kind == "ints" and blocks.rows == 100
-    assert sorted(as_edges(frame).named()) == [(i, i + 1) for i in range(100)]
-    names = as_edges(frame.selectExpr("concat('n', a) as a", "'end' as b"))
-    assert isinstance(names, Edges) and set(names.named()) == {(f"n{i}", "end") for i in range(100)}
-    assert as_edges(frame.limit(0)).pairs.shape == (0, 2)
+    assert sorted(by_tasks(frame)) == sorted(as_edges(frame).named()) == [(i, i + 1) for i in range(100)]
+    named = frame.selectExpr("concat('n', a) as a", "'end' as b")
+    assert set(by_tasks(named)) == set(as_edges(named).named()) == {(f"n{i}", "end") for i in range(100)}
+    assert as_edges(frame.limit(0)).pairs.shape == (0, 2) and by_tasks(frame.limit(0)) == []
     assert ("1", "2") in as_edges(frame, strings=True).named()
 
 
@@ -383,5 +396,5 @@ def test_bad_spark_frames(spark):
         "edges.a: vertex id -9 is negative": frame.selectExpr("-id as a", "id as b").where("id = 9"),
     }
     for words, source in bad.items():
-        fault = fault_of(spark_edges, source)
+        fault = fault_of(by_tasks, source)
         assert words in fault.message and fault.file in ("edges", "DataFrame") and fault.hint

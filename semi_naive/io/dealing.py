@@ -66,19 +66,12 @@ class DealParts:
         for part in parts_in(records, self.read):
             yield 0, report_of(part)
             if part.columns is not None:
-                columns = self._numbered(part)
+                columns = part.numbered(self.symbols, self.values)
                 block = Block.of([columns[i] for i in home.order], columns.shape[1])
                 yield from parcels.home(block, home.keys, home.map, self.relation.name, streams)
         made = self.values.made() if self.symbols else None
         if made:  # a source that gives other rows each time it is read
             yield 0, Report("values", 0, facts={"made": made})
-
-    def _numbered(self, part: Part) -> np.ndarray:
-        if part.symbols is not None:
-            ids = self.values.intern(part.symbols)
-            for column in self.symbols:
-                part.columns[column] = ids[part.columns[column]]
-        return part.columns
 
 
 def parts_in(records, read: Callable | None):

@@ -38,6 +38,9 @@ class Edges:
     def __len__(self):
         return len(self.pairs)
 
+    def rows(self) -> int:
+        return len(self.pairs)
+
     def named(self):
         """The edges as a list of tuples, of names if there are any. For small graphs: it makes Python objects."""
         if self.names is None:

@@ -13,11 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from semi_naive.io.arrow import columns_of_table
-from semi_naive.io.edges import Edges, as_edges, edge_source
 from semi_naive.io.errors import BadInput
 from semi_naive.io.matrix_market import check_entries
 from semi_naive.io.sources import Source, SparkFrame
-from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.session import map_in_arrow
 
 BLOCK = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle
@@ -31,6 +29,14 @@ class Part(NamedTuple):
     symbols: Any
     rows: int
     fault: tuple | None = None
+
+    def numbered(self, symbols: list[int], values) -> np.ndarray:
+        """The columns, of which those at `symbols` have the ids that `values` give."""
+        if self.symbols is not None:
+            ids = values.intern(self.symbols)
+            for column in symbols:
+                self.columns[column] = ids[self.columns[column]]
+        return self.columns
 
 
 @dataclass
@@ -54,14 +60,6 @@ class Gathered:
         return pa.concat_arrays(self.found) if self.found else None
 
 
-def parts_of(source: Source, sc, split: int | None = None):
-    """An RDD of the `Part`s of a source that can spread. Runs no job; every worker must be able to open the file."""
-    if isinstance(source, SparkFrame):
-        return _frame_parts(source)
-    spans = source.spans(split)
-    return sc.parallelize(spans, max(len(spans), 1)).flatMap(ReadSpan(source))
-
-
 @dataclass
 class ReadSpan:
     """What a task does with a span: yields its parts, the last of them with the fault if there is one."""
@@ -78,7 +76,8 @@ class ReadSpan:
             yield Part(None, None, 0, (span, fault))
 
 
-def _frame_parts(source: SparkFrame):
+def frame_parts(source: SparkFrame):
+    """An RDD of the `Part`s of a DataFrame. Runs no job."""
     if not hasattr(source.frame, "rdd"):
         raise BadInput("a Spark Connect DataFrame has no RDD", "DataFrame", hint="write it to parquet, pass the path")
     columns_of_table(_empty(source.frame), source.relation, source.types, Gathered(), source.relation.name)  # its width
@@ -144,60 +143,3 @@ def located(source: Source, span, fault: BadInput) -> BadInput:
     if fault.line is None:
         return fault
     return BadInput(fault.message, fault.file, source.lines_before(span) + fault.line, fault.column, fault.hint)
-
-
-@dataclass(frozen=True)
-class EdgeBlocks:
-    """A graph spread over the partitions of an RDD.
-
-    Every element of `rdd` is a block: an (n, 2) int64 array if `kind` is "ints", a pyarrow table of the string
-    columns "source" and "target" if it is "strings". `rows` is how many rows were read; a symmetric matrix has up to
-    twice as many edges. The blocks are persisted (memory, then disk) until `release`.
-    """
-
-    rdd: Any
-    kind: str
-    rows: int
-    persisted: Any
-
-    def collect(self) -> Edges:
-        """All of it as `Edges`, in the order of the source, on the driver."""
-        blocks = self.rdd.collect()
-        if self.kind == "ints":
-            return Edges(np.concatenate([np.empty((0, 2), np.int64), *blocks]))
-        import pyarrow as pa
-
-        nothing = pa.array([], pa.string())
-        return as_edges(pa.concat_tables([pa.table({"source": nothing, "target": nothing}), *blocks]))
-
-    def release(self) -> None:
-        """Gives the memory back; `rdd` is read anew if it is used after that."""
-        self.persisted.unpersist()
-
-
-def spark_edges(data, spark=None, split: int | None = None, **reading) -> EdgeBlocks:
-    """The `EdgeBlocks` of what `edge_source` takes: a file (a path or URI every worker can open) or a Spark DataFrame.
-
-    `spark` is a SparkSession or SparkContext, not needed for a DataFrame; `split` the bytes of text per task, while
-    one task reads all of a gzipped file. Runs one job, which reads everything once and persists the blocks: Spark must have
-    memory or disk for 16 bytes an edge. No shuffle. Workers must be able to import this package. Raises `BadInput`.
-    """
-    from pyspark import StorageLevel
-
-    source = edge_source(data, **reading)
-    persisted = parts_of(source, getattr(spark, "sparkContext", spark), split).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        rows = check_reports(source, persisted.map(lambda part: (part.rows, part.fault)).collect())
-    except BadInput:
-        persisted.unpersist()
-        raise
-    return EdgeBlocks(persisted.map(_block), "strings" if source.relation.kinds[0] == Kind.SYMBOL else "ints", rows, persisted)
-
-
-def _block(part: Part):
-    """An `EdgeBlocks`' block of a part."""
-    if part.symbols is None:
-        return np.ascontiguousarray(part.columns.T)
-    import pyarrow as pa
-
-    return pa.table([part.symbols.take(pa.array(column)) for column in part.columns], names=["source", "target"])

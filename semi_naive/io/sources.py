@@ -4,7 +4,6 @@ A source knows its relation, so what is read is typed. The driver reads it whole
 *spans*, each on its own (`semi_naive.io.parallel`), where it `can_spread`.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -115,11 +114,11 @@ class TextFile(Source):
     def _both(self, columns: np.ndarray) -> np.ndarray:
         return expanded(columns) if self.expand and self.matrix and self.matrix.symmetric else columns
 
-    def spans(self, split: int | None = None) -> list[tuple[int, int | None]]:
+    def spans(self) -> list[tuple[int, int | None]]:
         """Ranges of bytes; of a packed file, all."""
         begin, _ = self._begin()
         with io_errors(self.path):
-            return [(begin, None)] if is_packed(self.path) else byte_ranges(begin, file_size(self.path), split or SPLIT)
+            return [(begin, None)] if is_packed(self.path) else byte_ranges(begin, file_size(self.path), SPLIT)
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
         """The (columns, rows read) of the lines that begin in a span, piece by piece. Lines count from the span's own start."""
@@ -158,7 +157,7 @@ class ParquetFile(Source):
     def columns(self, values) -> np.ndarray:
         return columns_of_table(read_parquet(self.path), self.relation, self.types, values, self.path)
 
-    def spans(self, split: int | None = None) -> list[tuple[str, int, int]]:
+    def spans(self) -> list[tuple[str, int, int]]:
         """Row groups."""
         return row_groups(self.path)
 
@@ -191,14 +190,3 @@ def byte_ranges(start: int, stop: int, size: int) -> list[tuple[int, int]]:
     [(3, 7), (7, 10)]
     """
     return [(at, min(at + size, stop)) for at in range(start, stop, size)]
-
-
-def is_large(path) -> bool:
-    """Whether the file or directory at `path` is worth reading in parallel: 64 MB of text, or of parquet."""
-    from semi_naive.io.parquet import is_parquet
-
-    path = os.fspath(path)
-    if is_parquet(path):
-        return parquet_bytes(path) >= LARGE
-    with io_errors(path):
-        return file_size(path) * (GZIP_RATIO if path.endswith(".gz") else 1) >= LARGE

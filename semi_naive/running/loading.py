@@ -7,7 +7,7 @@ import numpy as np
 
 from semi_naive.config import Config
 from semi_naive.io.errors import BadInput
-from semi_naive.io.parallel import ReadSpan, check_reports, parts_of
+from semi_naive.io.parallel import ReadSpan, check_reports, frame_parts
 from semi_naive.io.sources import ParquetFile, Source, SparkFrame, TextFile
 from semi_naive.ra.reports import Report
 from semi_naive.ra.rules.block import Block
@@ -72,7 +72,7 @@ class Loading:
 
     def _add_frame(self, name: str, source: SparkFrame) -> None:
         """A DataFrame is evaluated once, unless its rows are dealt as they come, because they are all numbers."""
-        records = parts_of(source, self.cluster.sc)
+        records = frame_parts(source)
         if not self.config.local_tuples and not self._symbols(name):
             return self._deal(name, source, records, None)
         from pyspark import StorageLevel
@@ -83,17 +83,9 @@ class Loading:
             if rows > (self.config.local_tuples or 0) or name in self.database.on_partitions:
                 return self._deal(name, source, records, None)
             for part in records.collect():
-                self.add_columns(name, self._numbered(name, part))
+                self.add_columns(name, part.numbered(self._symbols(name), self.values))
         finally:
             records.unpersist()
-
-    def _numbered(self, name: str, part) -> np.ndarray:
-        """The columns of a part, symbols by the ids of the run."""
-        if part.symbols is not None:
-            ids = self.values.intern(part.symbols)
-            for column in self._symbols(name):
-                part.columns[column] = ids[part.columns[column]]
-        return part.columns
 
     def _symbols(self, name: str) -> list[int]:
         return [at for at, kind in enumerate(self.program.relations[name].kinds) if kind == Kind.SYMBOL]
