@@ -5,6 +5,7 @@ path(x, z) :- path(x, y), edge(y, z).        or another of `semi_naive.config.RU
 """
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +80,9 @@ def evaluate(graph: Edges | Source, sc, plan: str, reason: str, config: Config, 
     from semi_naive.result import Closure, Names, Pairs, Reader
     from semi_naive.running.on_partitions import OnPartitions
 
-    kind, facts, values, told = "number", graph, None, {"plan": plan, "reason": reason}
+    facts: Any = graph
+    kind, values = "number", None
+    told: dict[str, Any] = {"plan": plan, "reason": reason}
     if isinstance(graph, Source):
         kind = graph.relation.kinds[0].value
         told = told if reason else {}

@@ -74,7 +74,7 @@ class Reader:
         """Yield the tuples of one piece as Arrow record batches of about ROWS rows."""
         import pyarrow as pa
 
-        values, schema = self.values and self.values.open(), self.schema()
+        values, schema = None if self.values is None else self.values.open(), self.schema()
         for pair in _gathered(self.source.pairs(piece)):
             columns = pair if values is None else [values[ids] for ids in pair]
             yield pa.record_batch([self.names.arrow(ids) if self.names else pa.array(ids) for ids in columns], schema=schema)

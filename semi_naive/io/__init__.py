@@ -4,7 +4,7 @@
     source_of_directive(directive, relation, types, folder)     what an .input names, likewise
     edge_source(data, strings=…, header=…)                      a graph of whatever kind: facts of a relation of two attributes
     source.columns(values)                                      a source read in this process
-    parallel.parts_of(source, sc)                               a source read by Spark's tasks
+    parallel.ReadSpan, parallel.frame_parts                     a source read by Spark's tasks
     as_columns, read                                            the first two, read at once
     write(directive, relation, types, columns, folder, values)  .output and .printsize
     together()                                                  several files that appear at once, or not at all
