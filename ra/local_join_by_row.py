@@ -17,79 +17,72 @@ HALF = np.uint64(32)
 LOW = np.uint64((1 << 32) - 1)
 
 
-@njit(types.UniTuple(types.int64, 2)(u64, types.uint64, types.uint64, types.int64, i64), inline="always", **JIT)
-def _range(inner, key, base, coarse, starts):
-    """The positions [low, high) of a key in inner; see `ra.rules.kernels.directory`."""
-    if key < base:
-        return 0, 0
-    group = (key - base) >> np.uint64(coarse)
-    if group >= np.uint64(starts.size - 1):
-        return 0, 0
-    low, high = starts[np.int64(group)], starts[np.int64(group) + 1]
-    if coarse:
-        while low < high and inner[low] >> HALF < key:
-            low += 1
-        end = low
-        while end < high and inner[end] >> HALF == key:
-            end += 1
-        high = end
-    return low, high
+@njit(types.UniTuple(types.int64, 2)(u64, types.uint64, types.int64, types.int64), **JIT)
+def _of_key(inner, key, low, high):
+    """The positions [low, high) of a key among those of some keys."""
+    while low < high and inner[low] >> HALF < key:
+        low += 1
+    end = low
+    while end < high and inner[end] >> HALF == key:
+        end += 1
+    return low, end
 
 
-@njit(
-    types.UniTuple(types.int64, 3)(u64, types.int64, u64, types.uint64, types.int64, i64, u64, u64),
-    **JIT,
-)
+@njit(types.int64(u64, types.int64, types.int64, types.uint64, u64), **JIT)
+def _settle_row(out, begin, end, row, seen):
+    """Put the heads out[begin:end] of a row, all marked in `seen`, in order and clear the marks; where the row ends now."""
+    if 8 * (end - begin) <= seen.size:
+        for i in range(begin, end):
+            seen[np.int64((out[i] & LOW) >> np.uint64(6))] = 0
+        out[begin:end].sort()
+        return end
+    made = begin
+    for cell in range(seen.size):  # dense: read the marks off in order
+        word = seen[cell]
+        seen[cell] = 0
+        while word:
+            out[made] = row | np.uint64(cell << 6) | lowest_bit(word)
+            made += 1
+            word &= word - np.uint64(1)
+    return made
+
+
+@njit(types.UniTuple(types.int64, 3)(u64, types.int64, u64, types.uint64, types.int64, i64, u64, u64), **JIT)
 def _rows(outer, cursor, inner, base, coarse, starts, out, seen):
     """Make heads of whole rows from outer[cursor:] into `out` until it might overflow. Returns (heads, pairs, cursor).
 
-    `seen` is a bitmap over new values, zero on entry and on return; `out` has room for one row at least: 64 · seen.size.
+    `seen` is a bitmap over new values, zero on entry and on return; `out` has room for more than one row: 64 · seen.size.
+    A row of few pairs is kept in order one by one; of more the heads are marked in `seen`, and put in order at the end.
     """
     made = joined = 0
-    most = seen.size * 64
-    while cursor < outer.size and made + most <= out.size:
-        x = outer[cursor] >> HALF
-        begin, first, total, last = made, cursor, 0, 0
-        while cursor < outer.size and outer[cursor] >> HALF == x:
-            low, high = _range(inner, outer[cursor] & LOW, base, coarse, starts)
-            total += high - low
-            last = cursor if high > low else last
+    room, groups, step = out.size - 64 * seen.size, np.uint64(starts.size - 1), np.uint64(coarse)
+    while cursor < outer.size and made < room:
+        row, begin, total = outer[cursor] & ~LOW, made, 0
+        while cursor < outer.size and outer[cursor] & ~LOW == row:
+            key = outer[cursor] & LOW
             cursor += 1
-        if total == 0:
-            continue
-        joined += total
-        if total <= FEW:
-            for i in range(first, last + 1):
-                low, high = _range(inner, outer[i] & LOW, base, coarse, starts)
+            group = (key - base) >> step  # see `ra.rules.kernels.directory`
+            if key < base or group >= groups:
+                continue
+            low, high = starts[np.int64(group)], starts[np.int64(group) + 1]
+            if coarse:
+                low, high = _of_key(inner, key, low, high)
+            marked, total = total > FEW, total + high - low
+            if total <= FEW:
                 for j in range(low, high):
-                    made = put(out, begin, made, x << HALF | inner[j] & LOW)
-            continue
-        if 8 * total > seen.size:  # dense: set bits without looking, and read them off in order
-            for i in range(first, last + 1):
-                low, high = _range(inner, outer[i] & LOW, base, coarse, starts)
-                for j in range(low, high):
-                    z = inner[j] & LOW
-                    seen[np.int64(z >> np.uint64(6))] |= np.uint64(1) << (z & np.uint64(63))
-            for cell in range(seen.size):
-                word = seen[cell]
-                seen[cell] = 0
-                while word:
-                    out[made] = x << HALF | np.uint64(cell << 6) | lowest_bit(word)
-                    made += 1
-                    word &= word - np.uint64(1)
-            continue
-        for i in range(first, last + 1):
-            low, high = _range(inner, outer[i] & LOW, base, coarse, starts)
-            for j in range(low, high):
+                    made = put(out, begin, made, row | inner[j] & LOW)
+                continue
+            for i in range(begin, made if not marked else begin):
+                seen[np.int64((out[i] & LOW) >> np.uint64(6))] |= np.uint64(1) << (out[i] & np.uint64(63))
+            for j in range(low, high):  # without a branch to mispredict
                 z = inner[j] & LOW
                 cell, bit = np.int64(z >> np.uint64(6)), np.uint64(1) << (z & np.uint64(63))
-                if seen[cell] & bit == 0:
-                    seen[cell] |= bit
-                    out[made] = x << HALF | z
-                    made += 1
-        for i in range(begin, made):
-            seen[np.int64((out[i] & LOW) >> np.uint64(6))] = 0
-        out[begin:made].sort()
+                out[made] = row | z
+                made += seen[cell] & bit == 0
+                seen[cell] |= bit
+        joined += total
+        if total > FEW:
+            made = _settle_row(out, begin, made, row, seen)
     return made, joined, cursor
 
 
@@ -108,7 +101,7 @@ def compose(outer: np.ndarray, inner: np.ndarray, directory, greatest: int, curs
     """
     base, coarse, starts = directory
     seen = np.zeros(greatest // 64 + 1, np.uint64)
-    out = np.empty(min(most, CHUNK) + seen.size * 64, np.uint64)
+    out = np.empty(min(most, CHUNK) + seen.size * 64 + 1, np.uint64)
     while cursor < outer.size:
         made, joined, cursor = _rows(outer, cursor, inner, base, coarse, starts, out, seen)
         if made:

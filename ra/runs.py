@@ -62,10 +62,15 @@ class Run:
         if not self.words:
             return np.empty(0, np.uint64)
         try:
-            with open(self.path, "rb") as file:
-                pages = mmap.mmap(file.fileno(), 8 * self.words, access=mmap.ACCESS_COPY)
-        except (FileNotFoundError, ValueError):  # ValueError: shorter than it says
+            file = os.open(self.path, os.O_RDONLY)  # half the time of `open`, and there are many small runs
+        except FileNotFoundError:
             raise RunMissing(self.path) from None
+        try:
+            pages = mmap.mmap(file, 8 * self.words, access=mmap.ACCESS_COPY)
+        except ValueError:  # shorter than it says
+            raise RunMissing(self.path) from None
+        finally:
+            os.close(file)
         return np.frombuffer(pages, np.uint64)
 
 

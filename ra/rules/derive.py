@@ -7,7 +7,7 @@ from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.functors import evaluate
-from semi_naive.ra.rules.ir import Term, Var
+from semi_naive.ra.rules.ir import Order, Term, Var
 from semi_naive.ra.rules.steps import Context, run_steps
 
 HALVES = Packing(((0, (1 << 32) - 1),) * 2)
@@ -22,30 +22,29 @@ class Derivation:
     relation: str
     head: tuple[Term, ...]
 
-    def heads(self, context: Context):
-        """Yield what the rule makes, as blocks or as (columns, size), with repetitions."""
+    def heads(self, context: Context, order: Order):
+        """Yield what the rule makes, its columns in an order, with repetitions: as blocks or as (columns, size)."""
         for batch in run_steps(self.steps, unit(), context):
-            yield self.heads_of(batch, context)
+            yield self.heads_of(batch, context, order)
 
-    def heads_of(self, batch: Batch, context: Context):
-        """Of bindings that have come out of the last step."""
-        if batch.pair and len(self.head) == 2 and all(isinstance(term, Var) for term in self.head) and self._of(batch.pair):
-            return Block(HALVES, batch.as_pair(self.head[0].name, self.head[1].name)[None])
-        return [evaluate(term, batch.columns, batch.size, context.values) for term in self.head], batch.size
-
-    def _of(self, pair) -> bool:
-        return {term.name for term in self.head} == set(pair[:2])
+    def heads_of(self, batch: Batch, context: Context, order: Order) -> Block | tuple[list[np.ndarray], int]:
+        """Of bindings that have come out of the last step. A pair is sorted by whichever column comes first, at most once."""
+        terms = [self.head[place] for place in order]
+        names = [term.name for term in terms if isinstance(term, Var)]
+        if batch.pair and len(terms) == 2 and set(names) == set(batch.pair[:2]):
+            return Block(HALVES, batch.as_pair(*names)[None])
+        return [evaluate(term, batch.columns, batch.size, context.values) for term in terms], batch.size
 
 
 class Sink:
-    """Takes heads of one relation into a table, many at a time. `made` counts them, with repetitions."""
+    """Takes heads of one relation, in its home order, into a table, many at a time. `made` counts them, with repetitions."""
 
     def __init__(self, table):
         self.table, self.made, self.born = table, 0, 0
         self.waiting, self.rows = [], 0
 
     def take(self, heads) -> None:
-        if isinstance(heads, Block) and hasattr(self.table, "insert_block") and self.table.home == (0, 1):
+        if isinstance(heads, Block) and hasattr(self.table, "insert_block"):
             self.made += heads.size
             self.born += self.table.insert_block(heads)
             return
@@ -59,8 +58,9 @@ class Sink:
     def flush(self) -> int:
         """Insert what waits; how many tuples were born since the beginning."""
         if self.rows:
-            arity = len(self.waiting[0][0])
-            columns = [np.concatenate([columns[i] for columns, _ in self.waiting]) for i in range(arity)]
+            home = self.table.home
+            places = [home.index(i) for i in range(len(home))]
+            columns = [np.concatenate([columns[place] for columns, _ in self.waiting]) for place in places]
             self.born += self.table.insert(columns, self.rows)
             self.waiting, self.rows = [], 0
         return self.born

@@ -246,15 +246,9 @@ class Evaluate:
         home = relation.home
 
         def made(batch: Batch):
-            return at_home(version, batch, self.context, home.order)
+            return version.derivation.heads_of(batch, self.context, home.order)
 
         return Outbox(made, lambda block: parcels.home(block, home.keys, home.map, relation.name, self.streams))
-
-
-def at_home(version: Version, batch: Batch, context: TaskContext, order: tuple[int, ...]):
-    """The heads of a batch with their columns in an order: a block, or (columns, size)."""
-    heads = version.derivation.heads_of(batch, context)
-    return heads.reordered(order) if isinstance(heads, Block) else ([heads[0][i] for i in order], heads[1])
 
 
 @dataclass

@@ -16,9 +16,8 @@ from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.derive import Derivation, Sink
-from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.ir import Kind, Order
 from semi_naive.ra.rules.lattice import LatticeTable
-from semi_naive.ra.rules.partitioned import Order
 from semi_naive.ra.rules.stored import StoredBlock, store
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Made
@@ -189,7 +188,7 @@ class RunGroups:
         for version in (version for version in self.versions if state.tables[version.relation].delta_size):
             self._rule, begun = version.rule, time.perf_counter()
             sink = Sink(state.tables[version.derivation.relation])
-            for heads in version.derivation.heads(context):
+            for heads in version.derivation.heads(context, sink.table.home):
                 sink.take(heads)
                 if born + sink.born > ROOM and not looked:
                     looked, halves = True, halved(state, self.homes)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from semi_naive.language.errors import Span
 
+Order = tuple[int, ...]  # which column of a relation is in each place
+
 
 class Kind(StrEnum):
     """What a value's 64 bits mean."""

@@ -8,9 +8,10 @@ from semi_naive.ra.reports import Report
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.context import lattice_table
+from semi_naive.ra.rules.ir import Order
 from semi_naive.ra.rules.lattice import plain
 from semi_naive.ra.rules.local_insert import Born, weighed
-from semi_naive.ra.rules.partitioned import Order, PartitionedIndex, PartitionedRelation
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import StoredBlock, store
 
 Shared = tuple[list[StoredBlock], Order]  # blocks that every host has, and the order of their columns

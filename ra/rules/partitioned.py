@@ -16,10 +16,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.placement import expected
-from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.ir import Kind, Order
 from semi_naive.ra.rules.stored import StoredBlock
 
-Order = tuple[int, ...]
 Parts = list[list[StoredBlock]]  # of each partition
 
 

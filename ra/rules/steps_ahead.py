@@ -15,13 +15,11 @@ from dataclasses import dataclass, field
 from semi_naive.ra.reports import Report, reports
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.arithmetic import EvaluationError
-from semi_naive.ra.rules.batch import unit
 from semi_naive.ra.rules.block import Block, merged_as, stacked
 from semi_naive.ra.rules.context import TaskContext, World
-from semi_naive.ra.rules.evaluate import Version, at_home
+from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.local_insert import Born, Insert, compacted, forwarded, weighed, without
 from semi_naive.ra.rules.partitioned import PartitionedRelation
-from semi_naive.ra.rules.steps import run_steps
 from semi_naive.ra.rules.stored import store
 
 
@@ -97,9 +95,8 @@ class StepsAhead:
         for version in self.versions:
             if version.relation in context.deltas:
                 self.at, name = version.number, version.derivation.relation
-                order, begun = self.world.relations[name].home.order, time.perf_counter()
-                for batch in run_steps(version.segments[0], unit(), context):
-                    heads = at_home(version, batch, context, order)
+                begun = time.perf_counter()
+                for heads in version.derivation.heads(context, self.world.relations[name].home.order):
                     made[name].append(heads if isinstance(heads, Block) else Block.of(*heads))
                     self.costs[version.number][1] += made[name][-1].size
                 self.costs[version.number][0] += time.perf_counter() - begun

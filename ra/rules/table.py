@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from semi_naive.ra.packing import Bounds, Packing, widen
 from semi_naive.ra.rules.block import Block, bounds_of, fits, merged, packing_of, snug, stacked
+from semi_naive.ra.rules.ir import Order
 
-Order = tuple[int, ...]
 FEW = 6
 
 

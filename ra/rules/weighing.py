@@ -10,7 +10,7 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.partitioned import PartitionedIndex
 from semi_naive.ra.rules.stored import StoredBlock
 
-SAMPLE = 1 << 16  # tuples of a block whose partners are counted
+SAMPLE = 1 << 13  # tuples of a block whose partners are counted
 
 
 @dataclass

@@ -7,7 +7,8 @@ Subotić, Jordan, Chang, Fekete, Scholz 2018, "Automatic index selection for lar
 
 from dataclasses import dataclass, field
 
-Order = tuple[int, ...]
+from semi_naive.ra.rules.ir import Order
+
 Search = frozenset[int]
 
 

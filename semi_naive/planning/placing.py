@@ -8,10 +8,9 @@ partitioned, in buckets of the columns that it is searched by, and bindings go t
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from semi_naive.ra.rules.ir import Var
+from semi_naive.ra.rules.ir import Order, Var
 from semi_naive.ra.rules.steps import Exchange, Join
 
-Order = tuple[int, ...]
 Index = tuple[str, Order]
 
 

@@ -129,7 +129,7 @@ class Local:
         with self.profile.timed(entry):
             sink = Sink(self.tables[rule.head.relation])
             try:
-                for heads in self._body(rule, place, parts, number).derivation.heads(self.database):
+                for heads in self._body(rule, place, parts, number).derivation.heads(self.database, sink.table.home):
                     sink.take(heads)
                     self._within_budget(sink.made)
             except EvaluationError as error:
