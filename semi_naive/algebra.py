@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from semi_naive.planning.rewrite import fresh, substitute, variables_of, walk
 from semi_naive.ra.rules import ir
 from semi_naive.ra.rules.ir import Atom, Const, Kind, Truth, Var, Wild
 from semi_naive.schema import Schema
-
-if TYPE_CHECKING:
-    from semi_naive.operators import Node
 
 ANSWER = "answer"
 
@@ -52,7 +49,7 @@ class Rules:
     def __init__(self, root):
         self.relations: dict[str, ir.Relation] = {}
         self.rules: list[ir.Rule] = []
-        self.given: dict[str, Node] = {}
+        self.given: dict[str, Any] = {}  # by relation, the node of `semi_naive.operators` that has its tuples
         self.beyond: dict[str, tuple[str, Schema]] = {}
         self._names: dict[object, str] = {}
         self._variables = 0

@@ -7,27 +7,13 @@ program.run(facts={"edge": [(1, 2), (2, 3)]})["path"].to_pandas()
 """
 
 import os
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 from semi_naive.config import Config
 from semi_naive.language import check, compile_text
 from semi_naive.language.parse import parse_file
-from semi_naive.planning.common_subjoins import share
-from semi_naive.planning.inline import inline
-from semi_naive.planning.magic import magic
-from semi_naive.planning.simplify import simplify
-from semi_naive.planning.split_joins import halve
-from semi_naive.planning.strata import Stratum, strata
+from semi_naive.planning.passes import Compiled, compiled
 from semi_naive.ra.rules import ir
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """A program after all passes, and its strata in the order they are evaluated in."""
-
-    program: ir.Program
-    strata: list[Stratum]
 
 
 class Program:
@@ -148,15 +134,3 @@ class Program:
         counts = f"{len(program.relations)} relations, {len(program.rules)} rules"
         outputs = ", ".join(self.outputs[:5]) + ", …" * (len(self.outputs) > 5)
         return f"<Program {self.name}: {counts}; outputs: {outputs or 'none'}>"
-
-
-def compiled(program: ir.Program, keep: set[str] | None, given, limited: bool = False) -> Compiled:
-    """The passes between checks and planning. keep: the relations to compute, None for all; given: those that get facts.
-    limited: without the passes after which a recursive stratum takes another number of iterations."""
-    keep = None if keep is None else set(keep)
-    program = inline(replace(program, rules=list(program.rules)))
-    program = simplify(program, keep, given)
-    program = program if limited else simplify(magic(program, {*(keep or ()), *given}), keep, given)
-    program = share(program)
-    program = program if limited else halve(program)
-    return Compiled(program, strata(program))

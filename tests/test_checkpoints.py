@@ -18,8 +18,8 @@ from test_datalog_engine import LAYOUTS, SLOW, Asked
 from test_failure import python_workers, script
 
 from semi_naive import CheckpointUnusable, Program, RunsLost
+from semi_naive.planning.passes import compiled
 from semi_naive.planning.simplify import simplify
-from semi_naive.program import compiled
 from semi_naive.running import checkpoint
 from semi_naive.running.run import Run
 

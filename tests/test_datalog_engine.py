@@ -15,8 +15,8 @@ from test_failure import python_workers
 
 from semi_naive import Config, EvaluationError, Program
 from semi_naive.__main__ import main
+from semi_naive.planning.passes import compiled
 from semi_naive.planning.simplify import simplify
-from semi_naive.program import compiled
 from semi_naive.running.run import Run
 
 # Not shrunk where Spark runs: a case that fails prints itself, and is small anyway.

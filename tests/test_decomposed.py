@@ -10,8 +10,8 @@ from semi_naive.ra.rules import groups
 from test_datalog_engine import Asked
 
 from semi_naive import Config, EvaluationError, Program
+from semi_naive.planning.passes import compiled
 from semi_naive.planning.simplify import simplify
-from semi_naive.program import compiled
 from semi_naive.running.run import Run
 
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck)}

@@ -1,5 +1,6 @@
 """The package as it is installed: all of it below `semi_naive`, whatever the user's own files are called."""
 
+import ast
 import configparser
 import os
 import subprocess
@@ -61,3 +62,31 @@ def test_a_folder_of_namesakes(installed, tmp_path):
 @pytest.mark.parametrize("name", semi_naive.__all__)
 def test_public_names(name):
     assert getattr(semi_naive, name).__name__.split(".")[-1] == name
+
+
+def test_the_imports_have_no_circle():
+    """No file needs itself through others, for its types or inside of functions either."""
+    files = {
+        ".".join(p if p[0] == "semi_naive" else ("semi_naive", *p)): path
+        for top in (*NAMESAKES[:4], "semi_naive")
+        for path in (ROOT / top).rglob("*.py")
+        for p in [path.relative_to(ROOT).with_suffix("").parts]
+    }
+    files = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    needs = {name: _imported(path) & files.keys() - {name} for name, path in files.items()}
+    while free := [name for name, others in needs.items() if not others]:
+        for name in free:
+            del needs[name]
+        needs = {name: others & needs.keys() for name, others in needs.items()}
+    assert not needs, f"these files import each other: {', '.join(sorted(needs))}"
+
+
+def _imported(path) -> set[str]:
+    """The modules that a file names in its imports, and the names that it takes from them."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found

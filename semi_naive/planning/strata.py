@@ -44,6 +44,24 @@ def rule_edges(rule: ir.Rule) -> list[Edge]:
     return [Edge(rule.head.relation, name, via, rule.span or NOWHERE) for name, via in _reads(rule.body, "")]
 
 
+def is_fact(rule: ir.Rule) -> bool:
+    return not rule.body and all(isinstance(term, ir.Const) for term in rule.head.args)
+
+
+def names_read(rules: list[ir.Rule]) -> set[str]:
+    """The relations in the bodies of some rules."""
+    return {edge.body for rule in rules for edge in rule_edges(rule)}
+
+
+def readers(found: list[Stratum]) -> dict[str, set[int]]:
+    """Of each relation, the strata whose rules read it."""
+    by_name: dict[str, set[int]] = {}
+    for number, stratum in enumerate(found):
+        for name in names_read(stratum.rules):
+            by_name.setdefault(name, set()).add(number)
+    return by_name
+
+
 def _reads(body, via):
     for literal in body:
         if isinstance(literal, ir.Atom):

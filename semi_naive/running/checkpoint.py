@@ -6,13 +6,10 @@ has them too, unless they hold ids of symbols or records, which mean what the ch
 it was written, and runs never change: so a checkpoint costs the tuples born or merged since the last one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import semi_naive
 from semi_naive.ra.rules import durable
@@ -24,9 +21,7 @@ from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelatio
 from semi_naive.ra.rules.stored import store
 from semi_naive.running.dealing import deal
 from semi_naive.running.manifest import DurableFiles
-
-if TYPE_CHECKING:
-    from semi_naive.running.run import Run
+from semi_naive.running.state import State
 
 LONG = 10.0  # seconds since the last checkpoint after which the end of a stratum is worth one
 IDS = {Kind.SYMBOL, Kind.RECORD}
@@ -36,7 +31,7 @@ IDS = {Kind.SYMBOL, Kind.RECORD}
 class Checkpoints:
     """The checkpoint of one run in Config.checkpoint_dir."""
 
-    run: Run
+    run: State
     iteration: int = 0  # of the stratum that runs, when it was last saved
     copies: dict[str, dict] = field(default_factory=dict)  # by path: the runs that have been copied
     complete: dict[tuple, dict] = field(default_factory=dict)  # by name, and whether its rules have run: relations

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from semi_naive.config import Config
 from semi_naive.planning.carried import Carried, carried
 from semi_naive.planning.rewrite import walk
-from semi_naive.planning.strata import Stratum, rule_edges
-from semi_naive.ra.rules.ir import Atom, Autoinc, Const, Rule
+from semi_naive.planning.strata import Stratum, names_read
+from semi_naive.ra.rules.ir import Atom, Autoinc, Rule
 from semi_naive.running.detect_closure import Following, following
 
 READ_HERE = 4  # times Config.local_tuples: what a stratum may read in the driver
@@ -97,23 +97,6 @@ def limits(stratum: Stratum, program) -> dict[str, int]:
     """The .limitsize of each of a stratum's relations that has one."""
     found = (d for d in program.directives if d.kind == "limitsize" and d.relation in stratum.relations)
     return {directive.relation: int(directive.parameters["n"]) for directive in found if "n" in directive.parameters}
-
-
-def names_read(rules: list[Rule]) -> set[str]:
-    return {edge.body for rule in rules for edge in rule_edges(rule)}
-
-
-def readers(strata: list[Stratum]) -> dict[str, set[int]]:
-    """Of each relation, the strata whose rules read it."""
-    found: dict[str, set[int]] = {}
-    for number, stratum in enumerate(strata):
-        for name in names_read(stratum.rules):
-            found.setdefault(name, set()).add(number)
-    return found
-
-
-def is_fact(rule: Rule) -> bool:
-    return not rule.body and all(isinstance(term, Const) for term in rule.head.args)
 
 
 def in_one_place(stratum: Stratum, relations) -> str:

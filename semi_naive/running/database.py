@@ -9,8 +9,7 @@ from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import MOST
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.rules.values import Values
-from semi_naive.running.on_partitions import OnPartitions
-from semi_naive.running.reaching import Remade
+from semi_naive.running.on_partitions import OnPartitions, Remade
 from semi_naive.running.sampling import distinct_values, drawn_tuples, partners
 
 

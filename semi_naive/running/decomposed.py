@@ -23,14 +23,12 @@ from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.groups import Dealt, Delta, Finished, Home, RunGroups, group_begins
-from semi_naive.running.choose_plan import names_read
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.database import Database
 from semi_naive.running.local import Local, located
 from semi_naive.running.pieces import EACH, at_rest, record, run_pieces
 from semi_naive.running.statics import Statics
 
-BASE = 64_000_000  # tuples that rules without recursion may make in the driver
 FEWEST = 4  # groups for a core
 LUMP = 0.5  # of the base: a group with more keeps one core busy while the others wait
 
@@ -70,7 +68,7 @@ class Decomposed:
     def run(self) -> dict:
         """To the fixpoint; the stratum's relations are on the partitions then. Returns the trace. NotGroups, with the base
         made, where another plan is better; TooLarge if the base is too large for the driver."""
-        make_base(self.local, self.database)
+        self.local.make_base()
         base = {part: self._base(part) for part in ("full", "delta")}
         if not self.forced:
             self._check(base)
@@ -153,17 +151,6 @@ class Decomposed:
             self.database.place(name, at_rest(name, home, self.map, finished), self.cluster)
         tuples, steps = record(self.trace, finished)
         return self.trace.finish(tuples=tuples, iterations=steps, disk_bytes=self.cluster.store.bytes())
-
-
-def make_base(local, database) -> None:
-    """The tuples that need no recursion, in the driver, unless `local` has come further."""
-    if local.iteration == 0:
-        database.collect(names_read(local.once), local.stratum.relations)
-        budget, local.budget = local.budget, BASE
-        try:
-            local.base()
-        finally:
-            local.budget = budget
 
 
 def deal(weights: np.ndarray, placement: BucketMap, each: int) -> tuple[list[tuple[int, int]], np.ndarray]:

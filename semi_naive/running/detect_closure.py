@@ -8,8 +8,6 @@ With edges as its base it is a transitive closure.
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from semi_naive.ra.rules.ir import Atom, Rule, Var
 
 SMALL = 4096  # edges from which a closure is worth a job at once; with fewer it is tried in the driver first
@@ -38,20 +36,6 @@ class Following:
     def large(self, database, config) -> bool:
         """Whether it is worth a job before the driver has tried."""
         return self.closure and (config.local_tuples == 0 or database.count(self.edges) > SMALL)
-
-    def run(self, local, database, cluster, config, reason: str, lazy: bool) -> dict:
-        """Evaluate. `local`: where the stratum was begun. lazy: nothing reads it. Returns the trace."""
-        from semi_naive.running.decomposed import make_base
-        from semi_naive.running.reaching import Reaching
-
-        base, steps = None, config.max_iterations
-        if not self.closure:
-            make_base(local, database)
-            base = database.columns(self.relation)
-            steps = steps and 1 + steps - local.iteration
-        edges = np.ascontiguousarray(database.columns(self.edges))
-        reaching = Reaching(self.relation, self.column, edges, base, steps, cluster, config, reason, local.tell, local.watch)
-        return reaching.run(database, lazy)
 
 
 def following(stratum, database, config) -> Following | None:

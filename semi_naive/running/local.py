@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.order import outgrown, plan_body, share_indexes, versions
-from semi_naive.planning.strata import Stratum
+from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.derive import Sink
 from semi_naive.ra.rules.ir import Rule
 from semi_naive.running.database import Database
 from semi_naive.running.profile import Profile
 
-if TYPE_CHECKING:
-    from semi_naive.running.recovery import Recovery
-
+BASE = 64_000_000  # tuples that rules without recursion may make in the driver for a plan that decomposes the stratum
 MOST = 100_000_000  # tuples that a stratum's relations may have in the driver: 800 MB, and as much while blocks are merged
 
 
@@ -49,7 +47,6 @@ class Local:
     max_iterations: int | None = None  # of a recursive stratum
     multiway: str = "auto"  # Config.multiway
     bodies: dict = field(default_factory=dict)
-    recovery: Recovery | None = None  # what the stratum goes back to when its runs are lost
 
     def __post_init__(self):
         recursive = set(self.stratum.relations) if self.stratum.recursive else set()
@@ -77,6 +74,16 @@ class Local:
         self.start()
         for table in self.tables.values():
             table.advance()
+
+    def make_base(self) -> None:
+        """`base` for a plan that decomposes the stratum, unless this has come further."""
+        if self.iteration == 0:
+            self.database.collect(names_read(self.once), self.stratum.relations)
+            budget, self.budget = self.budget, BASE
+            try:
+                self.base()
+            finally:
+                self.budget = budget
 
     def compiled(self) -> list[tuple]:
         """(rule, relation of the delta, body) of all delta versions."""

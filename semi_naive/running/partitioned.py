@@ -6,7 +6,6 @@ is one job: scan the delta, join what is here; before a join with another of the
 heads go home (the all-to-all), and what is born there goes on to the relation's other indexes.
 """
 
-import sys
 import time
 from dataclasses import dataclass, field
 
@@ -14,31 +13,25 @@ from semi_naive.balance.trace import Trace, balance_of, phases_of
 from semi_naive.config import Config
 from semi_naive.planning.order import outgrown, plan_all, plan_body, searched
 from semi_naive.planning.placing import Placing, keyed, scanned
+from semi_naive.planning.strata import names_read
 from semi_naive.ra.reports import Report
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.block import merged_as
-from semi_naive.ra.rules.context import World, lattice_table
+from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.evaluate import Evaluate, Left, Version
 from semi_naive.ra.rules.ir import Rule
-from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.local_insert import Born, absorb, inserts
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.steps import Exchange
-from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.weighing import Meetings
-from semi_naive.running.choose_plan import names_read
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.database import Database
 from semi_naive.running.dealing import deal
+from semi_naive.running.detect_walk import walk_of
 from semi_naive.running.exchange_segments import cut
-from semi_naive.running.local import Local, TooLarge, located
+from semi_naive.running.local import Local, located
 from semi_naive.running.rebalance import Rebalance, joined_only
-from semi_naive.running.run_ahead import MOST_STEPS, RunAhead
 from semi_naive.running.statics import Statics
-from semi_naive.running.steps_ahead import LinearAhead
-
-DWINDLED = 100_000  # tuples of a delta that are sooner joined by the driver than by a job, where it can read the runs
-RETURNS = 2  # to the driver, of one stratum: what grows again and again stays on the partitions
 
 
 @dataclass
@@ -63,80 +56,30 @@ class Partitioned:
         own = frozenset(self.stratum.relations) if self.recursive else frozenset()
         self.placing = Placing(own, self.config.replicate_bytes, self.database.bytes)
         self.statics = Statics(self.database, self.cluster, self.placing, self.trace, self.cluster.bucket_map())
-        self.ahead = RunAhead.of(self)
-        self.linear = LinearAhead.of(self)
-        if self.local.recovery:
-            self.trace.take_up([], self.local.recovery.past(self.local.number))
+        self.walk = walk_of(self.local, self.config)
         if self.local.watch:
             self.local.watch(self.trace.so_far)
 
-    def run(self) -> dict:
-        """To the fixpoint; the stratum's relations are on the partitions then. Returns the trace."""
+    def begin(self, take_up) -> None:
+        """Place the relations and do what is done once. `take_up` says whether it has brought the stratum to a checkpoint."""
         self._place()
-        recovery = self.local.recovery
-        if not (recovery and recovery.take_up(self)):
+        if not take_up(self):
             self._take_over()
         if self.iteration == 0:
-            self._iterate([(rule, None, {}, 0) for rule in self.local.once])
-            self._look()
+            self.iterate([(rule, None, {}, 0) for rule in self.local.once])
+            self.look()
         else:
             self._advance()
-        while self._delta() and not self.local.ended(self.iteration, lambda name: self.relations[name].count):
-            before = self._delta()
-            if self.ahead and self.ahead.possible():
-                self.ahead(min(MOST_STEPS, self._steps_left()))
-            elif self.linear and self.linear.possible(self._steps_left()):
-                self.linear(self._steps_left())
-            else:
-                self._iterate(list(self._versions()))
-            if self._dwindled(before):
-                return self._finished_by_driver()
-            if recovery:
-                recovery.iterated(self)
-            self._look()
-        self._settle()
-        return self._traced()
 
-    def _steps_left(self) -> int:
-        most = self.local.max_iterations
-        return sys.maxsize if most is None else most - self.iteration
-
-    def _look(self) -> None:
+    def look(self) -> None:
         """At the balance, if that is due."""
-        if self.iteration % self.config.check_interval == 0 and self._delta() and self.local.again and self.partitions > 1:
+        if self.iteration % self.config.check_interval == 0 and self.delta() and self.local.again and self.partitions > 1:
             versions = self._recursive() if self.statics.partitioned else []
             self.moving(self.relations, joined_only(versions, self.statics.partitioned), self.iteration)
 
-    def _traced(self) -> dict:
+    def traced(self) -> dict:
         tuples = sum(self.database.count(name) for name in self.stratum.relations)
         return self.trace.finish(tuples=tuples, iterations=self.iteration, disk_bytes=self.cluster.store.bytes())
-
-    # -- the last iterations, and small ones
-
-    def _dwindled(self, before: int) -> bool:
-        allowed = self.config.local_tuples and self.cluster.local and self.local.returns < RETURNS
-        return bool(allowed) and 0 < self._delta() < min(DWINDLED, before)
-
-    def _finished_by_driver(self) -> dict:
-        """A job of next to nothing costs 100 ms. On the driver's own host the driver maps the runs and goes on by itself; if
-        the delta grows again, back to the partitions."""
-        self.trace.event("to driver", self.iteration, delta=self._delta())
-        for name, relation in self.relations.items():
-            self.database.tables[name] = opened(relation)
-        for name in names_read(self.stratum.rules):
-            if known := self.database.partitioned(name):  # what earlier strata left there
-                self.database.tables[name] = opened(known)
-        local, self.local.returns = self.local, self.local.returns + 1
-        local.iteration = self.iteration
-        try:
-            local.go_on()
-        except TooLarge:
-            self.trace.event("to partitions", local.iteration)
-            again = Partitioned(local, self.database, self.cluster, self.config)
-            again.trace.take_up(self.trace.record["iterations"], self.trace.record["events"])
-            return again.run()
-        self.iteration = local.iteration
-        return self._traced()
 
     # -- where everything is
 
@@ -146,8 +89,8 @@ class Partitioned:
         bodies = plan_all(self._plan, every, self.bodies, self.local.indexes, self.placing)
         wanted = keyed(bodies)
         apart = {name for name, _ in self.placing.partitioned}
-        if self.ahead and any(edges in apart for edges, _ in self.ahead.walk.edges):
-            self.ahead = None  # it takes all edges to every host
+        if self.walk and any(edges in apart for edges, _ in self.walk.edges):
+            self.walk = None  # to run ahead takes all edges to every host
         for name, order, keys in filter(None, [scanned(body, wanted) for body in bodies]):
             if name not in wanted and (name in apart or self._free(name)):
                 wanted[name] = {order: keys}
@@ -163,8 +106,8 @@ class Partitioned:
         """One of the stratum's relations, without tuples."""
         relation = self.database.program.relations[name]
         kind = (relation.lattice, relation.kinds[-1]) if relation.lattice else None
-        if self.ahead:
-            orders = {self.ahead.walk.order: 1}
+        if self.walk:
+            orders = {self.walk.order: 1}
         elif kind or not orders:
             orders = {tuple(range(relation.arity)): relation.arity - 1 if kind else min(1, relation.arity)} | orders
         indexes = [PartitionedIndex(order, keys, self.cluster.bucket_map()) for order, keys in orders.items()]
@@ -197,7 +140,7 @@ class Partitioned:
 
     # -- planning
 
-    def _versions(self):
+    def versions(self):
         """Those that have a delta."""
         for rule, place, parts, number in self.local.every(False):
             if self.relations[rule.body[place].relation].home.delta_size():
@@ -254,9 +197,9 @@ class Partitioned:
 
     # -- iterating
 
-    def _iterate(self, chosen) -> None:
+    def iterate(self, chosen) -> None:
         """One outer iteration: inner ones until no evaluation has anything left."""
-        begun, delta = time.perf_counter(), self._delta()
+        begun, delta = time.perf_counter(), self.delta()
         compiled = [self.compiled(i, *one) for i, one in enumerate(chosen)]
         stages = max([len(version.segments) for version in compiled], default=1)
         for version in compiled:
@@ -287,7 +230,7 @@ class Partitioned:
             arrived = [r for r in results if isinstance(r, Born)]
             reports = [r for r in results if isinstance(r, Report)] + [r.report for r in arrived]
             phases += phases_of(inner, reports, [r.report for r in arrived if r.index == 0], self.partitions)
-        self.advanced(delta, [self._delta()], phases, begun)
+        self.advanced(delta, [self.delta()], phases, begun)
 
     def turned(self, rounds) -> None:
         """The outer iteration is over: what was born is delta, and weighed. rounds: the results of its inner iterations."""
@@ -358,12 +301,15 @@ class Partitioned:
         for relation in self.relations.values():
             relation.advance()
 
-    def _delta(self) -> int:
+    def count(self, relation: str) -> int:
+        return self.relations[relation].count
+
+    def delta(self) -> int:
         return sum(relation.home.delta_size() for relation in self.relations.values())
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Done: the relations are at home, their other indexes are given up."""
-        while self._delta():
+        while self.delta():
             self._advance()
         for name, relation in self.relations.items():
             relation.indexes = relation.indexes[:1]
@@ -378,19 +324,3 @@ class Partitioned:
             seconds=seconds, full=sum(r.count for r in self.relations.values()), driver=max(0.0, seconds - busy),
             relation=shown.name, **balance_of(shown.home.map, shown.home.sizes),
         )  # fmt: skip
-
-
-def opened(relation: PartitionedRelation) -> Table | LatticeTable:
-    """A relation that is on the partitions of this host, as a table of this process: its blocks are mapped, not copied."""
-    home, partitions = relation.home, range(relation.home.map.partitions)
-    if relation.lattice:
-        table = LatticeTable(relation.arity, *relation.lattice)
-        blocks = [lattice_table(relation, p).current for p in partitions]
-        delta = [stored.open() for p in partitions for stored in home.delta[p]]
-        known = [block for block in blocks if block is not None]
-        table.current = merged_as(known, relation.arity) if known else None
-        table.delta = {table.home: merged_as(delta, relation.arity)}
-        return table
-    found = {index.order: [stored.open() for p in partitions for stored in index.full[p]] for index in relation.indexes}
-    delta = [stored.open() for p in partitions for stored in home.delta[p]]
-    return Table.of(relation.arity, home.order, found, delta)

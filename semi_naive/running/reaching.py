@@ -21,12 +21,27 @@ from semi_naive.ra.replica import Replica
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block, bounds_of, pack, roomy
 from semi_naive.ra.rules.groups import Home
-from semi_naive.ra.rules.reaching import CountGroups, Reachability, ReadGroups, WriteGroups
+from semi_naive.ra.rules.reaching import CountGroups, Reachability, WriteGroups
 from semi_naive.ra.words import sort_unique
 from semi_naive.running.cluster import Cluster
+from semi_naive.running.detect_closure import Following
+from semi_naive.running.local import Local
+from semi_naive.running.on_partitions import Remade
 from semi_naive.running.pieces import EACH, at_rest, record, run_pieces
 
 WORK = 20_000_000  # edges that all batches together may follow before they outweigh a task's 10 ms
+
+
+def follow(found: Following, local: Local, database, cluster: Cluster, config: Config, reason: str, lazy: bool) -> dict:
+    """Evaluate a stratum that is of the shape. `local`: where it was begun. lazy: nothing reads it. Returns the trace."""
+    base, steps = None, config.max_iterations
+    if not found.closure:
+        local.make_base()
+        base = database.columns(found.relation)
+        steps = steps and 1 + steps - local.iteration
+    edges = np.ascontiguousarray(database.columns(found.edges))
+    reaching = Reaching(found.relation, found.column, edges, base, steps, cluster, config, reason, local.tell, local.watch)
+    return reaching.run(database, lazy)
 
 
 @dataclass
@@ -128,31 +143,3 @@ class Reaching:
         replica = Replica.share(self.cluster.sc, self.cluster.store, self.cluster.label(f"{self.name}-{name}"), array)
         self.shared.append(replica)
         return replica
-
-
-@dataclass
-class Remade:
-    """A relation of a run whose tuples are made again whenever they are read."""
-
-    relation: Reachability
-    cluster: Cluster
-    count: int
-    shared: list[Replica]
-
-    @property
-    def pieces(self) -> int:
-        return self.relation.pieces
-
-    def distinct(self, column: int) -> float:
-        return max(1.0, float(self.count) ** 0.5)
-
-    def columns(self) -> np.ndarray:
-        """To this process: 16 bytes a pair."""
-        pieces = [(0, number) for number in range(self.pieces)]
-        sc = self.cluster.sc
-        found = self.cluster.jobs.job(ReadGroups(self.relation), source=sc.parallelize(pieces, len(pieces)))
-        return np.concatenate([np.empty((2, 0), np.int64), *found], axis=1)
-
-    def close(self) -> None:
-        for replica in self.shared:
-            replica.close()

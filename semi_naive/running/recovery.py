@@ -3,22 +3,17 @@
 Runs are lost with the executor or the disk that had them. What the driver holds is not: facts, and whatever it has computed.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules.durable import Gone
 from semi_naive.ra.rules.table import snapshot
 from semi_naive.running.checkpoint import Checkpoints
 from semi_naive.running.database import table_for
-from semi_naive.running.reaching import Remade
-
-if TYPE_CHECKING:
-    from semi_naive.running.run import Run
+from semi_naive.running.on_partitions import Remade
+from semi_naive.running.state import State
 
 RESTARTS = 3  # after lost runs
 
@@ -27,7 +22,7 @@ RESTARTS = 3  # after lost runs
 class Recovery:
     """Made when a run has its facts; it is at its checkpoint then, if there is one. `done`: the strata whose rules have run."""
 
-    run: Run
+    run: State
     load: Callable  # the facts of relations of some names, again
     done: set[int] = field(default_factory=set)
     restarts: int = 0

@@ -1,73 +1,30 @@
 """One run of a program: load the facts, evaluate stratum after stratum, each by the plan that fits it, hand back the result."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from semi_naive.balance.trace import VERSION
-from semi_naive.config import PLANS, Config
 from semi_naive.io import Options, source_of, source_of_directive
-from semi_naive.planning.indexes import Indexes
+from semi_naive.planning.strata import is_fact, names_read
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules.ir import Kind, Rule
 from semi_naive.ra.rules.table import Table
-from semi_naive.ra.rules.values import Values
 from semi_naive.ra.runs import RunMissing
 from semi_naive.running.answers import Result
-from semi_naive.running.choose_plan import Choice, chosen, in_one_place, is_fact, limits, names_read, readers
-from semi_naive.running.cluster import Cluster
-from semi_naive.running.database import Database
+from semi_naive.running.choose_plan import Choice, chosen, in_one_place, limits
 from semi_naive.running.decomposed import Decomposed, NotGroups
-from semi_naive.running.loading import Loading
+from semi_naive.running.fixpoint import Fixpoint
 from semi_naive.running.local import Local, TooLarge
 from semi_naive.running.partitioned import Partitioned
-from semi_naive.running.profile import Profile
+from semi_naive.running.reaching import follow
 from semi_naive.running.recovery import Recovery
-
-if TYPE_CHECKING:
-    from semi_naive.program import Compiled, Program
+from semi_naive.running.state import State
 
 CLOSED = 500_000  # pairs of a closure that are not worth a job
-LOCAL, LOCAL_ON_TWO = 4_000_000, 64_000_000  # Config.local_tuples: 7.7 M pairs of points-to, 2 cores: 9 s, spread 20 s
 
 
-@dataclass
-class Run:
-    """Everything one call of `Program.run` needs, once its arguments are known to be good."""
-
-    asked: Program
-    compiled: Compiled
-    config: Config
-    spark: Any = None
-    progress: Callable[..., None] | None = None
-    watch: Callable[[Callable[[], dict]], None] | None = None  # see `Program.run`
-    plan: str = "auto"  # see `Program.run`
-    plans: list[dict] = field(default_factory=list)
-    bodies: dict[int, dict] = field(default_factory=dict)  # of each stratum, its rules as they were compiled last
-    now: dict | None = None  # what plans will say of the stratum that runs, so far
-    began: float = 0.0  # when it did
-    look: Callable[[], dict] | None = None  # that returns its trace so far, once it is on the partitions
-
-    def __post_init__(self):
-        if self.plan not in PLANS:
-            raise ValueError(f"plan is {self.plan!r}: expected one of {', '.join(PLANS)}")
-        self.program = self.compiled.program
-        self.values = Values()
-        self.database = Database(self.program, self.values)
-        self.indexes = Indexes({name: relation.arity for name, relation in self.program.relations.items()})
-        self.profile = Profile()
-        self.cluster = Cluster(self.spark, self.config)
-        if self.config.local_tuples is None:
-            few = self.cluster.cores <= 2
-            self.config = self.config.with_options({"local_tuples": LOCAL_ON_TWO if few else LOCAL})
-        self.read_by = readers(self.compiled.strata)
-        self.strata = [replace(each, rules=[r for r in each.rules if not is_fact(r)]) for each in self.compiled.strata]
-        self.loading = Loading(self.program, self.database, self.cluster, self.values, self.config)
+class Run(State):
+    """One call of `Program.run`, once its arguments are known to be good."""
 
     def run(self, facts, lenient: bool) -> Result:
         try:
@@ -82,23 +39,6 @@ class Run:
         except BaseException:
             self.cluster.release()
             raise
-
-    def record(self, counts: dict[str, int]) -> dict:
-        """What has been done up to now (see `balance.trace`). counts: tuples of each relation, as far as they are known."""
-        profile = self.profile.record(self.asked.name, counts, self.plans)
-        return {
-            "version": VERSION, "started": time.time() - profile["seconds"], "program": self.asked.name,
-            "seconds": profile["seconds"], "config": self.config.to_json(), "strata": list(self.plans), "profile": profile,
-        }  # fmt: skip
-
-    def so_far(self) -> dict:
-        """The record with the stratum that runs, from any thread."""
-        now, look = self.now, self.look
-        record = self.record({})
-        if now and now["number"] not in [entry["number"] for entry in record["strata"]]:
-            running = now | {"seconds": time.perf_counter() - self.began} | ({"trace": look()} if look else {})
-            record["strata"].append(running)
-        return record
 
     # -- facts
 
@@ -202,7 +142,7 @@ class Run:
         local = Local(
             stratum, number, self.database, self.indexes, self.profile, budget, self._telling(number, stratum), self._watched,
             limits=limits(stratum, self.program), max_iterations=self.config.max_iterations,
-            multiway=self.config.multiway, recovery=self.recovery,
+            multiway=self.config.multiway,
         )  # fmt: skip
         if resumed:
             local.iteration = resumed["iteration"]
@@ -225,15 +165,15 @@ class Run:
                 reason = str(why)
             except TooLarge:
                 reason = "its rules without recursion make too many tuples for the driver to deal out"
-        distributed = Partitioned(local, self.database, self.cluster, self.config)
-        self.bodies[number] = distributed.bodies
-        return "balanced", reason, distributed.run()
+        partitioned = Partitioned(local, self.database, self.cluster, self.config)
+        self.bodies[number] = partitioned.bodies
+        return "balanced", reason, Fixpoint(partitioned, self.recovery).run()
 
     def _decomposed(self, local: Local, groups, reason: str) -> dict:
         if groups.following:
             del self.bodies[local.number]
             read = self.read_by.get(groups.following.relation, set()) - {local.number}
-            return groups.following.run(local, self.database, self.cluster, self.config, reason, not read)
+            return follow(groups.following, local, self.database, self.cluster, self.config, reason, not read)
         forced = self.plan == "decomposed"
         return Decomposed(local, self.database, self.cluster, self.config, groups.carried, reason, forced).run()
 

@@ -6,11 +6,8 @@ Kept in buckets of the carried column, such a relation's tuples stay where they 
 the one before, so that there are few of them and a look at the balance after each.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,56 +17,13 @@ from semi_naive.ra.replica import Replica
 from semi_naive.ra.reports import Report
 from semi_naive.ra.rules.derive import HALVES
 from semi_naive.ra.rules.groups_ahead import GroupsAhead
-from semi_naive.ra.rules.ir import Atom, Rule, Var
 from semi_naive.ra.rules.local_insert import absorb
 from semi_naive.ra.words import sort_unique
-
-if TYPE_CHECKING:
-    from semi_naive.running.partitioned import Partitioned
+from semi_naive.running.detect_walk import Walk
+from semi_naive.running.partitioned import Partitioned
 
 MOST_STEPS = 4096  # of one job
 ROOM = 8  # nodes there may be for each edge: a node takes 72 bytes while groups advance
-
-
-@dataclass(frozen=True)
-class Walk:
-    """What every recursive rule of a stratum does: from path(x, y) by edge(y, z) to path(x, z). carried: the place of x;
-    edges: of each rule the relation, and whether it is walked backwards."""
-
-    relation: str
-    carried: int
-    edges: tuple[tuple[str, bool], ...]
-
-    @property
-    def order(self) -> tuple[int, int]:
-        """Of the home index: the carried column first."""
-        return self.carried, 1 - self.carried
-
-
-def walk_of(rules: list[Rule], relations: set[str]) -> Walk | None:
-    """What the recursive rules of one relation do, if all of them do that and carry the same column."""
-    steps = [_step_of(rule, relations) for rule in rules]
-    walks = {step for step in steps if step}
-    if None in steps or len(relations) != 1 or len({carried for carried, _, _ in walks}) != 1:
-        return None
-    return Walk(next(iter(relations)), next(iter(walks))[0], tuple(sorted((edge, back) for _, edge, back in walks)))
-
-
-def _step_of(rule: Rule, relations: set[str]) -> tuple[int, str, bool] | None:
-    """(carried place, edges, backwards) of a rule of the shape."""
-    parts = [rule.head, *rule.body]
-    if len(parts) != 3 or not all(isinstance(p, Atom) and len(p.args) == 2 for p in parts):
-        return None
-    own = [atom for atom in rule.body if atom.relation in relations]
-    if len(own) != 1 or not all(isinstance(term, Var) for part in parts for term in part.args):
-        return None
-    (other,) = (atom for atom in rule.body if atom is not own[0])
-    head, path, edge = ([term.name for term in part.args] for part in (rule.head, own[0], other))
-    for carried in (0, 1):
-        x, y, z = path[carried], path[1 - carried], head[1 - carried]
-        if head[carried] == x and len({x, y, z}) == 3 and sorted(edge) == sorted((y, z)):
-            return carried, other.relation, edge[0] == z
-    return None
 
 
 @dataclass
@@ -80,16 +34,6 @@ class RunAhead:
     walk: Walk
     steps: int = 1
     inner: tuple[Replica, Replica] | tuple[()] | None = None  # adjacency of the edges; () if there can be none
-
-    @classmethod
-    def of(cls, distributed) -> RunAhead | None:
-        """For a stratum whose rules are a walk, where the settings allow it."""
-        config, names = distributed.config, set(distributed.stratum.relations)
-        walk = walk_of(distributed.local.again, names) if distributed.recursive else None
-        if walk is None or not config.run_ahead or config.policy == "paper" or distributed.local.limits:
-            return None
-        relation = distributed.database.program.relations[walk.relation]
-        return None if relation.lattice or relation.eqrel else cls(distributed, walk)
 
     def possible(self) -> bool:
         """Whether what there is can be advanced so: whole buckets of ids, words of two halves."""

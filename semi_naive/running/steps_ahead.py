@@ -1,11 +1,8 @@
 """Running ahead with any linear rules, while deltas are small: many iterations in one job (`ra.rules.steps_ahead`)."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from semi_naive.balance.trace import phases_of
 from semi_naive.ra.reports import Report
@@ -13,9 +10,7 @@ from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.ir import Atom
 from semi_naive.ra.rules.local_insert import Born, absorb, inserts
 from semi_naive.ra.rules.steps_ahead import InsertSteps, StepsAhead
-
-if TYPE_CHECKING:
-    from semi_naive.running.partitioned import Partitioned
+from semi_naive.running.partitioned import Partitioned
 
 MOST_STEPS = 256  # of one job
 FIRST_BUDGET = 1_000_000  # tuples of the first on a partition; four times as many if most of them were new
@@ -29,7 +24,7 @@ class LinearAhead:
     budget: int = FIRST_BUDGET
 
     @classmethod
-    def of(cls, distributed) -> LinearAhead | None:
+    def of(cls, distributed: Partitioned) -> "LinearAhead | None":
         """For a stratum of linear rules, where the settings allow it."""
         config, local, names = distributed.config, distributed.local, set(distributed.stratum.relations)
         relations = [distributed.database.program.relations[name] for name in names]
@@ -46,7 +41,7 @@ class LinearAhead:
         most = min(config.run_ahead, self._budget() * distributed.partitions / (growth + growth**2 + growth**3))
         return (
             left > 1
-            and self._delta() <= most
+            and self.distributed.delta() <= most
             and all(version.part == "delta" for version in self._versions())
             and self._alone()
         )
@@ -58,15 +53,12 @@ class LinearAhead:
     def _budget(self) -> int:
         return min(self.budget, self.distributed.config.run_ahead_budget)
 
-    def _delta(self) -> int:
-        return sum(relation.home.delta_size() for relation in self.distributed.relations.values())
-
     def _versions(self) -> list[Version]:
         return [self.distributed.compiled(number, *one) for number, one in enumerate(self.distributed.local.every(False))]
 
     def __call__(self, left: int) -> None:
         """Several outer iterations in one job, at most `left`."""
-        distributed, begun, delta = self.distributed, time.perf_counter(), self._delta()
+        distributed, begun, delta = self.distributed, time.perf_counter(), self.distributed.delta()
         cluster, relations, versions = distributed.cluster, list(distributed.relations.values()), self._versions()
         label, root = cluster.label(f"{distributed.iteration + 1}.ahead"), cluster.root
         ahead = StepsAhead(distributed.world(), versions, distributed.partitions, min(left, MOST_STEPS), self._budget())
@@ -87,7 +79,7 @@ class LinearAhead:
         made = sum(report.sent for report in reports if report.phase == "run-ahead")
         self.budget = max(FIRST_BUDGET, self.budget * 4 if sum(births) * 2 > made else self.budget // 4)
         phases = phases_of(0, reports + arrived, arrivals, distributed.partitions)
-        distributed.advanced(delta, births + [0] * (not self._delta()), phases, begun)
+        distributed.advanced(delta, births + [0] * (not self.distributed.delta()), phases, begun)
 
 
 def born_by_step(births: list[list[int]]) -> list[int]:

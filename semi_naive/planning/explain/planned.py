@@ -11,12 +11,13 @@ from semi_naive.planning.explain.bodies import counted, listed
 from semi_naive.planning.explain.strata import Telling, all_versions, rule_text
 from semi_naive.planning.order import plan_all, plan_body
 from semi_naive.planning.placing import Placing
+from semi_naive.running.cardinality import UNKNOWN, Cardinality
+from semi_naive.running.choose_plan import chosen
+from semi_naive.running.run import Run
 
 
 def explained(program, facts=None, only_outputs: bool = False, config: Config | None = None, plan="auto") -> str:
     """The text of `Program.explain`. `facts` are loaded, nothing is evaluated."""
-    from semi_naive.running.run import Run
-
     config = config or Config()
     run = Run(program, program.compile(facts, only_outputs, config.max_iterations is not None), config, plan=plan)
     if facts is None:
@@ -35,8 +36,6 @@ class _Expectation(Telling):
     """What is expected of a run that has its facts. `known`: whether they are all there will be."""
 
     def __init__(self, run, known: bool):
-        from semi_naive.running.cardinality import UNKNOWN, Cardinality
-
         super().__init__(run)
         self.known, self.sizes = known, Cardinality(run.database)
         if not known:
@@ -55,8 +54,6 @@ class _Expectation(Telling):
     # -- one stratum
 
     def stratum(self, number: int, stratum):
-        from semi_naive.running.choose_plan import chosen
-
         choice = chosen(stratum, self.sizes, self.run.config, self.run.plan, self.run.cluster.cores)
         yield from self._plan(choice)
         yield from self.lattices(stratum)

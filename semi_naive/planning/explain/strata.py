@@ -5,14 +5,13 @@ from dataclasses import replace
 from semi_naive.planning.explain.bodies import attributes_of, counted, described, listed
 from semi_naive.planning.explain.passes import changes, place
 from semi_naive.planning.order import versions
+from semi_naive.planning.strata import is_fact
 
 
 class Telling:
     """Tells about `run`, one of a `semi_naive.running.run.Run`. Who inherits says what there is to say of a stratum."""
 
     def __init__(self, run):
-        from semi_naive.running.choose_plan import is_fact
-
         self.run, self.program = run, run.program
         self.written = {(rule.head, rule.body) for rule in run.asked.checked.rules}
         every = run.compiled.strata

@@ -1,0 +1,31 @@
+"""The passes between checks and planning, in their order."""
+
+from dataclasses import dataclass, replace
+
+from semi_naive.planning.common_subjoins import share
+from semi_naive.planning.inline import inline
+from semi_naive.planning.magic import magic
+from semi_naive.planning.simplify import simplify
+from semi_naive.planning.split_joins import halve
+from semi_naive.planning.strata import Stratum, strata
+from semi_naive.ra.rules import ir
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program after all passes, and its strata in the order they are evaluated in."""
+
+    program: ir.Program
+    strata: list[Stratum]
+
+
+def compiled(program: ir.Program, keep: set[str] | None, given, limited: bool = False) -> Compiled:
+    """The program after all of them. keep: the relations to compute, None for all; given: those that get facts.
+    limited: without the passes after which a recursive stratum takes another number of iterations."""
+    keep = None if keep is None else set(keep)
+    program = inline(replace(program, rules=list(program.rules)))
+    program = simplify(program, keep, given)
+    program = program if limited else simplify(magic(program, {*(keep or ()), *given}), keep, given)
+    program = share(program)
+    program = program if limited else halve(program)
+    return Compiled(program, strata(program))

@@ -1,0 +1,58 @@
+"""Strata that walk along edges: each partition can take many iterations of one by itself, and so needs one job for them.
+
+path(x, z) :- path(x, y), edge(y, z).        carries x; or edge(x, y), path(y, z), which carries z
+"""
+
+from dataclasses import dataclass
+
+from semi_naive.ra.rules.ir import Atom, Rule, Var
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What every recursive rule of a stratum does: from path(x, y) by edge(y, z) to path(x, z). carried: the place of x;
+    edges: of each rule the relation, and whether it is walked backwards."""
+
+    relation: str
+    carried: int
+    edges: tuple[tuple[str, bool], ...]
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Of the home index: the carried column first."""
+        return self.carried, 1 - self.carried
+
+
+def walk_of(local, config) -> Walk | None:
+    """What a stratum's rules do, where the settings allow that they run ahead. `local`: where the stratum was begun."""
+    walk = _walk_of(local.again, set(local.stratum.relations)) if local.recursive else None
+    if walk is None or not config.run_ahead or config.policy == "paper" or local.limits:
+        return None
+    relation = local.database.program.relations[walk.relation]
+    return None if relation.lattice or relation.eqrel else walk
+
+
+def _walk_of(rules: list[Rule], relations: set[str]) -> Walk | None:
+    """What the recursive rules of one relation do, if all of them do that and carry the same column."""
+    steps = [_step_of(rule, relations) for rule in rules]
+    walks = {step for step in steps if step}
+    if None in steps or len(relations) != 1 or len({carried for carried, _, _ in walks}) != 1:
+        return None
+    return Walk(next(iter(relations)), next(iter(walks))[0], tuple(sorted((edge, back) for _, edge, back in walks)))
+
+
+def _step_of(rule: Rule, relations: set[str]) -> tuple[int, str, bool] | None:
+    """(carried place, edges, backwards) of a rule of the shape."""
+    parts = [rule.head, *rule.body]
+    if len(parts) != 3 or not all(isinstance(p, Atom) and len(p.args) == 2 for p in parts):
+        return None
+    own = [atom for atom in rule.body if atom.relation in relations]
+    if len(own) != 1 or not all(isinstance(term, Var) for part in parts for term in part.args):
+        return None
+    (other,) = (atom for atom in rule.body if atom is not own[0])
+    head, path, edge = ([term.name for term in part.args] for part in (rule.head, own[0], other))
+    for carried in (0, 1):
+        x, y, z = path[carried], path[1 - carried], head[1 - carried]
+        if head[carried] == x and len({x, y, z}) == 3 and sorted(edge) == sorted((y, z)):
+            return carried, other.relation, edge[0] == z
+    return None

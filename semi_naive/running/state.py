@@ -1,0 +1,70 @@
+"""Where a run is: its program, settings, database and cluster, what its strata have done, and the record of all that."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from semi_naive.balance.trace import VERSION
+from semi_naive.config import PLANS, Config
+from semi_naive.planning.indexes import Indexes
+from semi_naive.planning.passes import Compiled
+from semi_naive.planning.strata import is_fact, readers
+from semi_naive.ra.rules.values import Values
+from semi_naive.running.cluster import Cluster
+from semi_naive.running.database import Database
+from semi_naive.running.loading import Loading
+from semi_naive.running.profile import Profile
+
+LOCAL, LOCAL_ON_TWO = 4_000_000, 64_000_000  # Config.local_tuples: 7.7 M pairs of points-to, 2 cores: 9 s, spread 20 s
+
+
+@dataclass
+class State:
+    """What one call of `Program.run` was given and has come to. `asked`: the program as it was written."""
+
+    asked: Any
+    compiled: Compiled
+    config: Config
+    spark: Any = None
+    progress: Callable[..., None] | None = None
+    watch: Callable[[Callable[[], dict]], None] | None = None  # see `Program.run`
+    plan: str = "auto"  # see `Program.run`
+    plans: list[dict] = field(default_factory=list)
+    bodies: dict[int, dict] = field(default_factory=dict)  # of each stratum, its rules as they were compiled last
+    now: dict | None = None  # what plans will say of the stratum that runs, so far
+    began: float = 0.0  # when it did
+    look: Callable[[], dict] | None = None  # that returns its trace so far, once it is on the partitions
+
+    def __post_init__(self):
+        if self.plan not in PLANS:
+            raise ValueError(f"plan is {self.plan!r}: expected one of {', '.join(PLANS)}")
+        self.program = self.compiled.program
+        self.values = Values()
+        self.database = Database(self.program, self.values)
+        self.indexes = Indexes({name: relation.arity for name, relation in self.program.relations.items()})
+        self.profile = Profile()
+        self.cluster = Cluster(self.spark, self.config)
+        if self.config.local_tuples is None:
+            few = self.cluster.cores <= 2
+            self.config = self.config.with_options({"local_tuples": LOCAL_ON_TWO if few else LOCAL})
+        self.read_by = readers(self.compiled.strata)
+        self.strata = [replace(each, rules=[r for r in each.rules if not is_fact(r)]) for each in self.compiled.strata]
+        self.loading = Loading(self.program, self.database, self.cluster, self.values, self.config)
+
+    def record(self, counts: dict[str, int]) -> dict:
+        """What has been done up to now (see `balance.trace`). counts: tuples of each relation, as far as they are known."""
+        profile = self.profile.record(self.asked.name, counts, self.plans)
+        return {
+            "version": VERSION, "started": time.time() - profile["seconds"], "program": self.asked.name,
+            "seconds": profile["seconds"], "config": self.config.to_json(), "strata": list(self.plans), "profile": profile,
+        }  # fmt: skip
+
+    def so_far(self) -> dict:
+        """The record with the stratum that runs, from any thread."""
+        now, look = self.now, self.look
+        record = self.record({})
+        if now and now["number"] not in [entry["number"] for entry in record["strata"]]:
+            running = now | {"seconds": time.perf_counter() - self.began} | ({"trace": look()} if look else {})
+            record["strata"].append(running)
+        return record
