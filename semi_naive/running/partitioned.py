@@ -1,4 +1,4 @@
-"""The balanced plan for any rules: relations in buckets on the partitions, iterated to the fixpoint, kept in balance.
+"""The balanced plan for any rules: one stratum on the partitions, where its relations are, and one iteration of it.
 
 *Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), sections 2 and 3, for rules of any number of atoms: what does
 not change while the stratum runs is on every host; the stratum's own relations are in buckets and subbuckets. One iteration
