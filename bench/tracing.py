@@ -24,7 +24,7 @@ from semi_naive import graphs
 TARGET = 0.02
 RECORDING = {  # by module and class: what makes the record of a closure, and of a Datalog program
     ("semi_naive.balance.trace", "Trace"): ("__init__", "event", "iteration", "take_up", "finish"),
-    ("semi_naive.running.partitioned", "Partitioned"): ("_record", "_traced", "_noted"),
+    ("semi_naive.running.partitioned", "Partitioned"): ("_record", "traced", "_noted"),
     ("semi_naive.running.profile", "Profile"): ("rule", "record"),
     ("semi_naive.running.run", "Run"): ("record",),
     ("semi_naive.running.rebalance", ""): ("tell_change",),

@@ -63,7 +63,7 @@ def processes(monkeypatch):
         table.intern([f"junk {i}" for i in range(np.random.default_rng().integers(1, 50))])
         return Values(table)
 
-    monkeypatch.setattr("semi_naive.running.run.Values", values)
+    monkeypatch.setattr("semi_naive.running.state.Values", values)
     monkeypatch.setattr(checkpoint, "LONG", -1.0)
 
 

@@ -194,7 +194,7 @@ def test_facts_of_derived_relations_are_read_again_after_runs_were_lost(spread, 
     (tmp_path / "edge.facts").write_text("".join(f"{n}\t{n + 1}\n" for n in range(30)))
     (tmp_path / "path.facts").write_text("".join(f"{n + 40}\t{n}\n" for n in range(30)))
     (tmp_path / "twice.facts").write_text("1\t1\n")
-    evaluate, lost = Partitioned._iterate, [1, 3]
+    evaluate, lost = Partitioned.iterate, [1, 3]
 
     def losing(self, chosen):
         if lost and self.iteration == lost[0]:
@@ -203,6 +203,6 @@ def test_facts_of_derived_relations_are_read_again_after_runs_were_lost(spread, 
 
     text = DERIVED.format(kind="number", more=", x >= 0")
     with Program(text).run(tmp_path) as expected:
-        monkeypatch.setattr(Partitioned, "_iterate", losing)
+        monkeypatch.setattr(Partitioned, "iterate", losing)
         with spread(text, tmp_path, plan="balanced") as result:
             assert not lost and contents(result) == contents(expected)
