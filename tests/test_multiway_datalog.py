@@ -29,6 +29,8 @@ CYCLES = {
     "diamond": ["xy", "yz", "xz", "yt", "zt"],
     "wide": ["xyz", "zt", "xt"],
     "with ears": ["xy", "yz", "xz", "zt", "x", "ts"],
+    "4-clique": ["xy", "xz", "xt", "yz", "yt", "zt"],
+    "wide pair": ["xyz", "yzt", "xt", "xz"],
 }
 MODES = ("auto", "always", "never")
 

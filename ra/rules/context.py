@@ -5,6 +5,8 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
+from semi_naive.balance.hashing import bucket_of
+from semi_naive.ra.blocks import combined
 from semi_naive.ra.once import digest
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.lattice import LatticeTable
@@ -68,6 +70,14 @@ class TaskContext:
         if index.order != order:
             blocks = [block.reordered(tuple(index.order.index(i) for i in order)) for block in blocks]
         return blocks
+
+    def subbuckets(self, relation: str, order, keys: list[np.ndarray]) -> np.ndarray | int:
+        spread = self.world.relations.get(relation)
+        index = spread.index(order) if spread and (relation, order) not in self.world.statics else None
+        if index is None or (index.map.subbuckets == 1).all():
+            return 1
+        bucket = bucket_of(combined(np.array(keys[: index.keys], np.int64)), np.uint64(index.map.buckets))
+        return index.map.subbuckets[bucket.astype(np.int64)]
 
     def _share(self, relation, order, spread) -> list[Block]:
         """This partition's part of a relation that is read from the beginning."""

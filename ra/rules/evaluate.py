@@ -8,15 +8,19 @@ the last task.
 import itertools
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra.packing import Bounds, Packing
 from semi_naive.ra.reports import Report, reports
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.batch import Batch, joined
-from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.bigjoin import OFFER
+from semi_naive.ra.rules.block import Block, bounds_of, roomy, snug
 from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.derive import GATHERED, Derivation
 from semi_naive.ra.rules.gathering import Gather
@@ -28,15 +32,18 @@ from semi_naive.ra.runs import Run
 
 @dataclass
 class Move:
-    """How the bindings of a segment go to the next: their columns, and to where: the bucket that the first `keys` of them have
-    in a map, every partition, or the one they are on. `partial`: what is made of them before they go; `copies`: buckets that
-    several partitions have all of, from which nothing has to go."""
+    """How the bindings of a segment go to the next: their columns, and to where: the bucket that those at the places `key` have
+    in a map, or `one` subbucket of it; every partition; the one they are on; or, of several moves, by the one that is `turn`
+    after the one that their OFFER says. `partial`: what is made of them before they go; `copies`: buckets that several
+    partitions have all of, from which nothing has to go."""
 
     names: tuple[str, ...]
-    to: BucketMap | Literal["every", "same"]
-    keys: int = 0
+    to: BucketMap | Literal["every", "same"] | tuple["Move", ...]
+    key: tuple[int, ...] = ()
     partial: Gather | None = None
     copies: dict[int, frozenset[int]] = field(default_factory=dict)
+    one: bool = False
+    turn: int = 0
 
 
 @dataclass
@@ -139,7 +146,7 @@ class Evaluate:
         return [Left(number, block) for number, block in found if block is not None and block.size]
 
     def _received(self, records, version: Version, segment: int) -> Block | None:
-        block = parcels.received(records, version.tag(segment))
+        block = parcels.received(records, version.tag(segment), tight=True)
         if segment not in version.gathers:
             return block
         gather, held = version.gathers[segment]
@@ -230,15 +237,26 @@ class Evaluate:
                 batch = move.partial.partial(batch, number, self.context.values)
             return [batch.columns[name] for name in move.names], batch.size
 
-        return Outbox(made, lambda block: self._moved(block, move, tag))
+        return Outbox(made, lambda block: self._moved(block, move, tag), snug)
 
     def _moved(self, block: Block, move: Move, tag: str):
+        if isinstance(move.to, tuple):
+            return self._visiting(block, move, tag)
+        if move.one:
+            return parcels.home(block, len(move.key), move.to, tag, self.streams)
         if isinstance(move.to, BucketMap):
             here = [bucket for bucket, partitions in move.copies.items() if self.context.partition in partitions]
             stays = (self.context.partition, here) if here else ()
-            return parcels.to_bucket(block, move.keys, move.to, tag, self.streams, stays)
+            return parcels.to_bucket(block, move.key, move.to, tag, self.streams, stays)
         parts = range(self.partitions) if move.to == "every" else [self.context.partition]
         return parcels.to_each(block, parts, tag, self.streams)
+
+    def _visiting(self, block: Block, move: Move, tag: str):
+        visited = (block.column(move.names.index(OFFER)) + move.turn) % len(move.to)
+        for number, one in enumerate(move.to):
+            some = Block(block.packing, np.ascontiguousarray(block.words[:, visited == number]))
+            if some.size:
+                yield from self._moved(some, one, tag)
 
     def _heads(self, version: Version) -> "Outbox":
         """To the subbuckets of the head's home: the all-to-all."""
@@ -254,10 +272,11 @@ class Evaluate:
 @dataclass
 class Outbox:
     """Gathers tuples, so that they are deduplicated and sent many at a time. `tuples_of`: a batch as a block, which goes at
-    once, or as (columns, size), in the order of where it goes; `ship`: a block as parcels."""
+    once, or as (columns, size), in the order of where it goes; `ship`: a block as parcels; `packing`: of bounds."""
 
     tuples_of: object
     ship: object
+    packing: Callable[[Bounds], Packing] = roomy
     waiting: list[Batch] = field(default_factory=list)
     rows: int = 0
 
@@ -275,7 +294,8 @@ class Outbox:
         if self.rows:
             whole = joined(self.waiting)
             self.waiting, self.rows = [], 0
-            yield Block.of(list(whole.columns.values()), whole.size)
+            columns = list(whole.columns.values())
+            yield Block.of(columns, whole.size, self.packing(bounds_of(columns)))
 
 
 def _batch(block: Block, names: tuple[str, ...]) -> Batch:

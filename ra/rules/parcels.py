@@ -4,6 +4,7 @@ Blocks are sorted, so one word a tuple goes as coded differences (`ra.codec`); t
 """
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,8 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, subbucket_of
 from semi_naive.ra import codec
 from semi_naive.ra.blocks import combined
-from semi_naive.ra.packing import Bounds, Packing
-from semi_naive.ra.rules.block import Block, halved, merged_as
+from semi_naive.ra.packing import Bounds, Packing, widen
+from semi_naive.ra.rules.block import Block, bounds_of, halved, merged, merged_as, snug
 
 
 class Parcel(NamedTuple):
@@ -96,13 +97,13 @@ def home(block: Block, keys: int, placement: BucketMap, tag: str, streams: Strea
         yield part, Parcel(tag, block.packing.bounds, *place, count, data)
 
 
-def to_bucket(block: Block, keys: int, placement: BucketMap, tag: str, streams: Streams, here=()):
-    """Each binding to every partition that has a subbucket of the bucket of its key, the first `keys` columns: the
+def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, streams: Streams, here=()):
+    """Each binding to every partition that has a subbucket of the bucket of its key, the columns at some places: the
     intra-bucket shuffle (*Load-balancing Parallel Relational Algebra*, section 2). here: (partition, buckets) that stay on
     the partition, as that has all of them."""
     if not block.size:
         return
-    bucket = bucket_of(combined_key(block, keys), np.uint64(placement.buckets)).astype(np.int64)
+    bucket = bucket_of(_key(block, key), np.uint64(placement.buckets)).astype(np.int64)
     wanted = np.zeros((placement.partitions, placement.buckets), np.bool_)
     place = streams.place(block)
     for number, homes in enumerate(placement.homes):
@@ -124,12 +125,14 @@ def to_each(block: Block, partitions: Iterable[int], tag: str, streams: Streams)
         yield from parcels(block, np.full(block.size, part), part + 1, tag, place)
 
 
-def received(records, tag: str) -> Block | None:
-    """All that arrived under a tag, as one block; None if nothing did."""
+def received(records, tag: str, tight: bool = False) -> Block | None:
+    """All that arrived under a tag, as one block; None if nothing did. `tight`: in as few words as the values need."""
     blocks = [_opened(parcels) for parcels in _streams(records, tag)]
     if not blocks:
         return None
-    return merged_as(blocks, blocks[0].arity)
+    if not tight or len({block.packing for block in blocks}) == 1:
+        return merged_as(blocks, blocks[0].arity)
+    return merged(blocks, snug(reduce(widen, [bounds_of(block.columns()) for block in blocks])))
 
 
 def arriving(records, tag: str) -> int:

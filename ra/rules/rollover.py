@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from semi_naive.ra.rules.batch import Batch, unit
+from semi_naive.ra.rules.bigjoin import Propose
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.multiway import Multiway
 from semi_naive.ra.rules.steps import START, Context, Generate, Join, scanned
@@ -28,7 +29,7 @@ class Arrived:
         yield from scanned([self.block], tuple(enumerate(self.names)), {}, begin, context.most)
 
 
-RESUMING = (Arrived, Join, Generate)  # steps that begin anywhere; the others but Multiway make one batch of one
+RESUMING = (Arrived, Join, Propose, Generate)  # steps that begin anywhere; the others but Multiway make one batch of one
 
 
 @dataclass

@@ -40,6 +40,9 @@ class Context(Protocol):
     def blocks(self, relation: str, part: str, order: tuple[int, ...]) -> list[Block]:
         """The tuples of a part ("full", "delta", "all") of a relation here, sorted by its columns in an order."""
 
+    def subbuckets(self, relation: str, order: tuple[int, ...], keys: list[np.ndarray]) -> np.ndarray | int:
+        """How many subbuckets the bucket of each key has in an index."""
+
 
 def run_steps(steps, batch: Batch, context: Context):
     """Everything that comes out of the last step, depth first: at most a batch per step is in memory."""
@@ -81,19 +84,15 @@ class Join:
         if (self.binds or self.every) and not self.keys and batch.size == 1:
             yield from scanned(blocks, self.binds, batch.take(np.zeros(1, np.int64), self.keep), begin, context.most)
         elif not self.binds and not self.every:
-            yield from self._passing(batch, blocks, keyed) if begin == START else ()
+            yield from self._passing(batch, context) if begin == START else ()
         else:  # the fused join needs no keys
             for number in range(begin[0], len(blocks)):
                 start = begin if number == begin[0] else (number, 0, 0)
                 if not (yield from self._composed(batch, blocks[number], start, context.most)):
                     yield from self.expanded(batch, blocks[number], keyed(), start, context.most)
 
-    def _passing(self, batch, blocks, keyed):
-        found = np.zeros(batch.size, np.bool_)
-        for block in blocks:
-            lows, highs = block.ranges(keyed(), batch.size)
-            found |= highs > lows
-        made = batch.where(found, self.keep)
+    def _passing(self, batch, context):
+        made = batch.where(matched(self, batch, context), self.keep)
         made.at, made.joined = (1, 0, 0), made.size
         yield made
 
@@ -137,6 +136,17 @@ class Join:
         return True
 
 
+def matched(step, batch: Batch, context: Context) -> np.ndarray:
+    """For which bindings a relation has a tuple that begins with a step's keys, its columns taken in the step's order."""
+    found, keys = np.zeros(batch.size, np.bool_), None
+    for block in context.blocks(step.relation, step.part, step.order):
+        if block.size:
+            keys = keys or [evaluate(term, batch.columns, batch.size, context.values) for term in step.keys]
+            lows, highs = block.ranges(keys, batch.size)
+            found |= highs > lows
+    return found
+
+
 def scanned(blocks: list[Block], binds, same: dict[str, np.ndarray], begin=START, most=MOST):
     """The tuples of blocks as they lie, for the first atom of a body. `same`: columns of one row that all bindings get."""
     for number in range(begin[0], len(blocks)):
@@ -155,12 +165,14 @@ def scanned(blocks: list[Block], binds, same: dict[str, np.ndarray], begin=START
 @dataclass
 class Exchange:
     """The bindings go to where the next join's relation keeps the bucket of their key. Not run as a step: a body is cut
-    into segments here, and what a segment makes is shipped to the next. keys: the terms for the first columns in `order`."""
+    into segments here, and what a segment makes is shipped to the next. keys: the terms for the first columns in `order`;
+    one: to a single subbucket of the bucket, not to all."""
 
     relation: str
     order: tuple[int, ...]
     keys: tuple[Term, ...]
     keep: frozenset[str]
+    one: bool = False
 
     def __call__(self, batch: Batch, context: Context):
         raise TypeError("an exchange is between segments")
@@ -228,13 +240,7 @@ class AntiJoin:
     part: str = "all"
 
     def __call__(self, batch, context):
-        found = np.zeros(batch.size, np.bool_)
-        for block in context.blocks(self.relation, self.part, self.order):
-            if block.size:
-                keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
-                lows, highs = block.ranges(keys, batch.size)
-                found |= highs > lows
-        yield batch.where(~found)
+        yield batch.where(~matched(self, batch, context))
 
 
 @dataclass

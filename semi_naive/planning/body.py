@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from semi_naive.planning.bigjoin import BigJoin
 from semi_naive.planning.multiway import Core, pushed
 from semi_naive.planning.placing import NOWHERE, Placing
 from semi_naive.planning.rewrite import variables_of, walk
@@ -76,23 +77,26 @@ class Compiler:
         self.outside = frozenset(outside)
         self.atoms = [(number, literal) for number, literal in enumerate(body) if isinstance(literal, Atom)]
         self.left = [literal for literal in body if not isinstance(literal, Atom)]
-        self._apply_ready()
+        self.apply_ready()
         while self.atoms:
             number, atom = self.choose(self.atoms, self.bound)
             self.atoms = [(n, a) for n, a in self.atoms if n != number]
             together = self._together(number)
-            if self.core and together:
+            if self.core and self.core.apart and together:
+                self.choose.undo()
+                BigJoin(self, {number: atom} | together, self.core.reason).compile(number)
+            elif self.core and together:
                 self._multiway({number: atom} | together, self.core)
             else:
-                self._join(number, atom)
-            self._apply_ready()
+                self.join(number, atom)
+            self.apply_ready()
         if self.left:
             raise AssertionError(f"nothing binds the variables of {', '.join(map(str, self.left))}")  # the checks see to it
         return self.steps
 
     # -- what is still needed
 
-    def _live(self) -> set[str]:
+    def live(self) -> set[str]:
         needed = set(self.outside) | (self.bound if self.whole else set())
         for literal in [*self.left, *(atom for _, atom in self.atoms)]:
             needed |= names(literal)
@@ -103,7 +107,7 @@ class Compiler:
 
     # -- atoms
 
-    def _join(self, number: int, atom: Atom) -> None:
+    def join(self, number: int, atom: Atom) -> None:
         keys: dict[int, Term] = {}
         new: dict[int, str] = {}
         after = []
@@ -119,7 +123,7 @@ class Compiler:
                 if not isinstance(term, Wild):
                     after.append(Compare("=", Var(name, term.kind), term, term.kind))
         self.left += after
-        live = self._live() | (set(new.values()) if self.whole else set())
+        live = self.live() | (set(new.values()) if self.whole else set())
         part = "share" if self.deal else self.parts.get(number, "all")
         self.deal, self.begun = False, True
         order = self.order_for(atom.relation, frozenset(keys))
@@ -145,7 +149,7 @@ class Compiler:
             return order
         if not keys and not counts and relation not in self.placing.own:
             return ()
-        needed = (self._live() | names(keys)) & self.bound
+        needed = (self.live() | names(keys)) & self.bound
         self.steps.append(steps.Exchange(relation, order, keys, frozenset(needed)))
         return order
 
@@ -164,7 +168,7 @@ class Compiler:
         self.left = [literal for literal in self.left if literal not in within]
         compared = tuple(literal for literal in within if isinstance(literal, Compare))
         denied = tuple(literal.atom for literal in within if isinstance(literal, Not))
-        live, before = self._live(), set(self.bound)
+        live, before = self.live(), set(self.bound)
         live |= new if self.every else set()
         asked = live | before | names(within)
         used = Counter(term.name for atom in atoms.values() for term in atom.args if isinstance(term, Var))
@@ -211,7 +215,7 @@ class Compiler:
 
     # -- everything else
 
-    def _apply_ready(self) -> None:
+    def apply_ready(self) -> None:
         """Apply literals until none is ready; those that make bindings fewer before those that cost or make more."""
         progress = True
         while progress:
@@ -297,7 +301,7 @@ class Compiler:
             other = Var(f"range.{self.fresh}", literal.result.kind)
             self.left.append(Compare("=", other, literal.result, other.kind))
             literal = Range(other, literal.start, literal.stop, literal.step)
-        self.steps.append(steps.Generate(literal, frozenset(self._live())))
+        self.steps.append(steps.Generate(literal, frozenset(self.live())))
         self.bound.add(literal.result.name)
         return True
 
@@ -326,7 +330,7 @@ class Compiler:
         if not moves:
             self.steps.append(steps.Aggregated(literal, outer, made, bound) if literal else steps.Without(outer, made))
         else:
-            held = frozenset(self._live() & self.bound)
+            held = frozenset(self.live() & self.bound)
             self.steps += [Hold(outer, held), *self._inner(body, outer, target, True), Gather(outer, literal, bound)]
         if literal is not None:
             self.bound.add(literal.result.name)

@@ -21,17 +21,20 @@ LEAST_MET = 0.01  # tuples that meet a value: few, but one never knows
 HINTS = {"multiway": ("always", ".join"), "binary": ("never", ".join")}  # of a rule: the mode, and what asks for it
 CYCLIC = "the body is cyclic; binary joins"
 MADE, FUSED = 25, 2  # nanoseconds a binding that a binary join makes, and one that the fused join makes
+SHIPPED, SPREADING = 1_000_000, 4  # bindings of binary joins, and those of one, from which BiGJoin is worth its stages
 READ, FOUND = 150, 100  # and those of the multiway plan: for each tuple that it reads, and each answer
 
 
 @dataclass(frozen=True)
 class Core:
     """The places of some atoms in a body, and why they are joined together. `each`: the bindings that binary joins are
-    expected to make of one, if they are to be taken while those are few."""
+    expected to make of one, if they are to be taken while those are few; `apart`: relations are partitioned, so it is BiGJoin
+    that joins them, not loops over tries."""
 
     places: frozenset[int]
     reason: str
     each: float = 0.0
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,19 +59,27 @@ def choose(rule: Rule, sizes, parts: dict[int, str], delta: int | None, version:
     if mode == "always":
         kind = "the cyclic core" if places else "all atoms"
         all_of = places or group_of({n: variables(atom) for n, atom in atoms.items() if eligible(atom)})
-        apart = _apart(atoms, all_of - {delta}, placing)
-        return Choice(note=apart * bool(places)) if apart else Choice(Core(all_of, f"{kind}, as {asks} asks"))
-    if apart := _apart(atoms, (places or atoms.keys()) - {delta}, placing):
-        return Choice(note=apart * bool(places))
+        return Choice(Core(all_of, f"{kind}, as {asks} asks", apart=_apart(atoms, all_of - {delta}, placing)))
+    if _apart(atoms, (places or atoms.keys()) - {delta}, placing):
+        return _partitioned(atoms, places, sizes, parts, delta) if places else Choice()
     if not places:
         return Choice() if delta is not None else _beyond(atoms, sizes, binary)
     return _cyclic(atoms, places, sizes, parts, delta)
 
 
-def _apart(atoms, places, placing) -> str:
-    """Why some atoms are not joined variable by variable: a relation is partitioned; empty if none is."""
-    found = [atoms[n].relation for n in sorted(places) if placing(atoms[n].relation, tuple(range(len(atoms[n].args))))]
-    return f"{CYCLIC} all the same, as {found[0]} is partitioned" if found else ""
+def _apart(atoms, places, placing) -> bool:
+    """Whether the relation of some atom is partitioned."""
+    return any(placing(atoms[n].relation, tuple(range(len(atoms[n].args)))) for n in places)
+
+
+def _partitioned(atoms, places, sizes, parts, delta) -> Choice:
+    """BiGJoin ships every binding that it begins with twice or more, to have its partners counted, so binary joins have to make
+    many more of those. Where they make none that BiGJoin would not, it costs that much."""
+    made, each = bindings_made(atoms, places, sizes, parts, delta)
+    expected = f"binary joins are expected to make {made:,.0f} bindings"
+    if made < SHIPPED or each < SPREADING:
+        return Choice(note=f"{CYCLIC} all the same: they are expected to make {made:,.0f} bindings")
+    return Choice(Core(places, f"the cyclic core, partitioned: {expected}", apart=True))
 
 
 def _cyclic(atoms, places, sizes, parts, delta) -> Choice:
@@ -87,7 +98,7 @@ def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, p
     """The core of an aggregate's body, if nothing outside binds a variable of it and every tuple of it is another binding."""
     choice = choose(replace(rule, body=body, plan=None), sizes, {}, None, 0, mode, placing, None if outer else binary)
     atoms = [body[place] for place in choice.core.places] if choice.core else []
-    if any(variables(atom) & outer or Wild() in atom.args for atom in atoms):
+    if any(variables(atom) & outer or Wild() in atom.args for atom in atoms) or choice.core and choice.core.apart:
         return None
     return choice.core
 

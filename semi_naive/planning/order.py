@@ -13,6 +13,7 @@ from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.multiway import choose as choose_core
 from semi_naive.planning.multiway import choose_counted
 from semi_naive.planning.placing import NOWHERE, Placing
+from semi_naive.ra.rules.bigjoin import Count
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.ir import Atom, Rule, Var
 from semi_naive.ra.rules.multiway import Multiway
@@ -75,12 +76,20 @@ class Greedy:
             chosen, reason = min(atoms, key=lambda one: self._rank(one, bound)), FEWEST
         if len(atoms) == 1 and reason == FEWEST:
             reason = "the last atom" if self.taken else "the only atom"
-        number, atom = chosen
-        places = bound_places(atom, bound)
-        self.rows *= self._fanout(number, atom, bound)
-        self.taken += 1
-        self.log.append(Chosen(atom, self.parts.get(number, "all"), tuple(places), self.rows, reason))
+        self.take(*chosen, bound, reason)
         return chosen
+
+    def take(self, number: int, atom: Atom, bound, reason: str) -> None:
+        """An atom comes next."""
+        self.rows *= self.expected(number, atom, bound)
+        self.taken += 1
+        self.log.append(Chosen(atom, self.parts.get(number, "all"), tuple(bound_places(atom, bound)), self.rows, reason))
+
+    def undo(self) -> None:
+        """The last choice is made in another way."""
+        self.log.pop()
+        self.rows = self.log[-1].expected if self.log else 1.0
+        self.taken -= 1
 
     def together(self, left, atoms: dict[int, Atom], bound, reason: str) -> None:
         """The last choice was the first of several atoms, which are joined at once."""
@@ -88,7 +97,7 @@ class Greedy:
         rest = [one for one in atoms.items() if one[0] != number]
         while rest:
             one = min(rest, key=lambda one: self._rank(one, bound))
-            self.rows *= self._fanout(*one, bound)
+            self.rows *= self.expected(*one, bound)
             bound |= names(one[1])
             rest.remove(one)
         self.log[-1] = Chosen(atoms[number], self.parts.get(number, "all"), (), self.rows, reason)
@@ -97,23 +106,24 @@ class Greedy:
         """For the body of an aggregate."""
         return Greedy(self.sizes, {})
 
-    def _fanout(self, number, atom, bound) -> float:
+    def expected(self, number: int, atom: Atom, bound) -> float:
+        """The tuples that a binding meets."""
         return fanout(self.sizes, atom.relation, self.parts.get(number, "all"), bound_places(atom, bound), len(atom.args))
 
     def _rank(self, one, bound):
         """Atoms that share a variable with what is bound come before those that would make a product."""
         number, atom = one
         product = not bound_places(atom, bound) and bool(atom.args) and bool(bound)
-        return product, self._fanout(number, atom, bound), number
+        return product, self.expected(number, atom, bound), number
 
     def _cost_from(self, start, atoms) -> float:
         """The bindings made altogether if this atom came first and the others followed greedily."""
         number, atom = start
-        bound, rows = set(names(atom)), self._fanout(number, atom, set())
+        bound, rows = set(names(atom)), self.expected(number, atom, set())
         total, left = rows, [one for one in atoms if one is not start]
         while left:
             one = min(left, key=lambda one: self._rank(one, bound))
-            rows *= self._fanout(one[0], one[1], bound)
+            rows *= self.expected(one[0], one[1], bound)
             total += rows
             bound |= names(one[1])
             left.remove(one)
@@ -176,7 +186,7 @@ def searched(steps) -> set[tuple[str, tuple]]:
     """The relations and orders that steps search, those inside of aggregates too."""
     found = set()
     for step in steps:
-        if isinstance(step, Join | AntiJoin):
+        if isinstance(step, Join | AntiJoin | Count):
             found.add((step.relation, step.order))
         if isinstance(step, Multiway):
             found |= {(atom.relation, tuple(range(len(atom.args)))) for atom in (*step.atoms, *step.denied)}

@@ -8,6 +8,7 @@ partitioned, in buckets of the columns that it is searched by, and bindings go t
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from semi_naive.ra.rules.bigjoin import Visit
 from semi_naive.ra.rules.ir import Order, Var
 from semi_naive.ra.rules.steps import Exchange, Join
 
@@ -79,11 +80,17 @@ def _bytes(size: float) -> str:
 # -- the indexes that bodies need
 
 
+def exchanges(steps) -> list[Exchange]:
+    """All that bindings may take, those that only some of them take too."""
+    taken = (step.exchanges if isinstance(step, Visit) else (step,) for step in steps)
+    return [step for some in taken for step in some if isinstance(step, Exchange)]
+
+
 def keyed(bodies) -> dict[str, dict[Order, int]]:
     """The indexes that bindings go to, of each relation: the order, and how many of its columns choose the bucket, which is as
     many as every search has."""
     found: dict[str, dict[Order, int]] = {}
-    for step in (step for body in bodies for step in body.derivation.steps if isinstance(step, Exchange)):
+    for step in (step for body in bodies for step in exchanges(body.derivation.steps)):
         known = found.setdefault(step.relation, {})
         if step.keys:
             known[step.order] = min(len(step.keys), known.get(step.order) or len(step.keys))

@@ -1,6 +1,7 @@
 """A rule version on the partitions: its body cut into segments, between which its bindings go to where their partners are."""
 
 from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra.rules.bigjoin import Visit
 from semi_naive.ra.rules.evaluate import Held, Move, Version
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.ir import Rule, Var
@@ -29,6 +30,8 @@ class _Cutting:
             match step:
                 case Exchange():
                     self._exchange(step)
+                case Visit():
+                    self._visit(step)
                 case Hold():
                     self._hold(step)
                 case Gather():
@@ -58,8 +61,24 @@ class _Cutting:
         keys = tuple(getattr(term, "name", "") for term in step.keys[: index.keys])  # of a term that is no variable: none
         if not self._here(keys, index):
             self._cut(self._named(step.keys), step.keep, index.map if step.keys else "every", len(keys))
-            self.moves[-1].copies = index.copies
+            self.moves[-1].copies, self.moves[-1].one = index.copies, step.one and bool(keys)
             self.at = () if index.copies else keys, index.map
+
+    def _visit(self, step: Visit) -> None:
+        """Those that go to an atom which is on every host stay where they are."""
+        if not any(step.exchanges):
+            return
+        keyed = [self._named(exchange.keys) if exchange else () for exchange in step.exchanges]
+        self._cut(dict.fromkeys(name for names in keyed for name in names), step.keep, "same")
+        move, moves = self.moves[-1], []
+        for exchange, names in zip(step.exchanges, keyed, strict=True):
+            if exchange is None:
+                moves.append(Move(move.names, "same"))
+                continue
+            index = self.relations[exchange.relation].index(exchange.order)
+            places = tuple(move.names.index(name) for name in names[: index.keys])
+            moves.append(Move(move.names, index.map, places, copies=index.copies))
+        move.to, move.turn, self.at = tuple(moves), step.turn, ((), self.groups)
 
     def _hold(self, step: Hold) -> None:
         """To where the group is; those of one group alone may stay where they are."""
@@ -80,7 +99,7 @@ class _Cutting:
         self.at = step.outer, self.groups
 
     def _cut(self, names, keep, to, keys: int = 0, partial: Gather | None = None) -> None:
-        self.moves.append(Move(self._columns(names, keep), to, keys, partial))
+        self.moves.append(Move(self._columns(names, keep), to, tuple(range(keys)), partial))
         self.segments.append([])
 
     @staticmethod
@@ -94,7 +113,7 @@ class _Cutting:
             if isinstance(term, Var) and term.name not in names:
                 names.append(term.name)
             else:
-                names.append(f"key.{self.number}.{len(self.moves)}.{place}")
+                names.append(f"key.{self.number}.{len(self.moves)}.{len(self.segments[-1])}.{place}")
                 self.segments[-1].append(Bind(names[-1], term))
         return tuple(names)
 

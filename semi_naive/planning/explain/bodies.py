@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from semi_naive.planning.body import Body, Chosen
 from semi_naive.planning.rewrite import substitute
 from semi_naive.ra.rules import ir, steps
+from semi_naive.ra.rules.bigjoin import Count, Intersect, Propose, Visit
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.ir import Atom, Program, Var, Wild
 from semi_naive.ra.rules.multiway import Multiway
@@ -59,7 +60,7 @@ class _Words:
             if isinstance(step, Gather):
                 chosen, depth = waiting.pop(), depth - 2
             yield from (INDENT * depth + line for line in self._step(step, chosen))
-            if inner := getattr(step, "steps", None):
+            if (inner := getattr(step, "steps", None)) and not isinstance(step, Propose | Intersect):
                 yield from self.lines(inner, iter(()), depth + 2)
             if isinstance(step, Hold):
                 waiting.append(chosen)
@@ -72,12 +73,19 @@ class _Words:
             case Multiway():
                 yield from self._multiway(step, next(chosen, None))
             case steps.Exchange():
-                where = self._attributes(step.relation, step.order[: len(step.keys)])
-                yield (
-                    f"   exchange: to the partition of {step.relation}'s bucket by {listed(where)}"
-                    if where
-                    else (f"   exchange: to every partition, for {step.relation}")
-                )
+                where = self._bucket(step)
+                yield f"   exchange: to {f'the partition of {where}' if where else f'every partition, for {step.relation}'}"
+            case Count():
+                yield f"   count {self._atom(step, ())}{self._found(step)}, and remember which atom has the fewest tuples"
+            case Visit():
+                to = listed(dict.fromkeys(map(self._bucket, filter(None, step.exchanges))), "or")
+                which = f"{step.turn} after the one with the fewest" if step.turn else "with the fewest tuples"
+                yield f"   exchange: to the partition of the atom {which}, of {to}"
+            case Propose():
+                yield self._propose(step, next(chosen, None))
+            case Intersect():
+                found = listed((str(self._atom(one, ())) for one in step.steps), "or")
+                yield f"   if there is {found}, of the atom that a binding is at"
             case steps.EarlyProjection():
                 yield f"   keep {listed(map(self._name, step.keep))}, once each" if step.keep else "   keep one"
             case steps.Filter():
@@ -129,6 +137,16 @@ class _Words:
             yield f"   within: {self._shown(literal)}"
         if step.steps:
             yield f"   by binary joins as long as they are expected to make few bindings, {step.each:,.0f} of each"
+
+    def _propose(self, step: Propose, chosen: Chosen | None) -> str:
+        self.number += 1
+        atoms = listed((str(self._atom(one, one.binds)) for one in step.steps), "or")
+        rows = f" → {counted(chosen.expected, 'binding')}; {chosen.reason}" if chosen else ""
+        return f"{self.number}. {atoms}{TAB}whichever has the fewest tuples proposes {step.steps[0].binds[0][1]}{rows}"
+
+    def _bucket(self, step: steps.Exchange) -> str:
+        where = self._attributes(step.relation, step.order[: len(step.keys)])
+        return f"{step.relation}'s bucket by {listed(where)}" if where else ""
 
     def _aggregate(self, literal: ir.Aggregate, outer: tuple[str, ...], bound: bool) -> str:
         target = f" {self._shown(literal.target)}" if literal.target is not None else ""

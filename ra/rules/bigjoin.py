@@ -1,0 +1,94 @@
+"""BiGJoin as steps of a body: several atoms on the partitions are joined variable by variable, by three verbs.
+
+    corner(x, z) :- edge(x, y), edge(y, z), edge(x, z).
+
+becomes: scan edge(x, y) → exchange to x, Count edge(x, z) → exchange to y, Count edge(y, z) → Visit whichever offers the fewest
+values of z, which Proposes them → Visit the other, which Intersects. A binding is extended by the fewest values that any atom
+offers it, so no more bindings are made than the worst case of the whole query needs, skewed or not (Ammar, McSherry, Salihoglu,
+Joglekar 2018, *Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, 3). A delta version
+begins with the delta (Delta-BiGJoin), and rolling over bounds the bindings in memory, as the paper's batches do.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.functors import evaluate
+from semi_naive.ra.rules.ir import Term
+from semi_naive.ra.rules.steps import START, Context, Exchange, Join, matched
+
+OFFER = "@offer"  # the least count of a binding so far, and which atom made it; in the end only the latter
+BLOCKS = 1 << 32  # more than an index has blocks on a partition
+
+
+@dataclass
+class Count:
+    """How many tuples atom `number` of `among` has for each binding: the fewest are remembered, and whose they are. A binding
+    without any is dropped. It comes to one subbucket of its bucket; where there are several, all have about as many tuples."""
+
+    relation: str
+    part: str
+    order: tuple[int, ...]
+    keys: tuple[Term, ...]
+    number: int
+    among: int
+
+    def __call__(self, batch: Batch, context: Context):
+        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
+        counts = np.zeros(batch.size, np.int64)
+        for block in context.blocks(self.relation, self.part, self.order):
+            lows, highs = block.ranges(keys, batch.size)
+            counts += highs - lows
+        parts = context.subbuckets(self.relation, self.order, keys)
+        offer = counts * parts * self.among + self.number
+        if self.number:
+            offer = np.minimum(offer, batch.columns[OFFER])
+        if self.number == self.among - 1:
+            offer %= self.among
+        yield batch.with_columns({OFFER: offer}).where((counts > 0) | (parts > 1))
+
+
+@dataclass
+class Visit:
+    """Each binding goes to where the atom that is `turn` after the one with the fewest tuples has the bucket of its key. Not
+    run as a step: a body is cut into segments here. exchanges: to each atom; None where it is on every host."""
+
+    exchanges: tuple[Exchange | None, ...]
+    turn: int
+    keep: frozenset[str]
+
+    def __call__(self, batch: Batch, context: Context):
+        raise TypeError("a visit is between segments")
+
+
+@dataclass
+class Propose:
+    """Extend each binding by the values that the atom with the fewest tuples has for it. steps: the join of each atom."""
+
+    steps: tuple[Join, ...]
+
+    def __call__(self, batch: Batch, context: Context, begin=START):
+        """`begin`: as of `Join`, but that the number of the block tells the atom, too."""
+        begun, block = divmod(begin[0], BLOCKS)
+        for number in range(begun, len(self.steps)):
+            some = batch.where(batch.columns[OFFER] == number)
+            start = (block, *begin[1:]) if number == begun else START
+            for made in self.steps[number](some, context, start) if some.size else ():
+                made.at = (number * BLOCKS + made.at[0], *made.at[1:])
+                yield made
+
+
+@dataclass
+class Intersect:
+    """Drop the bindings of which the atom that they visit has no tuple. steps: the join of each atom, which binds nothing."""
+
+    steps: tuple[Join, ...]
+    turn: int
+
+    def __call__(self, batch: Batch, context: Context):
+        visited, found = (batch.columns[OFFER] + self.turn) % len(self.steps), np.zeros(batch.size, np.bool_)
+        for number, step in enumerate(self.steps):
+            rows = np.flatnonzero(visited == number)
+            if rows.size:
+                found[rows] = matched(step, Batch(rows.size, batch.take(rows, batch.columns)), context)
+        yield batch.where(found, self.steps[0].keep)

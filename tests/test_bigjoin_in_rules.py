@@ -1,0 +1,141 @@
+"""BiGJoin as steps of a rule's body: cyclic bodies whose relations are partitioned have the same answers in every layout."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from semi_naive.graphs import generators
+from semi_naive.ra.rules import bigjoin
+from test_checkpoints import SLOW, Killed, dying, evaluated, processes  # noqa: F401
+from test_datalog_engine import LAYOUTS, SETTINGS, check
+from test_multiway_datalog import cyclic, interpreted  # noqa: F401
+
+from semi_naive import Program
+from semi_naive.planning import multiway
+
+PARTITIONED = {"local_tuples": 0, "replicate_bytes": 0, "partitions": 3, "buckets": 8}
+GRAPH = np.unique(generators.rmat(7, 6 << 7, seed=1), axis=0)
+HEAD = """
+.decl edge(x: number, y: number)
+.input edge
+.decl found(x: number, y: number, z: number)
+.output found
+"""
+TRIANGLES = HEAD + "found(x, y, z) :- edge(x, y), edge(y, z), edge(x, z)."
+GROWING = HEAD + "found(x, y, y) :- edge(x, y).\nfound(x, y, z) :- found(x, y, _), found(y, z, _), found(x, z, _), x != z."
+
+
+@pytest.fixture
+def wherever(monkeypatch):
+    """BiGJoin is taken for the least there is."""
+    for name in ("SHIPPED", "SPREADING"):
+        monkeypatch.setattr(multiway, name, 0)
+
+
+@pytest.mark.parametrize("replicated", [0, 100], ids=["partitioned", "some"])
+@pytest.mark.parametrize("config", LAYOUTS, ids=["spread", "refined", "refined by the paper", "rolled over", "handed over"])
+@pytest.mark.usefixtures("interpreted", "wherever")
+def test_cyclic_bodies_agree_with_the_oracle(here, config, replicated):
+    config = config.with_options({"replicate_bytes": replicated})
+
+    @settings(max_examples=40, **SETTINGS)
+    @given(cyclic(), st.sampled_from(["auto", "always"]))
+    def agrees(case, mode):
+        check(case, config.with_options({"multiway": mode}), here)
+
+    agrees()
+
+
+@pytest.mark.usefixtures("interpreted", "wherever")
+def test_what_was_stopped_is_resumed_on_another_layout(here, processes, tmp_path):  # noqa: F811
+    @settings(max_examples=15, **SLOW)
+    @given(cyclic(), st.lists(st.sampled_from(LAYOUTS), min_size=2, max_size=2))
+    def agrees(case, layouts):
+        options = {"checkpoint_dir": str(tmp_path), "checkpoint_interval": 1, "replicate_bytes": 0}
+        first, second = (layout.with_options(options) for layout in layouts)
+        for after in range(1, 6):
+            try:
+                evaluated(case, first, here, dying(after))
+                break
+            except Killed:
+                check(case, second, here)
+
+    agrees()
+
+
+def runs(text: str, facts, here, **options) -> dict:
+    """What a program finds by BiGJoin and without, which is the same; and the trace and the explanation by BiGJoin."""
+    with Program(text).run(facts, multiway="never") as expected:
+        whole = expected["found"].to_set()
+    with Program(text).run(facts, here, **PARTITIONED | options) as result:
+        assert result["found"].to_set() == whole != set()
+        return {"trace": result.trace["strata"][-1]["trace"], "text": result.explain()}
+
+
+def shipped(trace: dict) -> int:
+    """The bindings that go between the segments of a body, at most."""
+    phases = [phase for entry in trace["iterations"] for phase in entry["phases"] if phase["phase"] == "intra-bucket"]
+    return sum(sum(phase["sent"]) for phase in phases)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "edge(x, y), edge(y, z), edge(z, x), x < y, x < z",
+        "edge(x, y), edge(y, z), edge(x, z), edge(y, 1), !edge(z, x)",
+        "edge(x, y), edge(y, z), edge(z, w), edge(w, x), edge(x, z), edge(_, w)",
+        "edge(x, y), edge(y, z), edge(x, z), edge(z, z)",
+        "edge(x, y), edge(x, z), edge(y, z), edge(z, w), edge(z + 1, w)",
+        "x = range(0, 40), edge(x, y), edge(y, z), edge(x, z)",
+        "edge(x, y), edge(y, z), edge(x, z), n = count : { edge(z, _) }, n > y",
+    ],
+)
+@pytest.mark.parametrize("threshold", [8_000_000, 50])
+def test_patterns_by_bigjoin(here, rule, threshold):
+    loops = np.concatenate([GRAPH, np.column_stack([np.arange(0, 128, 3)] * 2)])
+    found = runs(f"{HEAD}found(x, y, z) :- {rule}.", {"edge": loops}, here, multiway="always", rollover_threshold=threshold)
+    assert "whichever has the fewest tuples proposes" in found["text"]
+    assert any(event["event"] == "roll-over" for event in found["trace"]["events"]) == (threshold == 50)
+
+
+def test_a_hub_is_never_expanded(here):
+    """A node with all others before and after it: binary joins ship every pair of those, BiGJoin a few times the edges."""
+    many = 300
+    star = [(i, 0) for i in range(1, many)] + [(0, i) for i in range(1, many)] + [(1, 2), (2, 3)]
+    by = {mode: runs(TRIANGLES, {"edge": star}, here, multiway=mode)["trace"] for mode in ("always", "never")}
+    assert shipped(by["never"]) > 80_000 and shipped(by["always"]) < 6 * len(star)
+
+
+@pytest.mark.parametrize("policy", ["work", "paper"])
+def test_what_grows_is_refined_all_the_same(here, policy, wherever):
+    """Of a bucket in several subbuckets one tells how many tuples there are, and all propose theirs."""
+    options = {
+        "refinement_minimum": 1,
+        "policy": policy,
+        "grain": 0.1,
+        "horizon": 1e9,
+        "refinement_ratio": 1.1,
+        "tolerance": 1.0,
+    }
+    some = np.unique(np.minimum(np.random.default_rng(5).geometric(0.08, (90, 2)), 30), axis=0)
+    found = runs(GROWING, {"edge": some}, here, check_interval=1, buckets=3, **options)
+    assert found["text"].count("whichever has the fewest tuples proposes") == 3  # from each of the deltas
+    assert any(event["event"] == "refine" for event in found["trace"]["events"])
+
+
+def test_the_planner_says_which_and_why(here, monkeypatch):
+    few = runs(TRIANGLES, {"edge": GRAPH}, here)["text"]
+    assert re.search(r"the body is cyclic; binary joins all the same: they are expected to make [\d,]+ bindings\n", few)
+    monkeypatch.setattr(multiway, "SHIPPED", 100)
+    many = runs(TRIANGLES, {"edge": GRAPH}, here)["text"]
+    found = re.search(r"edge\(.*\) or edge\(.*\) +whichever has the fewest tuples proposes x → [\d,]+ bindings; (.*)\n", many)
+    assert re.fullmatch(r"the cyclic core, partitioned: binary joins are expected to make [\d,]+ bindings", found[1])
+    assert "binary joins as Config.multiway asks" in runs(TRIANGLES, {"edge": GRAPH}, here, multiway="never")["text"]
+    assert "proposes" not in runs(TRIANGLES + " .join binary", {"edge": GRAPH}, here)["text"]
+
+
+def test_a_visit_is_no_step_that_is_run():
+    with pytest.raises(TypeError, match="between segments"):
+        bigjoin.Visit((), 0, frozenset())(None, None)
