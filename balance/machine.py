@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, fields, replace
 
 import numpy as np
 
+MAKING = ("join", "run-ahead")  # the phases that make heads
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -56,6 +58,21 @@ class Machine:
         """Seconds of an exchange of bytes, by rank: its link carries what goes out and what comes in at once."""
         rounds = self.collective * np.log2(max(ranks, 2))
         return rounds + self.byte * np.maximum(sent, received) + self.message * messages
+
+    def phase(self, phase: dict, ranks: int) -> np.ndarray:
+        """Seconds of a phase as a trace has it, by rank, from its counts; a run-ahead makes heads of as many pairs."""
+        received, sent, size = (np.asarray(phase[key], np.float64) for key in ("received", "sent", "bytes"))
+        if phase["phase"] in MAKING:
+            return self.join(received, np.asarray(phase.get("joined", sent)), sent)
+        if phase["phase"] == "insert":
+            return self.inserting(received, sent)
+        return self.exchange(size, size.mean(), np.asarray(phase.get("messages", 0)), ranks)
+
+    def iteration(self, phases: list[dict]) -> tuple[float, float]:
+        """Seconds of an iteration whose phases have theirs, those of the driver and all: a job for each inner iteration, and
+        of each phase the slowest rank."""
+        driver = self.job * (1 + max((phase["inner"] for phase in phases), default=0))
+        return driver, driver + sum(float(np.max(phase["seconds"])) for phase in phases)
 
     def moving(self, left, arrived) -> float:
         """Seconds of a rebalancing job from the tuples that leave each rank and arrive there: two bytes a tuple."""

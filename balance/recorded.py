@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.balance.machine import Machine
+from semi_naive.balance.machine import MAKING, Machine
 from semi_naive.balance.trace import Trace, balance_of
 
 RESIZING = ("refine", "consolidate")
 SHIPPING = ("all-to-all", "intra-bucket")
-MAKING = ("join", "run-ahead")
 ALWAYS = ("received", "sent", "bytes")  # what every phase counts
 OWN = ("moved", "copied", "seconds", "loads_before", "loads_after", "cursors")  # of an event: true of the recorded machine only
 
@@ -128,8 +127,7 @@ class Replay:
         phases = self._phases(entry, first_of(makers), first_of(homes))
         self._reach(held - born, phases)
         self.sizes, self.delta, self.done = sizes, births, entry["iteration"]
-        driver = self.machine.job * (1 + max((phase["inner"] for phase in phases), default=0))
-        seconds = driver + sum(float(np.max(phase["seconds"])) for phase in phases)
+        driver, seconds = self.machine.iteration(phases)
         self.seconds += seconds
         kept = {key: entry[key] for key in ("delta", "born", "births", "full", "steps", "relation") if key in entry}
         self.trace.iteration(
@@ -145,7 +143,7 @@ class Replay:
             if recorded["phase"] in MAKING and recorded["inner"] not in exchanged:
                 phases.append(self._phase(recorded | {"phase": "all-to-all"}, makers, homes))
         for phase in phases:
-            phase["seconds"] = priced(phase, self.machine, self.ranks)
+            phase["seconds"] = self.machine.phase(phase, self.ranks)
         return phases
 
     def _phase(self, recorded: dict, makers: np.ndarray, homes: np.ndarray) -> dict:
@@ -201,13 +199,3 @@ def shared(total: int, weights: np.ndarray) -> np.ndarray:
     """
     parts = np.cumsum(weights, dtype=np.float64)
     return np.diff(np.rint(parts * (total / parts[-1])), prepend=0).astype(np.int64)
-
-
-def priced(phase: dict, machine: Machine, ranks: int) -> np.ndarray:
-    """Seconds of a phase by rank, from its counts; a run-ahead makes heads of as many pairs."""
-    received, sent, size = (np.asarray(phase[key], np.float64) for key in ("received", "sent", "bytes"))
-    if phase["phase"] in MAKING:
-        return machine.join(received, np.asarray(phase.get("joined", sent)), sent)
-    if phase["phase"] == "insert":
-        return machine.inserting(received, sent)
-    return machine.exchange(size, size.mean(), np.asarray(phase.get("messages", 0)), ranks)

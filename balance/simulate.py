@@ -139,9 +139,8 @@ class Simulation:
         home = self.path.map.tables()[1].astype(np.int32)
         sent = runs.bounds, heads[order], self.shift, self._slots(heads[order], self.path.map), np.arange(home.size + 1), home
         _, size, messages, _ = replay.shuffled(*sent, self.ranks)
-        join = self._phase(0, "join", none, made, size, self.machine.join(none, none, made)) | {"joined": none}
-        exchange = self.machine.exchange(size, size.mean(), messages, self.ranks)
-        shuffle = self._phase(0, "all-to-all", arrived, made, size, exchange) | {"messages": messages}
+        join = self._phase(0, "join", none, made, size, joined=none)
+        shuffle = self._phase(0, "all-to-all", arrived, made, size, messages=messages)
         self._record(1, 0, made.sum(), [join, shuffle, self._insert_phase(0, arrived, arrived)])
         self.runs = np.zeros(self._born(1).size, np.int32)
 
@@ -166,10 +165,8 @@ class Simulation:
                 fresh = np.diff(home.bounds)
             joined, made, size, messages = sums.T
             received = np.diff(outer.bounds) * (inner == 0)  # what is left is of what has been counted
-            phases.append(self._phase(inner, "join", received, made, size, self.machine.join(received, joined, made)))
-            phases[-1]["joined"] = joined
-            exchange = self.machine.exchange(size, size.mean(), messages, self.ranks)
-            phases.append(self._phase(inner, "all-to-all", arrived, made, size, exchange) | {"messages": messages})
+            phases.append(self._phase(inner, "join", received, made, size, joined=joined))
+            phases.append(self._phase(inner, "all-to-all", arrived, made, size, messages=messages))
             phases.append(self._insert_phase(inner, arrived, fresh))
             inserted.append((arrived, fresh))
             if cursor.left:
@@ -193,8 +190,7 @@ class Simulation:
             held.bounds, held.words, self.shift, slot[ordered], route, target, self.ranks
         )
         outer = Runs(*replay.arrange(delta, slot, route, target, self.ranks))
-        seconds = self.machine.exchange(size, size.mean(), messages, self.ranks)
-        found = {"received": np.diff(held.bounds), "sent": sent, "size": size, "seconds": seconds, "messages": messages}
+        found = {"received": np.diff(held.bounds), "sent": sent, "size": size, "messages": messages}
         ranks = np.repeat(np.arange(self.ranks), np.diff(outer.bounds))
         return held, Deltas.of(ranks, np.zeros(ranks.size, np.int32), outer.words, self.ranks), found
 
@@ -357,17 +353,16 @@ class Simulation:
             held = held + born
 
     @staticmethod
-    def _phase(inner: int, name: str, received, sent, size, seconds, **more) -> dict:
-        return {"inner": inner, "phase": name, "received": received, "sent": sent, "bytes": size, "seconds": seconds, **more}
+    def _phase(inner: int, name: str, received, sent, size, **more) -> dict:
+        return {"inner": inner, "phase": name, "received": received, "sent": sent, "bytes": size, **more}
 
     def _insert_phase(self, inner: int, arrived: np.ndarray, born: np.ndarray) -> dict:
         nothing = np.zeros(self.ranks, np.int64)
-        entry = self._phase(inner, "insert", arrived, born, nothing, self.machine.inserting(arrived, born))
-        return entry | {"duplicates": arrived - born}
+        return self._phase(inner, "insert", arrived, born, nothing, duplicates=arrived - born)
 
     def _record(self, number: int, delta: int, born: int, phases: list[dict]) -> None:
-        driver = self.machine.job * (phases[-1]["inner"] + 1)
-        seconds = driver + sum(float(np.max(phase["seconds"])) for phase in phases)
+        phases = [phase | {"seconds": self.machine.phase(phase, self.ranks)} for phase in phases]
+        driver, seconds = self.machine.iteration(phases)
         self.seconds += seconds
         self.trace.iteration(
             number, delta=delta, born=born, births=[born], full=int(self.path.sizes.sum()), steps=1, phases=phases,

@@ -120,6 +120,17 @@ def balance_of(placement, sizes) -> dict:
     return {"sizes": split, "loads": loads.tolist(), "imbalance": ratios}
 
 
+def work_of(entry: dict) -> np.ndarray:
+    """What each partition did in an iteration: tuples that came into its joins and inserts, and pairs that met."""
+    counted = [phase for phase in entry["phases"] if phase["phase"] in ("join", "run-ahead", "insert")]
+    return sum((np.add(phase["received"], phase.get("joined", 0)) for phase in counted), np.zeros(len(entry["loads"])))
+
+
+def moved(record: dict) -> int:
+    """Tuples that changed their partition, or were copied to another, for balance."""
+    return sum(event.get("moved", 0) + event.get("copied", 0) for event in record["events"])
+
+
 def tell_change(trace: Trace, change, iteration: int, before: list, after: list, facts: dict) -> None:
     """One event for each kind of a `balance.placement.Change`; before, after: the subbuckets' sizes of every bucket. What
     moved, and how long it took, is told with the first."""

@@ -6,17 +6,13 @@ Stops with an error when the engines disagree, or a count differs from the known
 and the targets; writes every sample, and what it ran on, as JSON.
 """
 
-import argparse
-import os
-import platform
 import sys
 import tempfile
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from bench import extras
-from bench.command import command
+from bench.command import command, parser_of, say, surroundings
 from bench.inputs import NAMES, Row, rows, write
 from bench.peers import ENGINES, Sample
 from bench.report import measures, tables
@@ -30,19 +26,14 @@ class WrongCount(RuntimeError):
 
 
 def main(arguments=None) -> int:
-    return command("bench.closure", parsed(arguments), run, show, (WrongCount, ValueError))
+    return command("bench.closure", parsed(arguments), run, shown, (WrongCount, ValueError))
 
 
 def parsed(arguments):
-    parser = argparse.ArgumentParser(prog="python -m bench.closure", description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", default=",".join(NAMES), help="graphs, separated by commas (default: %(default)s)")
-    parser.add_argument("--repeat", type=int, default=3, help="samples of each engine (default: %(default)s)")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds a peer may take (default: %(default)s)")
-    parser.add_argument("--toy", action="store_true", help="tiny graphs: does everything work?")
+    parser = parser_of("bench.closure", __doc__, NAMES, timeout=600)
     parser.add_argument("--all", action="store_true", help="the loop over DataFrames on every graph")
     parser.add_argument("--no-extras", dest="extras", action="store_false", help="only the engines side by side")
     parser.add_argument("--data", type=Path, help="a folder with grid150.csv.gz")
-    parser.add_argument("--out", help="write the results as JSON")
     return parser.parse_args(arguments)
 
 
@@ -122,47 +113,11 @@ def besides(found: dict[str, Row], spark, folder: Path, options) -> dict:
     return measured
 
 
-def surroundings(spark, options) -> dict:
-    """What a number means nothing without: versions, cores, memory."""
-    import psutil
-
-    packages = ("semi-naive", "pyspark", "duckdb", "numpy", "numba", "pyarrow", "psutil")
-    java = spark.sparkContext._jvm.java.lang.System.getProperty("java.version")
-    return {
-        "toy": options.toy,
-        "repeat": options.repeat,
-        "timeout": options.timeout,
-        "versions": {"python": platform.python_version(), "java": java, **{name: _version(name) for name in packages}},
-        "machine": {
-            "system": platform.platform(),
-            "cores": os.cpu_count(),
-            "spark_cores": spark.sparkContext.defaultParallelism,
-            "memory_bytes": psutil.virtual_memory().total,
-        },
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def show(results: dict) -> None:
-    from rich.console import Console
-
-    console = Console() if sys.stdout.isatty() else Console(width=150)
-    for table in tables(results):
-        console.print(table)
+def shown(results: dict):
+    """The tables; and why the command line was not measured, if it was not."""
+    yield from tables(results)
     if "failed" in results["extras"].get("five_edges", {}):
-        console.print("The command line was not measured, it failed:", results["extras"]["five_edges"]["failed"])
-    if results["toy"]:
-        console.print("Toy graphs: the times and ratios say nothing, and there are no targets for them.")
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+        yield f"The command line was not measured, it failed: {results['extras']['five_edges']['failed']}"
 
 
 if __name__ == "__main__":

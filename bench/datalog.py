@@ -6,34 +6,27 @@ The programs are programs/*.dl, the queries beside them. Stops with an error whe
 medians and how many times as long the others take; writes every sample, and what it ran on, as JSON.
 """
 
-import argparse
 import sys
 import tempfile
 from functools import partial
 from pathlib import Path
 
-from bench.closure import WrongCount, compare, say, surroundings
-from bench.command import command
-from bench.peers import Sample
-from bench.report import seconds_of
+from bench.closure import WrongCount, compare
+from bench.command import command, parser_of, say, surroundings
+from bench.report import in_seconds, seconds_of
 from bench.workloads import NAMES, Workload, ours, workloads
 
 PEERS = {"duckdb": "DuckDB", "loop": "DataFrame loop", "transitive_closure": "transitive_closure"}
 
 
 def main(arguments=None) -> int:
-    return command("bench.datalog", parsed(arguments), run, show, (WrongCount, ValueError))
+    return command("bench.datalog", parsed(arguments), run, lambda results: [table(results)], (WrongCount, ValueError))
 
 
 def parsed(arguments):
-    parser = argparse.ArgumentParser(prog="python -m bench.datalog", description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", default=",".join(NAMES), help="programs, separated by commas (default: %(default)s)")
-    parser.add_argument("--repeat", type=int, default=3, help="samples of each engine (default: %(default)s)")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds a peer may take (default: %(default)s)")
+    parser = parser_of("bench.datalog", __doc__, NAMES, timeout=600)
     parser.add_argument("--scale", type=float, default=1, help="how large what is made up is (default: %(default)s)")
-    parser.add_argument("--quick", dest="toy", action="store_true", help="tiny facts: does everything work?")
     parser.add_argument("--data", type=Path, help="a folder with tg-cedge.tsv.gz")
-    parser.add_argument("--out", help="write the results as JSON")
     return parser.parse_args(arguments)
 
 
@@ -53,11 +46,7 @@ def run(options) -> dict:
 
 
 def engines(workload: Workload) -> dict:
-    return {"datalog": partial(_ours, workload), **workload.peers}
-
-
-def _ours(workload: Workload, path, spark, timeout: float) -> Sample:
-    return ours(workload, path, spark, timeout)
+    return {"datalog": partial(ours, workload), **workload.peers}
 
 
 def warm_up(spark, names: list[str], folder: Path) -> None:
@@ -66,15 +55,6 @@ def warm_up(spark, names: list[str], folder: Path) -> None:
         for name, engine in engines(workload).items():
             say(f"warming up: {workload.name}, {name}")
             engine(workload.path, spark, 600)
-
-
-def show(results: dict) -> None:
-    from rich.console import Console
-
-    console = Console() if sys.stdout.isatty() else Console(width=150)
-    console.print(table(results))
-    if results["toy"]:
-        console.print("Tiny facts: the times and ratios say nothing.")
 
 
 def table(results: dict):
@@ -92,11 +72,8 @@ def table(results: dict):
 
 
 def _cell(times, mine=None) -> str:
-    if not times:
-        return "–"
-    median, least, most, stopped = times
-    told = f"> {median:,.0f}" if stopped else f"{median:.2f} ({least:.2f}–{most:.2f})"
-    return told if mine is None else f"{told}\n{'≥ ' * bool(stopped)}{median / mine[0]:.2f}×"
+    told = in_seconds(times)
+    return told if mine is None or not times else f"{told}\n{'≥ ' * times[3]}{times[0] / mine[0]:.2f}×"
 
 
 if __name__ == "__main__":

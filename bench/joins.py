@@ -12,7 +12,7 @@ from semi_naive.ra.runs import Store
 from semi_naive.ra.session import cpus
 
 from bench import mgt
-from bench.peers import Sample, alarm
+from bench.peers import Sample, by_duckdb
 from semi_naive.subgraph_queries.embeddings import embedding_query
 from semi_naive.subgraph_queries.patterns import Pattern
 from semi_naive.subgraph_queries.vertices import Vertices
@@ -170,20 +170,14 @@ def networkit(graph: Searched, spark, timeout: float) -> Sample:
 
 def duckdb(graph: Searched, spark, timeout: float) -> Sample:
     """The same query, symmetries broken in the same way, over tables in memory."""
-    import duckdb as library
     import pyarrow as pa
 
-    with library.connect(config={"threads": cpus()}) as connection:
+    def load(connection) -> None:
         for name, (source, target) in graph.relations.items():
             connection.register("loaded", pa.table({"x": source, "y": target}))
             connection.execute(f'CREATE TABLE "{name}" AS FROM loaded')
-        begun = time.perf_counter()
-        with alarm(timeout, connection.interrupt):
-            try:
-                answer = connection.execute(sql_of(graph.query)).fetchone()[0]
-            except library.InterruptException:
-                answer = None
-        return Sample(time.perf_counter() - begun, answer)
+
+    return by_duckdb(lambda connection: connection.execute(sql_of(graph.query)).fetchone()[0], cpus(), timeout, load)
 
 
 def sql_of(query: Query) -> str:

@@ -1,37 +1,9 @@
 """Minima in recursion as one writes them over Spark DataFrames: deltas, all checkpointed, jobs that can be cancelled."""
 
-import contextlib
 import time
+from functools import partial
 
-from bench.peers import Sample, Stopped, alarm
-
-
-def components(folder, spark, timeout: float) -> Sample:
-    return stopped_in_time(_components, folder, spark, timeout)
-
-
-def shortest_paths(folder, spark, timeout: float) -> Sample:
-    return stopped_in_time(_shortest_paths, folder, spark, timeout)
-
-
-def stopped_in_time(loop, folder, spark, timeout: float) -> Sample:
-    """One run of a loop(folder, spark, deadline); `pairs` is None when the time was up."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    context, begun, answer = spark.sparkContext, time.perf_counter(), None
-    context.setJobGroup("loop", "a loop over DataFrames", interruptOnCancel=True)
-    try:
-        with alarm(timeout, lambda: context.cancelJobGroup("loop")), contextlib.suppress(Stopped):
-            answer = loop(folder, spark, begun + timeout)
-    except (PySparkException, Py4JError):
-        if time.perf_counter() - begun < timeout:
-            raise
-    finally:
-        context.setLocalProperty("spark.jobGroup.id", None)
-        context.setLocalProperty("spark.job.interruptOnCancel", None)
-        spark.catalog.clearCache()
-    return Sample(time.perf_counter() - begun, answer)
+from bench.peers import Stopped, by_dataframes
 
 
 def _components(folder, spark, deadline: float) -> int:
@@ -75,3 +47,7 @@ def _least(full, delta, step, value: str, deadline: float):
 
 def _read(spark, folder, name: str, schema: str):
     return spark.read.csv(f"{folder}/{name}.facts", schema=schema, sep="\t")
+
+
+components = partial(by_dataframes, _components)
+shortest_paths = partial(by_dataframes, _shortest_paths)

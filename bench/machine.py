@@ -7,15 +7,12 @@ Balanced closures of three shapes on two partitions, a job for each iteration; t
 seconds of all iterations, of each graph by all runs, by the runs of the other graphs, and by `Machine` as it is.
 """
 
-import argparse
 import sys
 
 import numpy as np
 from semi_naive.balance.machine import FIELDS, Machine, fitted
-from semi_naive.balance.recorded import priced
 
-from bench.closure import say, surroundings
-from bench.command import command
+from bench.command import command, parser_of, say, surroundings
 from semi_naive import graphs
 
 PARTITIONS = 2
@@ -23,15 +20,7 @@ SETTINGS = {"run_ahead": 0, "replicate_bytes": 0, "partitions": PARTITIONS}  # a
 
 
 def main(arguments=None) -> int:
-    return command("bench.machine", parsed(arguments), run, show)
-
-
-def parsed(arguments):
-    parser = argparse.ArgumentParser(prog="python -m bench.machine", description=__doc__.splitlines()[0])
-    parser.add_argument("--toy", action="store_true", help="tiny graphs: does everything work?")
-    parser.add_argument("--repeat", type=int, default=2, help="runs of each graph (default: %(default)s)")
-    parser.add_argument("--out", help="write the results as JSON")
-    return parser.parse_args(arguments)
+    return command("bench.machine", parser_of("bench.machine", __doc__, repeat=2).parse_args(arguments), run, tables)
 
 
 def run(options) -> dict:
@@ -39,7 +28,6 @@ def run(options) -> dict:
     from semi_naive.ra import session
 
     spark = session.start()
-    options.timeout = None
     closure(spark, graphs.tree(2))  # what is loaded and compiled is no part of a measurement
     traces: dict[str, list[dict]] = {}
     for turn in range(options.repeat):
@@ -85,21 +73,8 @@ def measured(trace: dict) -> float:
 
 def predicted(trace: dict, machine: Machine) -> float:
     """The same from the counts of the trace."""
-    seconds = 0.0
-    for entry in trace["iterations"]:
-        jobs = len({phase["inner"] for phase in entry["phases"]})
-        seconds += machine.job * jobs + sum(float(priced(p, machine, PARTITIONS).max()) for p in entry["phases"])
-    return seconds
-
-
-def show(results: dict) -> None:
-    from rich.console import Console
-
-    console = Console() if sys.stdout.isatty() else Console(width=120)
-    for table in tables(results):
-        console.print(table)
-    if results["toy"]:
-        console.print("Tiny graphs: neither the prices nor the ratios say anything.")
+    priced = ([p | {"seconds": machine.phase(p, PARTITIONS)} for p in entry["phases"]] for entry in trace["iterations"])
+    return sum(machine.iteration(phases)[1] for phases in priced)
 
 
 def tables(results: dict):

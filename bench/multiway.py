@@ -6,7 +6,6 @@ Counts are compared; loading, orienting by degree and indexing are done before t
 the chain and the hubs, which are Datalog programs, nothing is). Prints medians, ratios, targets; writes every sample as JSON.
 """
 
-import argparse
 import contextlib
 import ctypes
 import gc
@@ -19,11 +18,11 @@ from importlib.util import find_spec
 import numpy as np
 
 from bench import joins
-from bench.closure import WrongCount, compare, say, surroundings
-from bench.command import command
+from bench.closure import WrongCount, compare
+from bench.command import command, parser_of, say, surroundings
 from bench.inputs import Row
 from bench.peers import Sample
-from bench.report import Measure, seconds_of
+from bench.report import Measure, in_seconds, seconds_of
 from semi_naive import graphs
 
 PACKAGES = {"duckdb": "duckdb", "graphblas": "graphblas", "networkit": "networkit"}
@@ -173,17 +172,11 @@ CONTESTS = {
 
 
 def main(arguments=None) -> int:
-    return command("bench.multiway", parsed(arguments), run, show, (WrongCount, ValueError))
+    return command("bench.multiway", parsed(arguments), run, tables, (WrongCount, ValueError))
 
 
 def parsed(arguments):
-    parser = argparse.ArgumentParser(prog="python -m bench.multiway", description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", default=",".join(CONTESTS), help="separated by commas (default: %(default)s)")
-    parser.add_argument("--repeat", type=int, default=3, help="samples of each engine (default: %(default)s)")
-    parser.add_argument("--timeout", type=float, default=100, help="seconds DuckDB may take (default: %(default)s)")
-    parser.add_argument("--toy", action="store_true", help="tiny graphs: does everything work?")
-    parser.add_argument("--out", help="write the results as JSON")
-    return parser.parse_args(arguments)
+    return parser_of("bench.multiway", __doc__, CONTESTS, timeout=100).parse_args(arguments)
 
 
 def run(options) -> dict:
@@ -264,16 +257,6 @@ def _facts(name: str, facts: dict) -> list[Measure]:
     return found
 
 
-def show(results: dict) -> None:
-    from rich.console import Console
-
-    console = Console() if sys.stdout.isatty() else Console(width=150)
-    for table in tables(results):
-        console.print(table)
-    if results["toy"]:
-        console.print("Toy graphs: the times and ratios say nothing, and there are no targets for them.")
-
-
 def tables(results: dict):
     """The engines of each row, and the measures."""
     from rich.table import Table
@@ -281,9 +264,8 @@ def tables(results: dict):
     times = Table("row", "answer", "engine", "seconds", title="Joins: median (least–most)")
     for name, row in results["rows"].items():
         for place, (engine, samples) in enumerate(row["samples"].items()):
-            median, least, most, stopped = seconds_of(samples)
-            told = f"> {median:,.0f}" if stopped else f"{median:.3f} ({least:.3f}–{most:.3f})"
-            times.add_row(*(("", "") if place else (name, f"{row['pairs']:,}")), engine, told)
+            answer = ("", "") if place else (name, f"{row['pairs']:,}")
+            times.add_row(*answer, engine, in_seconds(seconds_of(samples), digits=3))
     rest = Table("measure", "value", "target", title="Ratios and bounds")
     for kept in results["measures"]:
         measure = Measure(**{name: value for name, value in kept.items() if name != "met"})

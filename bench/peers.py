@@ -54,16 +54,14 @@ def ours(path, spark, **options) -> Sample:
 
 def facts_of(trace: dict) -> dict:
     """What is worth keeping of a trace."""
-    from semi_naive.balance.policy import imbalance_ratio
+    from semi_naive.plots.run import Run
 
-    result, last = trace["result"], trace["iterations"][-1]
-    moves = [e for e in trace["events"] if e.get("relation") == "path" and e["iteration"] >= last["iteration"]]
-    loads = next((event["loads_after"] for event in reversed(moves) if "loads_after" in event), last["loads"])
+    result = trace["result"]
     per_iteration = sorted(entry["seconds"] for entry in trace["iterations"] if "seconds" in entry)
     return {
         "iterations": result["iterations"],
         "disk_bytes_per_tuple": result["disk_bytes"] / max(1, result["tuples"]),
-        "imbalance": imbalance_ratio(loads),
+        "imbalance": Run(trace, known=True).imbalance,
         "median_iteration": per_iteration[len(per_iteration) // 2] if per_iteration else None,
         "events": len(trace["events"]),
     }
@@ -71,41 +69,50 @@ def facts_of(trace: dict) -> dict:
 
 def duckdb(path, spark, timeout: float) -> Sample:
     """DuckDB reads the file itself."""
+
+    def count(connection) -> int:
+        columns = "{'x': 'BIGINT', 'y': 'BIGINT'}"
+        connection.execute(f"CREATE TABLE edge AS FROM read_csv('{path}', header=false, columns={columns})")
+        return connection.execute(QUERY).fetchone()[0]
+
+    return by_duckdb(count, spark.sparkContext.defaultParallelism, timeout)
+
+
+def by_duckdb(work, threads: int, timeout: float, load=lambda connection: None) -> Sample:
+    """The answer of work(connection), of a database in memory; None when the time was up. `load` is not timed."""
     import duckdb as library
 
-    begun = time.perf_counter()
-    with library.connect(config={"threads": spark.sparkContext.defaultParallelism}) as connection:
-        columns = "{'x': 'BIGINT', 'y': 'BIGINT'}"
-        with alarm(timeout, connection.interrupt):
-            try:
-                connection.execute(f"CREATE TABLE edge AS FROM read_csv('{path}', header=false, columns={columns})")
-                pairs = connection.execute(QUERY).fetchone()[0]
-            except library.InterruptException:
-                pairs = None
-        return Sample(time.perf_counter() - begun, pairs)
+    with library.connect(config={"threads": threads}) as connection:
+        load(connection)
+        begun, answer = time.perf_counter(), None
+        with alarm(timeout, connection.interrupt), contextlib.suppress(library.InterruptException):
+            answer = int(work(connection))
+        return Sample(time.perf_counter() - begun, answer)
 
 
 def dataframes(path, spark, timeout: float) -> Sample:
     """As an experienced user of Spark writes it: checkpointed deltas, an anti-join, jobs that can be cancelled."""
+    return by_dataframes(_loop, path, spark, timeout)
+
+
+def by_dataframes(loop, source, spark, timeout: float) -> Sample:
+    """The answer of loop(source, spark, deadline); None when the time was up."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    context, begun = spark.sparkContext, time.perf_counter()
-    context.setJobGroup("dataframes", "semi-naive evaluation over DataFrames", interruptOnCancel=True)
+    context, begun, answer = spark.sparkContext, time.perf_counter(), None
+    context.setJobGroup("loop", "a loop over DataFrames", interruptOnCancel=True)
     try:
-        with alarm(timeout, lambda: context.cancelJobGroup("dataframes")):
-            pairs = _loop(path, spark, begun + timeout)
-    except Stopped:
-        pairs = None
+        with alarm(timeout, lambda: context.cancelJobGroup("loop")), contextlib.suppress(Stopped):
+            answer = loop(source, spark, begun + timeout)
     except (PySparkException, Py4JError):
         if time.perf_counter() - begun < timeout:
             raise
-        pairs = None
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
         context.setLocalProperty("spark.job.interruptOnCancel", None)
         spark.catalog.clearCache()
-    return Sample(time.perf_counter() - begun, pairs)
+    return Sample(time.perf_counter() - begun, answer)
 
 
 def _loop(path, spark, deadline: float) -> int:

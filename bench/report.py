@@ -61,6 +61,18 @@ def seconds_of(samples: list[dict]) -> tuple[float, float, float, bool] | None:
     return statistics.median(seconds), min(seconds), max(seconds), stopped
 
 
+def in_seconds(times: tuple | None, digits: int = 2, between: str = " ") -> str:
+    """A cell of what `seconds_of` found.
+
+    >>> in_seconds((2.0, 1.5, 3.0, False)), in_seconds((600.0, 600.0, 600.0, True)), in_seconds(None)
+    ('2.00 (1.50–3.00)', '> 600', '–')
+    """
+    if not times:
+        return "–"
+    median, least, most, stopped = times
+    return f"> {median:,.0f}" if stopped else f"{median:.{digits}f}{between}({least:.{digits}f}–{most:.{digits}f})"
+
+
 def measures(results: dict) -> list[Measure]:
     """All figures with their targets; of toy graphs without."""
     found = [*ratios(results["rows"]), *others(results["rows"], results["extras"])]
@@ -115,17 +127,10 @@ def tables(results: dict):
     for column in ("graph", "pairs", *ENGINES.values(), *(f"{ENGINES[a]} ÷ {ENGINES[b]}" for a, b in RATIOS)):
         side.add_column(column, justify="left" if column == "graph" else "right")
     for name, row in results["rows"].items():
-        times = [_time(row["samples"].get(engine, [])) for engine in ENGINES]
+        times = [in_seconds(seconds_of(row["samples"].get(engine, [])), between="\n") for engine in ENGINES]
         these = [found.pop(f"{name}: {ENGINES[a]} ÷ {ENGINES[b]}", None) for a, b in RATIOS]
         side.add_row(name, f"{row['pairs']:,}", *times, *(m and f"{m.text()}\n{m.target()}" or "–" for m in these))
     rest = Table("measure", "value", "target", title="Besides")
     for m in found.values():
         rest.add_row(m.name, m.text(), m.target())
     return side, rest
-
-
-def _time(samples: list[dict]) -> str:
-    if not (found := seconds_of(samples)):
-        return "–"
-    median, least, most, stopped = found
-    return f"> {median:,.0f} s" if stopped else f"{median:.2f}\n({least:.2f}–{most:.2f})"

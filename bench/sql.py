@@ -1,27 +1,21 @@
 """DuckDB as a peer: the same question as a recursive query, over the same files."""
 
-import time
 from pathlib import Path
 
-from bench.peers import Sample, alarm
+from bench.peers import Sample, by_duckdb
 
 COLUMNS = "xyz"
 
 
 def query(sql: str, folder, spark, timeout: float) -> Sample:
     """Load the folder's files as tables with columns x, y, z, and run the query: on as many threads as Spark has cores."""
-    import duckdb
 
-    begun = time.perf_counter()
-    with duckdb.connect(config={"threads": spark.sparkContext.defaultParallelism}) as connection:
-        with alarm(timeout, connection.interrupt):
-            try:
-                for file in sorted(Path(folder).glob("*.facts")):
-                    connection.execute(f"CREATE TABLE {file.stem} AS FROM read_csv('{file}', header=false, {_schema(file)})")
-                answer = int(connection.execute(sql).fetchone()[0])
-            except duckdb.InterruptException:
-                answer = None
-        return Sample(time.perf_counter() - begun, answer)
+    def answer(connection) -> int:
+        for file in sorted(Path(folder).glob("*.facts")):
+            connection.execute(f"CREATE TABLE {file.stem} AS FROM read_csv('{file}', header=false, {_schema(file)})")
+        return connection.execute(sql).fetchone()[0]
+
+    return by_duckdb(answer, spark.sparkContext.defaultParallelism, timeout)
 
 
 def _schema(file: Path) -> str:

@@ -7,7 +7,6 @@ Measured inside the run: for its time every function that makes the record is re
 the record's. That is the driver's part. What tasks spend on counting is in the kernels, and there is no engine without it.
 """
 
-import argparse
 import contextlib
 import functools
 import json
@@ -17,8 +16,7 @@ import time
 from importlib import import_module
 from pathlib import Path
 
-from bench.closure import say, surroundings
-from bench.command import command
+from bench.command import command, parser_of, say, surroundings
 from semi_naive import graphs
 
 TARGET = 0.02
@@ -33,15 +31,7 @@ COUSINS = (Path(__file__).parent / "programs" / "same_generation.dl").read_text(
 
 
 def main(arguments=None) -> int:
-    return command("bench.tracing", parsed(arguments), run, show)
-
-
-def parsed(arguments):
-    parser = argparse.ArgumentParser(prog="python -m bench.tracing", description=__doc__.splitlines()[0])
-    parser.add_argument("--toy", action="store_true", help="tiny inputs: does everything work?")
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each row (default: %(default)s)")
-    parser.add_argument("--out", help="write the results as JSON")
-    return parser.parse_args(arguments)
+    return command("bench.tracing", parser_of("bench.tracing", __doc__).parse_args(arguments), run, tables)
 
 
 def run(options) -> dict:
@@ -49,7 +39,6 @@ def run(options) -> dict:
     from semi_naive.ra import session
 
     spark = session.start()
-    options.timeout = None
     for row in rows(True).values():  # what is loaded and compiled is no part of a measurement
         row(spark)
     found: dict[str, list[dict]] = {}
@@ -138,17 +127,8 @@ def clocked():
             setattr(holder, function, original)
 
 
-def show(results: dict) -> None:
-    from rich.console import Console
-
-    console = Console() if sys.stdout.isatty() else Console(width=120)
-    console.print(table(results))
-    if results["toy"]:
-        console.print("Tiny inputs: the shares say nothing.")
-
-
-def table(results: dict):
-    """Medians by row; the target is held against the worst run."""
+def tables(results: dict):
+    """A rich table: medians by row; the target is held against the worst run."""
     from rich.table import Table
 
     made = Table("run", title=f"The record: share of a run, at most {results['target']:.0%}")
@@ -163,7 +143,7 @@ def table(results: dict):
             f"{recording / max(1, last['iterations']) * 1e6:,.0f} µs", f"{share:.3%}", f"{worst:.3%}",
             f"{last['bytes']:,}", verdict,
         )  # fmt: skip
-    return made
+    return [made]
 
 
 if __name__ == "__main__":

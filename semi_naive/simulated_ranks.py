@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.balance.machine import Machine
-from semi_naive.balance.recorded import priced
 from semi_naive.config import Config
 
 RANKS = 4096  # more would take this process too long: some milliseconds a rank, phase and iteration
@@ -98,9 +97,8 @@ def priced_record(record: dict, ranks: int, machine: Machine) -> dict:
     held."""
     iterations, peak, total = [], np.zeros(ranks, np.int64), 0.0
     for entry in record["iterations"]:
-        phases = [phase | {"seconds": priced(phase, machine, ranks).tolist()} for phase in entry["phases"]]
-        driver = machine.job * (1 + max((phase["inner"] for phase in phases), default=0))
-        seconds = driver + sum(max(phase["seconds"]) for phase in phases)
+        phases = [phase | {"seconds": machine.phase(phase, ranks).tolist()} for phase in entry["phases"]]
+        driver, seconds = machine.iteration(phases)
         arrived = [np.asarray(phase["received"]) for phase in phases if phase["phase"] == "insert"]
         peak = np.maximum(peak, np.asarray(entry["loads"]) + (np.max(arrived, axis=0) if arrived else 0))
         iterations.append(entry | {"phases": phases, "driver": driver, "seconds": seconds})

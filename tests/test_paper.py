@@ -14,7 +14,7 @@ from semi_naive.plots.paper.__main__ import NAMES, PAPERS, main
 from semi_naive.plots.paper.evaluation import Evaluation
 from semi_naive.plots.paper.tables import Table
 
-from semi_naive import Config, graphs, transitive_closure
+from semi_naive import Config, graphs, simulate, transitive_closure
 
 KINDS = [("up", "T"), ("down", "T"), ("up", "G"), ("down", "G")]
 
@@ -114,7 +114,7 @@ def test_subbuckets_grow_as_simulated(monkeypatch):
 
 
 def test_seconds_of_a_simulation_add_up():
-    record = simulated.simulated(simulated.replayable(graphs.tree(8)), 8, buckets=16, policy="paper", refinement_minimum=8)
+    record = simulate(graphs.tree(8), 8, buckets=16, policy="paper", refinement_minimum=8)
     summary = simulated.summary(record, 8)
     assert summary["seconds"] == pytest.approx(record["seconds"])
     assert 0 < summary["bare"] < summary["seconds"] and set(summary["phases"]) >= {"join", "insert", "driver"}

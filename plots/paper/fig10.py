@@ -1,7 +1,7 @@
 """Fig. 10: trees up and down, with and without spatial balancing: time, and how evenly the partitions are loaded.
 
-Three ways: nothing is moved; the paper's policy, refinement and consolidation by what is stored; the engine's own. No steps are
-taken together (run_ahead=0), as the paper has no such thing.
+Three ways: nothing is moved; the paper's policy, refinement and consolidation by what is stored; the engine's own. All have the
+paper's layout, edges in buckets beside T's, and take no steps together (run_ahead=0).
 """
 
 from semi_naive.plots.paper.drawing import grouped, small_legend
@@ -14,7 +14,7 @@ SIZES = {  # heights, runs of each
     "quick": ([12, 14, 16], 1),
     "full": ([16, 17, 18, 19, 20], 3),
 }
-LAYOUT = {"partitions": 8, "buckets": 512}
+LAYOUT = {"partitions": 8, "buckets": 512, "replicate_bytes": 0}  # edges in buckets too
 LEAST = 1024  # tuples that a rebalancing of ours must save: the default where a job costs nothing
 PANELS = {"seconds": "seconds", "imbalance": "heaviest ÷ average partition"}
 STYLES = {"off": ("white", "////"), "paper's": (SAND, "...."), "ours": (DARK, "")}

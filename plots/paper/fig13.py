@@ -7,6 +7,7 @@ without what jobs and tasks cost by themselves, as where processes pass messages
 import functools
 
 import numpy as np
+from semi_naive.balance.machine import Machine
 from semi_naive.plots.paper import claims
 from semi_naive.plots.paper.drawing import logarithmic, small_legend
 from semi_naive.plots.paper.tables import Table
@@ -26,18 +27,21 @@ BUCKETS = 512  # and as many as there are ranks, if these are more
 def measure(evaluation) -> dict:
     from semi_naive.graphs import rmat
     from semi_naive.plots.paper.runs import papers
-    from semi_naive.plots.paper.simulated import prices, replayable, simulated, summary
+    from semi_naive.plots.paper.simulated import summary
+
+    from semi_naive import Config
+    from semi_naive.simulation import Replayable
 
     scale, drawn, numbers = evaluation.pick(SIZES)
     edges, runs = rmat(scale, drawn, **QUADRANTS), []
-    replay = replayable(edges)
+    replay = Replayable.of(edges, Config())
     ours = functools.partial(dict, refinement_minimum=LEAST)
     for policy, settings in (("paper's", papers), ("ours", ours)):
         for ranks in numbers:
-            record = simulated(replay, ranks, **settings(buckets=max(BUCKETS, ranks)))
+            record = replay.simulate(ranks, **settings(buckets=max(BUCKETS, ranks)))
             runs.append({"policy": policy, "pairs": record["result"]["tuples"], **summary(record, ranks)})
             evaluation.say(f"{policy} policy, {ranks:,} ranks: {runs[-1]['seconds']:.3f} s simulated")
-    return {"graph": {"scale": scale, "edges": len(edges), **QUADRANTS}, "prices": prices(), "runs": runs}
+    return {"graph": {"scale": scale, "edges": len(edges), **QUADRANTS}, "prices": Machine().to_json(), "runs": runs}
 
 
 def efficiency(runs: list[dict], key: str) -> list[float]:

@@ -30,7 +30,7 @@ def kept(folder: Path, name: str) -> dict:
     return record
 
 
-def machine(cores: int | None = None) -> dict:
+def machine(cores: int | None = None, packages=PACKAGES) -> dict:
     """Where and with what something was measured; on so many cores, None: all."""
     from semi_naive.ra.session import cpus
 
@@ -42,7 +42,7 @@ def machine(cores: int | None = None) -> dict:
     }
     if hasattr(os, "sysconf"):
         found["memory_gb"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
-    return {**found, **{package: _version(package) for package in PACKAGES}}
+    return {**found, **{package: _version(package) for package in packages}}
 
 
 def processor() -> str:

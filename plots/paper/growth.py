@@ -22,14 +22,16 @@ CHECK = 2  # iterations between two looks at the sizes: `Config.check_interval`
 def measure(evaluation) -> dict:
     from semi_naive.graphs import tree
     from semi_naive.plots.paper.runs import papers
-    from semi_naive.plots.paper.simulated import replayable, simulated
+
+    from semi_naive import Config
+    from semi_naive.simulation import Replayable
 
     height = evaluation.pick(HEIGHTS)
     edges = tree(height)
-    replay = replayable(edges)
+    replay = Replayable.of(edges, Config())
     evaluation.say(f"tree up of height {height}, with and without balancing")
     settings = papers(buckets=BUCKETS, check_interval=CHECK, refinement_minimum=LEAST, consolidate=False)
-    with_it, without = (simulated(replay, RANKS, **settings | {"refine": refine}) for refine in (True, False))
+    with_it, without = (replay.simulate(RANKS, **settings | {"refine": refine}) for refine in (True, False))
     model = modelled(counts_of(edges, height), height)
     iterations = zip(with_it["iterations"], without["iterations"], model, strict=True)
     rows = [one(entry, closed) | {"without": other["imbalance"]["partitions"]} for entry, other, closed in iterations]

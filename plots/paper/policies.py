@@ -6,6 +6,7 @@ no constant of a machine decides; what a rebalancing moves is set against it.
 
 import numpy as np
 from semi_naive.balance.policy import imbalance_ratio
+from semi_naive.balance.trace import moved, work_of
 from semi_naive.plots.paper.drawing import grouped, logarithmic, small_legend
 from semi_naive.plots.paper.tables import Table
 from semi_naive.plots.style import DARK, GREY, PALE, STRAW, new_figure
@@ -28,19 +29,19 @@ POLICIES = {
     "work, grain 1/4": {"grain": 0.25},
     "work, every 2nd": {"check_interval": 2},
 }
-SHIPPING = ("join", "intra-bucket")  # the phases that send
+SHIPPING = ("join", "intra-bucket")  # the phases whose bytes count: the all-to-all carries the join's
 STYLES = {"none": (PALE, ""), "paper": (GREY, "...."), "paper, copies": (STRAW, "////"), "work": (DARK, "")}
 
 
 def measure(evaluation) -> dict:
     from semi_naive.balance.machine import Machine
-    from semi_naive.plots.paper.simulated import replayable
 
-    from semi_naive import graphs
+    from semi_naive import Config, graphs
+    from semi_naive.simulation import Replayable
 
     rows, machine, ranks = [], Machine.mpi(), evaluation.pick(RANKS)
     for name, (generator, *sizes) in GRAPHS.items():
-        replay = replayable(getattr(graphs, generator)(*sizes[SIZES[evaluation.size]]))
+        replay = Replayable.of(getattr(graphs, generator)(*sizes[SIZES[evaluation.size]]), Config())
         for policy, settings in POLICIES.items():
             evaluation.say(f"{name}: {policy}")
             settings = {"run_ahead": 0, "refinement_minimum": 1024 if evaluation.size != "toy" else 16} | settings
@@ -53,25 +54,15 @@ def summary(record: dict) -> dict:
     """Of a simulated run: heaviest ÷ average work of all iterations together; the critical path, which is the heaviest rank of
     each iteration, ÷ the average; its seconds, with what moved; and as shares of the closure what moved, and the bytes that
     all tuples took."""
-    ranks = len(record["iterations"][0]["loads"])
-    work = np.array([work_of(entry, ranks) for entry in record["iterations"]])
-    moved = sum(event.get("moved", 0) + event.get("copied", 0) for event in record["events"])
-    phases = [
-        phase for entry in record["iterations"] for phase in entry["phases"] if phase["phase"] in ("join", "intra-bucket")
-    ]
+    work = np.array([work_of(entry) for entry in record["iterations"]])
+    phases = [phase for entry in record["iterations"] for phase in entry["phases"] if phase["phase"] in SHIPPING]
     pairs = max(1, record["result"]["tuples"])
     return {
         "pairs": record["result"]["tuples"], "seconds": record["seconds"], "whole": imbalance_ratio(work.sum(axis=0)),
         "path": float(work.max(axis=1).sum() / max(1.0, work.mean(axis=1).sum())),
-        "moved": moved / pairs, "bytes": sum(int(np.sum(phase["bytes"])) for phase in phases) / pairs,
+        "moved": moved(record) / pairs, "bytes": sum(int(np.sum(phase["bytes"])) for phase in phases) / pairs,
         "subbuckets": sum(map(len, record["iterations"][-1]["sizes"])),
     }  # fmt: skip
-
-
-def work_of(entry: dict, ranks: int) -> np.ndarray:
-    """What each rank did in an iteration, in tuples."""
-    counted = [p for p in entry["phases"] if p["phase"] in ("join", "insert")]
-    return sum((np.asarray(p["received"]) + np.asarray(p.get("joined", 0)) for p in counted), np.zeros(ranks))
 
 
 def table(data: dict) -> Table:

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 
 from semi_naive.plots.paper import claims
+from semi_naive.plots.run import Run
 
 from semi_naive import Config, transitive_closure
 
@@ -51,19 +52,10 @@ def result(trace: dict) -> dict:
     return {
         "pairs": trace["result"]["tuples"], "iterations": trace["result"]["iterations"],
         "inner": sum(inner_iterations(entry) for entry in lasting),
-        "imbalance": ended(trace), "worst": max((e["imbalance"]["partitions"] for e in lasting), default=1.0),
+        "imbalance": Run(trace, known=True).imbalance,
+        "worst": max((e["imbalance"]["partitions"] for e in lasting), default=1.0),
         "events": acted(trace["events"]),
     }  # fmt: skip
-
-
-def ended(trace: dict) -> float:
-    """Heaviest ÷ average partition at the end, after whatever was moved last."""
-    from semi_naive.balance.policy import imbalance_ratio
-
-    last = trace["iterations"][-1]
-    after = [e["loads_after"] for e in trace["events"] if "loads_after" in e and e.get("relation") == "path"
-             and e["iteration"] >= last["iteration"]]  # fmt: skip
-    return imbalance_ratio(after[-1]) if after else last["imbalance"]["partitions"]
 
 
 def inner_iterations(entry: dict) -> int:

@@ -10,24 +10,6 @@ REBALANCING = "rebalancing"
 COUNTED = ("join", "insert")  # the phases whose tuples are a rank's work
 
 
-def replayable(edges, **settings):
-    """What is the same on any number of ranks; `simulated` takes it."""
-    from semi_naive.config import Config
-    from semi_naive.simulation import Replayable
-
-    return Replayable.of(edges, Config(**settings))
-
-
-def simulated(replay, ranks: int, **settings) -> dict:
-    """The record of one simulation."""
-    return replay.simulate(ranks, machine=Machine(), **settings)
-
-
-def prices() -> dict[str, float]:
-    """What the simulations are priced with, seconds each."""
-    return Machine().to_json()
-
-
 def summary(record: dict, ranks: int) -> dict:
     """Seconds of every phase on the critical path: of each iteration the slowest rank.
 

@@ -5,11 +5,10 @@ import sys
 from collections.abc import Iterator
 
 import click
-import numpy as np
 
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.recorded import check, replayed
-from semi_naive.balance.trace import read_trace, spread, write_trace
+from semi_naive.balance.trace import moved, read_trace, spread, work_of, write_trace
 from semi_naive.config import Config
 
 WORD = 8  # bytes of a tuple in memory
@@ -126,17 +125,13 @@ def summary(record: dict, ranks: int) -> dict:
     work: heaviest ÷ average rank of the whole run, in tuples that come into its joins and inserts, and pairs that meet. moved:
     tuples that changed their rank, or were copied to another, for balance."""
     phases = [phase for entry in record["iterations"] for phase in entry["phases"]]
-    work = np.zeros(ranks)
-    for phase in phases:
-        if phase["phase"] in ("join", "run-ahead", "insert"):
-            work += np.add(phase["received"], phase.get("joined", 0))
     return {
         "ranks": ranks, "seconds": record["seconds"], "driver": sum(entry["driver"] for entry in record["iterations"]),
         "balancing": max(0.0, record["seconds"] - sum(entry["seconds"] for entry in record["iterations"])),
-        "work": imbalance_ratio(work),
+        "work": imbalance_ratio(sum(work_of(entry) for entry in record["iterations"])),
         "imbalance": record["iterations"][-1]["imbalance"]["partitions"],
         "messages": sum(sum(phase.get("messages", ())) for phase in phases),
-        "moved": sum(event.get("moved", 0) + event.get("copied", 0) for event in record["events"]),
+        "moved": moved(record),
         "peak": max(record["result"]["peak_tuples"]),
     }  # fmt: skip
 
