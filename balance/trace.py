@@ -36,6 +36,7 @@ from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
+from semi_naive.balance.files import whole
 from semi_naive.balance.joins import checked_join, is_join
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.record import checked
@@ -153,9 +154,8 @@ def plain(value):
 
 def write_trace(record: dict, path) -> None:
     """The record as a JSON file: whole or not at all."""
-    partial = Path(f"{path}.partial")
-    partial.write_text(json.dumps(record, separators=(",", ":")) + "\n")
-    partial.replace(path)
+    with whole(path) as partial:
+        partial.write_text(json.dumps(record, separators=(",", ":")) + "\n")
 
 
 def read_trace(path, joins: bool = False) -> dict:

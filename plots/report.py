@@ -7,6 +7,7 @@ was configured. Of several runs, the same side by side.
 import time
 from pathlib import Path
 
+from semi_naive.balance.files import whole
 from semi_naive.balance.joins import checked_join, is_join
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION, read_trace
@@ -37,12 +38,8 @@ def report(traces, path=None, names=None) -> str:
     traces, names = _given(traces, names)
     text = page(title_of(traces, names), body(traces, names), standing_alone())
     if path is not None:
-        partial = Path(path).with_name(f".{Path(path).name}.partial")
-        try:
+        with whole(path) as partial:
             partial.write_text(text, encoding="utf-8")
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
     return text
 
 

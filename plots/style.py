@@ -9,6 +9,8 @@ written here; `NIGHT` has for each what can be told from the others on a dark pa
 import io
 from pathlib import Path
 
+from semi_naive.balance.files import whole
+
 FORMATS = (".png", ".svg", ".pdf")
 # From the cividis map: they differ in grey, and for every eye.
 DARK, GREY, DUST, SAND, STRAW, YELLOW, PALE = "#00204d", "#575d6d", "#8a8779", "#b5ab8a", "#c7b76b", "#dccb6a", "#dedbd0"
@@ -55,13 +57,8 @@ def save(figure, path) -> None:
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"{path}: cannot tell the format: expected a name ending in {', '.join(FORMATS)}")
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with open(partial, "wb") as file:
-            _write(figure, file, path.suffix.lower()[1:])
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole(path) as partial, open(partial, "wb") as file:
+        _write(figure, file, path.suffix.lower()[1:])
 
 
 def svg(figure, transparent: bool = False) -> str:

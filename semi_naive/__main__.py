@@ -10,6 +10,7 @@ import click
 
 from semi_naive import __version__
 from semi_naive.cli.live import live_page, looking, write_report
+from semi_naive.cli.progress import Progress
 from semi_naive.cli.quantities import Bytes
 
 BAD = 2  # exit status of bad input and bad usage
@@ -103,11 +104,11 @@ def tc(
     with live_page(live, live_host, name) as page:
         warm = threading.Thread(target=_load_kernels, args=[plan], daemon=True)
         warm.start()  # beside the reading and the start of the JVM, which take longer
-        with _Progress(quiet, page) as progress:
+        with Progress("closure", quiet, page) as progress:
             source = read(edges, **reading)
             spark = session.context(master, cores)
             warm.join()
-            closure = transitive_closure(source, spark, plan, config, progress, page and page.watch)
+            closure = transitive_closure(source, spark, plan, config, progress.closure, page and page.watch)
         with closure:
             if output:
                 closure.write(output)
@@ -216,33 +217,6 @@ def _check_writable(*paths) -> None:
 def _load_kernels(plan: str) -> None:
     """Load what the plan will need; compiled once, and kept on disk."""
     import_module("semi_naive.running.partitioned" if plan == "balanced" else "semi_naive.running.reaching")
-
-
-class _Progress:
-    """A bar while there is anything to wait for: iteration, delta, tuples so far, time."""
-
-    def __init__(self, quiet: bool, page=None):
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[text]}"))
-        console = Console(stderr=True)
-        self.bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=quiet)
-        self.page = page
-
-    def __enter__(self):
-        self.bar.start()
-        self.task = self.bar.add_task("closure", total=None, text="reading")
-        return self
-
-    def __exit__(self, *error):
-        self.bar.stop()
-
-    def __call__(self, iteration: int, delta: int, tuples: int, done: int | None = None, total: int | None = None) -> None:
-        text = f"iteration {iteration} · delta {delta:,} · {tuples:,} pairs" if done is None else f"groups {done} of {total}"
-        self.bar.update(self.task, text=text, completed=done, total=total)
-        if self.page:
-            self.page.say(text)
 
 
 def _report(closure, quiet: bool) -> None:

@@ -6,6 +6,8 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from semi_naive.balance.files import whole
+
 VERSION = 1
 PACKAGES = ("pyspark", "numpy", "numba", "matplotlib")
 
@@ -66,7 +68,5 @@ def write_table(folder: Path, name: str, table) -> None:
 
 
 def write_whole(path: Path, content: str) -> None:
-    """Whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(content)
-    partial.replace(path)
+    with whole(path) as partial:
+        partial.write_text(content)

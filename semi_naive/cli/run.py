@@ -3,15 +3,14 @@
 import json
 import os
 import sys
-import time
 
 import click
 
 from semi_naive.cli.live import live_page, write_report
+from semi_naive.cli.progress import Progress
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 
-TICK = 0.1  # seconds between two looks of the bar: an iteration may take microseconds
 SHOW = {
     "parse-errors": "errors of the syntax, and nothing else",
     "initial-datalog": "the program as it was understood",
@@ -43,8 +42,8 @@ def run_program(program: str, given: dict) -> None:
     running = {"spark": spark, "config": config, "lenient": given["no_warn"], "only_outputs": True,
                "plan": given["plan"]}  # fmt: skip
     with live_page(given["live"], given["live_host"], checked.name) as page:
-        with RunProgress(given["quiet"], page) as progress:
-            result = checked.run(facts=facts, progress=progress, watch=page and page.watch, **running)
+        with Progress("program", given["quiet"], page) as progress:
+            result = checked.run(facts=facts, progress=progress.stratum, watch=page and page.watch, **running)
         with result:
             make_folder(output)
             result.write(output)
@@ -174,40 +173,3 @@ def write_record(path: str, record: dict) -> None:
 
     with written(path) as file:
         file.write(json.dumps(record, indent=1).encode())
-
-
-class RunProgress:
-    """A bar on standard error while the program runs: stratum, iteration, delta, tuples, time. Only on a terminal, so that
-    what a script sees has none of it; nor is `rich` loaded then."""
-
-    def __init__(self, quiet: bool, page=None):
-        self.bar, self.shown, self.page = None, 0.0, page
-        if quiet or not sys.stderr.isatty():
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[text]}"))
-        self.bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
-
-    def __enter__(self):
-        if self.bar:
-            self.bar.start()
-            self.task = self.bar.add_task("program", total=None, text="reading")
-        return self
-
-    def __exit__(self, *error):
-        if self.bar:
-            self.bar.stop()
-
-    def __call__(self, stratum: str, number: int, of: int, iteration: int, delta: int, tuples: int) -> None:
-        now = time.monotonic()
-        if not (self.bar or self.page) or now <= self.shown + TICK:
-            return
-        self.shown = now
-        text = f"stratum {number} of {of} · iteration {iteration} · delta {delta:,} · {tuples:,} tuples"
-        name = stratum if len(stratum) <= 30 else stratum[:29] + "…"
-        if self.page:
-            self.page.say(f"{name}: {text}")
-        if self.bar:
-            self.bar.update(self.task, description=name, text=text, completed=number - 1, total=of)

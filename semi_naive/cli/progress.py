@@ -1,0 +1,52 @@
+"""A bar on standard error while something runs, and the same line on the live page."""
+
+import sys
+import time
+
+TICK = 0.1  # seconds between two looks of the bar: an iteration may take microseconds
+LETTERS = 30  # of a stratum's name
+
+
+class Progress:
+    """A bar from `with` on, only on a terminal, so that what a script sees has none of it; nor is `rich` loaded then."""
+
+    def __init__(self, what: str, quiet: bool, page=None):
+        self.bar, self.shown, self.page, self.what = None, 0.0, page, what
+        if quiet or not sys.stderr.isatty():
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[text]}"))
+        self.bar = Bar(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+
+    def __enter__(self):
+        if self.bar:
+            self.bar.start()
+            self.task = self.bar.add_task(self.what, total=None, text="reading")
+        return self
+
+    def __exit__(self, *error):
+        if self.bar:
+            self.bar.stop()
+
+    def closure(self, iteration: int, delta: int, tuples: int, done: int | None = None, total: int | None = None) -> None:
+        """How far a closure is: iteration, delta, pairs so far; of the decomposed plan groups."""
+        text = f"iteration {iteration} · delta {delta:,} · {tuples:,} pairs" if done is None else f"groups {done} of {total}"
+        self._say(text, "", done, total)
+
+    def stratum(self, name: str, number: int, of: int, iteration: int, delta: int, tuples: int) -> None:
+        """How far a program is: stratum, iteration, delta, tuples so far."""
+        text = f"stratum {number} of {of} · iteration {iteration} · delta {delta:,} · {tuples:,} tuples"
+        self._say(text, name if len(name) <= LETTERS else name[: LETTERS - 1] + "…", number - 1, of)
+
+    def _say(self, text: str, name: str, done: int | None, total: int | None) -> None:
+        now = time.monotonic()
+        if not (self.bar or self.page) or now <= self.shown + TICK:
+            return
+        self.shown = now
+        if self.page:
+            self.page.say(f"{name}: {text}" if name else text)
+        if self.bar:
+            self.bar.update(self.task, description=name or self.what, text=text, completed=done, total=total)
