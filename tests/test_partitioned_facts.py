@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from test_rollover import CLOSURE
 
 from semi_naive import Program
 
@@ -58,15 +59,6 @@ def test_partitioned_facts_give_the_same_answers(here, partitions):
         for event in apart:
             total = sum(event["tuples"])
             assert max(event["tuples"]) <= 0.6 * total or total < 50, event  # one host's share
-
-
-CLOSURE = """
-.decl edge(x: number, y: number)
-.decl path(x: number, y: number)
-.output path
-path(x, y) :- edge(x, y).
-path(x, z) :- path(x, y), edge(y, z), x >= 0.
-"""
 
 
 def test_nothing_moves_where_the_partners_are_in_the_same_buckets(here):
