@@ -6,11 +6,14 @@ made, were coded into how many bytes, and where they went. All ranks are in one 
 
 import numpy as np
 from numba import njit, types
+from semi_naive.balance.coding import HEAD, gap, squeezed, varint_bytes
 from semi_naive.balance.hashing import mix
 
 JIT = {"cache": True, "nogil": True}
 i32, i64, u32, u64 = (types.Array(getattr(types, name), 1, "C") for name in ("int32", "int64", "uint32", "uint64"))
-_mix = njit(inline="always")(mix)
+_mix, _squeezed, _coded = (njit(inline="always")(one) for one in (mix, squeezed, varint_bytes))
+_gap = njit(gap)
+UNREACHED = np.uint64(2**64 - 1)  # no word of two ids
 _BIT = np.zeros(64, np.int64)  # the place of a single bit, by its product with a de Bruijn sequence
 _BRUIJN = np.uint64(0x022FDD63CC95386D)
 _BIT[[(0x022FDD63CC95386D << i & (2**64 - 1)) >> 58 for i in range(64)]] = np.arange(64)
@@ -47,14 +50,34 @@ def arrange(words, slot, route, target, ranks):
     return bounds, out
 
 
-@njit(types.int64(types.uint64), inline="always", **JIT)
-def _coded(difference):
-    """Bytes of a varint."""
-    size = 1
-    while difference >= np.uint64(128):
-        difference >>= np.uint64(7)
-        size += 1
-    return size
+@njit(**JIT)
+def _counters(ranks):
+    """What `_code` counts with: of each rank the bits that its words use, the gap in them, and the last word; and the ranks
+    that get any."""
+    used, low = np.empty(ranks, np.uint64), np.empty(ranks, np.uint64)
+    high, last = np.empty(ranks, np.uint64), np.empty(ranks, np.uint64)
+    return used, low, high, last, np.empty(ranks, np.int64)
+
+
+@njit(**JIT)
+def _code(words, to, count, counters):
+    """Bytes and messages of words[:count], word i for rank to[i], as `ra.codec` codes them."""
+    used, low, high, last, reached = counters
+    size = messages = 0
+    for i in range(count):
+        used[to[i]], last[to[i]] = 0, UNREACHED
+    for i in range(count):
+        if last[to[i]] == UNREACHED:
+            reached[messages], last[to[i]] = to[i], 0
+            messages += 1
+        used[to[i]] |= words[i]
+    for rank in reached[:messages]:
+        low[rank], high[rank] = _gap(used[rank])
+    for i in range(count):
+        word = _squeezed(words[i], low[to[i]], high[to[i]])
+        size += _coded(word - last[to[i]])
+        last[to[i]] = word
+    return size + HEAD * messages, messages
 
 
 @njit(types.Tuple((i64, i64, i64, i64))(i64, u64, types.int64, i32, i64, i32, types.int64), **JIT)
@@ -65,19 +88,17 @@ def shuffled(bounds, words, shift, slot, route, target, ranks):
     mask = (np.uint64(1) << bits) - np.uint64(1)
     sent, size = np.zeros(ranks, np.int64), np.zeros(ranks, np.int64)
     messages, received = np.zeros(ranks, np.int64), np.zeros(ranks, np.int64)
-    last, seen = np.zeros(ranks, np.uint64), np.full(ranks, -1, np.int64)
+    counters = _counters(ranks)
     for rank in range(ranks):
         for i in range(bounds[rank], bounds[rank + 1]):
-            word = words[i] >> bits << np.uint64(32) | (words[i] & mask)
+            sent[rank] += route[slot[i] + 1] - route[slot[i]]
+        coded, to, made = np.empty(sent[rank], np.uint64), np.empty(sent[rank], np.int64), 0
+        for i in range(bounds[rank], bounds[rank + 1]):
             for r in range(route[slot[i]], route[slot[i] + 1]):
-                to = target[r]
-                if seen[to] != rank:
-                    seen[to], last[to] = rank, 0
-                    messages[rank] += 1
-                size[rank] += _coded(word - last[to])
-                last[to] = word
-                sent[rank] += 1
-                received[to] += 1
+                coded[made], to[made] = words[i] >> bits << np.uint64(32) | (words[i] & mask), target[r]
+                received[target[r]] += 1
+                made += 1
+        size[rank], messages[rank] = _code(coded, to, made, counters)
     return sent, size, messages, received
 
 
@@ -168,17 +189,12 @@ def _rests(outer, pairs, cursor, end, starts, ends, mask, room, seen, heads):
 
 
 @njit(**JIT)
-def _ship(z, heads, base, subs, scattered, home, chunk, last, when, sent, arrived):
-    """Count the heads of one z as they are coded, by destination, and arrive. `when`: the chunk that last had anything for a
-    rank, and `last` its last word; base, subs: the slots of z's bucket."""
+def _ship(z, heads, base, subs, scattered, home, words, to, at, arrived):
+    """Put the heads of one z, and the ranks where they arrive, into words and to, from place `at` on. base, subs: the slots of
+    z's bucket."""
     for i in range(heads.size):
         rank = home[base + (np.int64(scattered[heads[i]] % subs) if subs > 1 else 0)]
-        word = z << np.uint64(32) | heads[i]
-        if when[rank] != chunk:
-            when[rank], last[rank] = chunk, 0
-            sent[3] += 1
-        sent[2] += _coded(word - last[rank])
-        last[rank] = word
+        words[at + i], to[at + i] = z << np.uint64(32) | heads[i], rank
         arrived[rank] += 1
 
 
@@ -230,7 +246,11 @@ def joined(
         longest = max(longest, run_end[r] - run_begin[r])
     pairs, starts, ends = np.empty(longest, np.uint64), np.empty(longest, np.int64), np.empty(longest, np.int64)
     seen, heads = np.zeros((bucket.size + 63) // 64, np.uint64), np.empty(bucket.size, np.uint64)
-    last, when, chunks = np.zeros(fresh.size, np.uint64), np.zeros(fresh.size, np.int64), 0
+    words, to, counters = (
+        np.empty(chunk + bucket.size, np.uint64),
+        np.empty(chunk + bucket.size, np.int64),
+        _counters(fresh.size),
+    )
     for rank in range(begin, end):
         if join[rank] < 0:
             continue
@@ -243,7 +263,6 @@ def joined(
             cursor, found = start if number == skip else 0, 0
             found = _match(outer, low, high, inner, run_begin[run], run_end[run], shift, pairs, starts, ends)
             while cursor < found and (threshold == 0 or made < threshold):
-                chunks += 1
                 size = 0
                 while cursor < found and size < fewest:
                     z = pairs[cursor] >> np.uint64(32)
@@ -253,10 +272,13 @@ def joined(
                     count, cursor, met = _rests(outer, pairs, cursor, stop, starts, ends, mask, fewest - size, seen, heads)
                     sums[rank, 0] += met
                     base, subs = first[bucket[z]], np.uint32(first[bucket[z] + 1] - first[bucket[z]])
-                    _ship(z, heads[:count], base, subs, scattered, home, chunks, last, when, sums[rank], arrived)
+                    _ship(z, heads[:count], base, subs, scattered, home, words, to, size, arrived)
                     if marked.size:
                         _mark(z, heads[:count], base, subs, scattered, home, shift, born, marked, mark, fresh)
                     size += count
+                coded, messages = _code(words, to, size, counters)
+                sums[rank, 2] += coded
+                sums[rank, 3] += messages
                 made += size
             if threshold and made >= threshold:
                 join[rank], pair[rank] = number, cursor

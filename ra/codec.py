@@ -9,11 +9,12 @@ out: then the difference between the last tuple of one key and the first of the 
 
 import numpy as np
 from numba import njit, types
+from semi_naive.balance.coding import HEAD, gap, squeezed
 from semi_naive.balance.hashing import mix
 from semi_naive.ra.words import JIT, i64, u8, u64
 
 LONGEST = 10  # bytes of the varint of a 64-bit difference
-_mix = njit(inline="always")(mix)
+_mix, _gap, _squeezed = njit(inline="always")(mix), njit(gap), njit(inline="always")(squeezed)
 
 
 @njit(i64(u64, types.int64, i64), **JIT)
@@ -40,37 +41,23 @@ def slots(words, shift, first):
     return out
 
 
-@njit(types.UniTuple(types.uint64, 2)(u64), **JIT)
-def _gap(words):
-    """The most neighbouring bits, from one to before another, that are 0 in all words, below the highest that is not."""
-    used = np.uint64(0)
-    for word in words:
-        used |= word
-    begin = end = low = np.uint64(0)
-    for bit in range(64):
-        if used >> np.uint64(bit) & np.uint64(1):
-            if np.uint64(bit) - low > end - begin:
-                begin, end = low, np.uint64(bit)
-            low = np.uint64(bit + 1)
-    return begin, end
-
-
 @njit(types.Tuple((u8, i64, i64, i64))(u64, i64, i64, types.int64), **JIT)
 def _encode(words, slot, home, parts):
-    counts = np.zeros(parts, np.int64)
-    for i in range(words.size):
-        counts[home[slot[i]]] += 1
-    starts = (np.cumsum(counts) - counts) * LONGEST + 2 * np.arange(parts)
-    ends = starts + 2
-    buffer = np.empty(words.size * LONGEST + 2 * parts, np.uint8)  # address space: only what is written becomes memory
-    low, high = _gap(words)
-    mask = (np.uint64(1) << low) - np.uint64(1)
-    for start in starts:
-        buffer[start], buffer[start + 1] = low, high
-    last = np.zeros(parts, np.uint64)
+    counts, used = np.zeros(parts, np.int64), np.zeros(parts, np.uint64)
     for i in range(words.size):
         part = home[slot[i]]
-        word = words[i] >> high << low | words[i] & mask
+        counts[part] += 1
+        used[part] |= words[i]
+    starts = (np.cumsum(counts) - counts) * LONGEST + HEAD * np.arange(parts)
+    ends = starts + HEAD
+    buffer = np.empty(words.size * LONGEST + HEAD * parts, np.uint8)  # address space: only what is written becomes memory
+    low, high, last = np.empty(parts, np.uint64), np.empty(parts, np.uint64), np.zeros(parts, np.uint64)
+    for part in range(parts):
+        low[part], high[part] = _gap(used[part])
+        buffer[starts[part]], buffer[starts[part] + 1] = low[part], high[part]
+    for i in range(words.size):
+        part = home[slot[i]]
+        word = _squeezed(words[i], low[part], high[part])
         value = word - last[part]
         last[part] = word
         at = ends[part]
@@ -87,7 +74,7 @@ def _encode(words, slot, home, parts):
 def _decode(buffer, out):
     low, high = np.uint64(buffer[0]), np.uint64(buffer[1])
     mask = (np.uint64(1) << low) - np.uint64(1)
-    at, last = 2, np.uint64(0)
+    at, last = HEAD, np.uint64(0)
     for i in range(out.size):
         byte = np.uint64(buffer[at])
         at += 1

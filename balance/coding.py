@@ -1,0 +1,38 @@
+"""How sorted words are coded for the wire, as far as their bytes can be counted without making them; `ra.codec` makes them.
+
+Written so that the same lines run on Python's integers and, compiled, inside a kernel.
+"""
+
+import numpy as np
+
+HEAD = 2  # bytes before the differences: which bits are left out
+
+
+def gap(used):
+    """The most neighbouring bits that are 0 in all words, below the highest that is not: (low, high), bits low to high - 1.
+    `used`: the bits that are 1 in any.
+
+    >>> [int(bit) for bit in gap(np.uint64(0x700000001F))]
+    [5, 36]
+    """
+    begin = end = low = np.uint64(0)
+    for bit in range(64):
+        if (used >> np.uint64(bit)) & np.uint64(1):
+            if np.uint64(bit) - low > end - begin:
+                begin, end = low, np.uint64(bit)
+            low = np.uint64(bit + 1)
+    return begin, end
+
+
+def squeezed(word, low, high):
+    """A word without the bits of a gap: the order of words stays."""
+    return word >> high << low | word & ((np.uint64(1) << low) - np.uint64(1))
+
+
+def varint_bytes(difference):
+    """Seven bits a byte."""
+    size = 1
+    while difference >= np.uint64(128):
+        difference >>= np.uint64(7)
+        size += 1
+    return size
