@@ -89,7 +89,7 @@ class Copy:
     def __call__(self, partition, records):
         for number, stored in enumerate(self.index.full[partition]):
             streams = parcels.Streams(partition, number)
-            yield from parcels.to_bucket(stored.open(), self.index.keys, self.to, "copy", streams)
+            yield from parcels.to_bucket(stored.open(), range(self.index.keys), self.to, "copy", streams)
 
 
 @dataclass
