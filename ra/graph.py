@@ -12,12 +12,10 @@ LOW = np.uint64(0xFFFFFFFF)
 
 @dataclass(frozen=True)
 class Dense:
-    """Distinct edges over ids 0 … domain - 1: `words` sorted, source << 32 | target. values[id] is an id's value; with
-    `names`, a pyarrow array of strings, its place there."""
+    """Distinct edges over ids 0 … domain - 1: `words` sorted, source << 32 | target. values[id] is an id's value."""
 
     words: np.ndarray
     values: np.ndarray
-    names: object = None
 
     @property
     def domain(self) -> int:
@@ -35,9 +33,9 @@ class Dense:
         return replace(self, words=sort_unique(self.targets << HALF | self.sources))
 
 
-def intern(pairs: np.ndarray) -> Dense:
-    """Give the values of an (n, 2) int64 array dense ids, in the values' order. Sorts 2n values: some 50 ns an edge."""
-    values = distinct(pairs)
+def intern(pairs: np.ndarray, more=()) -> Dense:
+    """Give the values of an (n, 2) int64 array, and `more`, dense ids, in the values' order. Sorts them: some 50 ns an edge."""
+    values = distinct(np.concatenate([pairs.ravel(), more]).astype(np.int64, copy=False)) if len(more) else distinct(pairs)
     ids = np.searchsorted(values, pairs).astype(np.uint64)
     return Dense(sort_unique(ids[:, 0] << HALF | ids[:, 1]), values)
 

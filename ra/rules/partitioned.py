@@ -109,6 +109,11 @@ class PartitionedRelation:
         indexes = [replace(index, full=list(index.full), delta=list(index.delta), new=[]) for index in self.indexes]
         return replace(self, indexes=indexes)
 
+    def settle(self) -> None:
+        """All tuples are in full."""
+        while self.advance():
+            pass
+
     def advance(self) -> int:
         for index in self.indexes:
             full = index.full

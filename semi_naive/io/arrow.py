@@ -4,7 +4,7 @@ import numpy as np
 
 from semi_naive.io.bits import BUILT_IN, EXPECTED, NAME, Mismatch
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import bits_of_arrow, bits_of_values
+from semi_naive.io.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of, plain_type
 from semi_naive.io.order import distinct, keyed
 from semi_naive.io.record_text import Readable
 from semi_naive.io.records import NIL, Unpacked
@@ -115,11 +115,11 @@ def columns_of_table(table, relation, types: dict, values, file: str, first_row:
 
 def _check_type(column, type_, label: str, file: str) -> None:
     """BadInput for a column whose type holds no values of a kind, unless it is empty or all its values are missing."""
-    if type_.kind != Kind.RECORD and len(column) > column.null_count and not _fits(plain_type(column), type_):
+    if type_.kind != Kind.RECORD and len(column) > column.null_count and not _fits(column.type, type_):
         missing = first_missing(column, type_.kind)
         if missing is None:
             message = f"{label} has type {column.type}, expected {EXPECTED[type_.kind]}"
-            raise BadInput(message, file, hint=f"cast it to {arrow_types()[type_.kind]}")
+            raise BadInput(message, file, hint=f"cast it to {arrow_type(type_.kind)}")
 
 
 def _bits(column, type_, types: dict, values, fault) -> np.ndarray:
@@ -127,32 +127,18 @@ def _bits(column, type_, types: dict, values, fault) -> np.ndarray:
     error of a value that will not."""
     import pyarrow as pa
 
-    plain = column.cast(plain_type(column))
+    plain = column.cast(plain_type(column.type))
     if type_.kind == Kind.RECORD:  # structs, lists, or text; null is nil
         return bits_of_values(plain.to_pylist(), type_, types, values, fault)
     if missing := first_missing(column, type_.kind):
         raise fault(missing[0], f"the value is {missing[1]}", "drop the rows with missing values")
     try:
-        plain = plain.cast(arrow_types()[type_.kind])
+        plain = plain.cast(arrow_type(type_.kind))
         return bits_of_arrow(plain.dictionary_encode() if type_.kind == Kind.SYMBOL else plain, type_, types, values)
     except pa.ArrowInvalid:  # the slow way finds the value, and says what is wrong with it
         return bits_of_values(column.to_pylist(), type_, types, values, fault)
     except Mismatch as wrong:
         raise fault(wrong.row, wrong) from None
-
-
-def plain_type(column):
-    """The type of a column's values, dictionary-encoded or not."""
-    import pyarrow as pa
-
-    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-
-
-def arrow_types() -> dict:
-    """The Arrow type of each kind but records."""
-    import pyarrow as pa
-
-    return {Kind.NUMBER: pa.int64(), Kind.UNSIGNED: pa.uint64(), Kind.FLOAT: pa.float64(), Kind.SYMBOL: pa.string()}
 
 
 def first_missing(column, kind: Kind):
@@ -168,11 +154,7 @@ def first_missing(column, kind: Kind):
 
 
 def _fits(found, type_) -> bool:
-    import pyarrow as pa
-
-    kind = type_.kind
-    if kind == Kind.SYMBOL:
-        texts = pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_string_view(found)
-        return texts or (type_ == NAME and pa.types.is_integer(found))
-    whole = pa.types.is_integer(found) or (pa.types.is_decimal(found) and found.scale == 0)  # Spark's unsigned are decimals
-    return whole or (kind == Kind.FLOAT and pa.types.is_floating(found))
+    kind, whole = kind_of(found), (Kind.NUMBER, Kind.UNSIGNED)
+    if type_.kind == Kind.SYMBOL:
+        return kind == Kind.SYMBOL or (type_ == NAME and kind in whole)
+    return kind in whole or kind == Kind.FLOAT == type_.kind

@@ -90,6 +90,11 @@ NAME = Type("vertex", Kind.SYMBOL)  # what names a vertex where vertices are str
 ANY_VERTEX = Vertex("vertex", Kind.NUMBER, low=-SIGN, high=SIGN - 1)
 
 
+def within(type_: Type, column: np.ndarray) -> np.ndarray:
+    """A column of integers; Mismatch for the first that names no vertex, where vertices are wanted."""
+    return type_.check(column) if isinstance(type_, Vertex) else column
+
+
 def of_text(text: str, kind: Kind) -> int:
     """The 64 bits (as int64) of a number, unsigned or float in a fact file.
 

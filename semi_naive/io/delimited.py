@@ -62,7 +62,7 @@ def _by_arrow(data: bytes, form, relation, types: dict, values, threads) -> np.n
         ),
         csv.ConvertOptions(
             include_columns=list(wanted),
-            column_types={name: arrow_type(type_.kind) for name, type_ in wanted.items()},
+            column_types={name: _read_as(arrow_type(type_.kind)) for name, type_ in wanted.items()},
             null_values=[],
         ),
     )
@@ -70,6 +70,13 @@ def _by_arrow(data: bytes, form, relation, types: dict, values, threads) -> np.n
     for field, attribute in fields.items():
         columns[attribute] = bits_of_arrow(table[f"c{field}"], relation.attributes[attribute][1], types, values)
     return columns
+
+
+def _read_as(found):
+    """Of text that repeats, Arrow keeps one."""
+    import pyarrow as pa
+
+    return pa.dictionary(pa.int32(), found) if found == pa.string() else found
 
 
 def _check_plain(data: bytes, form) -> None:

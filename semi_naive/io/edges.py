@@ -9,14 +9,15 @@ import numpy as np
 
 from semi_naive.io.bits import ANY_VERTEX, BUILT_IN, NAME, VERTEX
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import check_is_file, contents, io_errors
+from semi_naive.io.fields import kind_of, plain_type
+from semi_naive.io.files import check_there, contents, io_errors
 from semi_naive.io.formats import BY_NAME, Format, extension_of
-from semi_naive.io.json_data import columns_of_rows, json_rows
+from semi_naive.io.json_data import columns_of_json, json_rows
 from semi_naive.io.parquet import is_parquet, read_schema
-from semi_naive.io.python_data import directed_edges, is_a, is_spark_frame, source_of
+from semi_naive.io.python_data import arrow_of, directed_edges, is_a, is_spark_frame, source_of
 from semi_naive.io.reading import file_source
 from semi_naive.io.sniff import edge_format
-from semi_naive.io.sources import Given, Source, SparkFrame, TextFile
+from semi_naive.io.sources import Given, Source, SparkFrame, TextFile, schema_of
 from semi_naive.io.sqlite import only_table
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.rules.values import Names
@@ -91,11 +92,11 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
     if isinstance(data, (str, os.PathLike)):
         return _of_path(os.fspath(data), vertex, header, expand_symmetric, strings, any_ids, delimiter)
     if is_spark_frame(data):
-        return SparkFrame(_relation(data.columns, _arrow_types(data), vertex, strings), BUILT_IN, data)
+        return SparkFrame(_relation(data.columns, schema_of(data).types, vertex, strings), BUILT_IN, data)
     if is_a("networkx", "Graph", data):
         data = directed_edges(data)
     if is_a("pandas", "DataFrame", data):
-        data = _arrow_of(data)
+        data = arrow_of(data)
     if is_a("pyarrow", "Table", data):
         return source_of(data, _relation(data.column_names, data.schema.types, vertex, strings), {})
     if not hasattr(data, "__iter__") or isinstance(data, (bytes, dict)):
@@ -126,35 +127,14 @@ def _kind_of_value(value, vertex, strings):
 
 def _relation(names: list, types: list, vertex, strings, file: str = "edges") -> Relation:
     """The relation of a table with columns of these Arrow types."""
-    import pyarrow.types as is_
-
-    plain = [found.value_type if is_.is_dictionary(found) else found for found in types]
-    texts = [is_.is_string(found) or is_.is_large_string(found) or is_.is_string_view(found) for found in plain]
-    if strings is False and any(texts):
+    kinds = [kind_of(found) for found in types]
+    if strings is False and Kind.SYMBOL in kinds:
         raise BadInput("the columns have strings, but strings=False", file, hint="cast them to int64")
-    if not strings and len(set(texts)) == 2 and any(is_.is_integer(found) for found in plain):
-        said = ", ".join(f"{name!r} has type {found}" for name, found in zip(names, plain, strict=True))
+    if not strings and {Kind.SYMBOL, Kind.NUMBER} <= set(kinds):
+        said = ", ".join(f"{name!r} has type {plain_type(found)}" for name, found in zip(names, types, strict=True))
         raise BadInput(f"the columns differ: {said}", file, hint="pass strings=True to read both as names")
     two = names if len(names) == 2 and len(set(names)) == 2 else ("source", "target")
-    return relation_of(NAME if strings or (texts and all(texts)) else vertex, two)
-
-
-def _arrow_types(frame) -> list:
-    """The Arrow types of a Spark DataFrame's columns."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(frame.schema).types
-
-
-def _arrow_of(frame):
-    """A pandas DataFrame as an Arrow table, its index ignored; one with columns that Arrow has no type for as rows."""
-    import pyarrow as pa
-
-    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-    try:
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        return list(frame.itertuples(index=False, name=None))
+    return relation_of(NAME if strings or set(kinds) == {Kind.SYMBOL} else vertex, two)
 
 
 def _of_path(path: str, vertex, header, expand, strings, any_ids, delimiter) -> Source:
@@ -163,14 +143,14 @@ def _of_path(path: str, vertex, header, expand, strings, any_ids, delimiter) -> 
         relation = _relation(empty.column_names, empty.schema.types, vertex, strings, path)
         return file_source(path, Format("parquet"), relation, BUILT_IN)
     extension = extension_of(path)
-    check_is_file(path)
     if extension == ".json":
         rows = json_rows(contents(path), path)
         names = tuple(rows[0]) if rows and isinstance(rows[0], dict) and len(rows[0]) == 2 else ("source", "target")
         first = rows[0][names[0]] if rows and isinstance(rows[0], dict) else _first(rows)
         relation = relation_of(_kind_of_value(first, vertex, strings), names)
-        return Given(relation, BUILT_IN, partial(columns_of_rows, rows, relation, BUILT_IN, path=path))
+        return Given(relation, BUILT_IN, partial(columns_of_json, rows, relation, BUILT_IN, path=path))
     if extension in BY_NAME:
+        check_there(path, relation_of(vertex))
         name, first = only_table(path)
         relation = relation_of(_kind_of_value(first, vertex, strings))
         return file_source(path, Format("sqlite", name), relation, BUILT_IN)

@@ -1,26 +1,45 @@
 """Columns of Arrow values or text to columns of 64 bits: the common end of every reader."""
 
+from functools import partial
+
 import numpy as np
 
-from semi_naive.io.bits import Mismatch, Vertex, of_value
+from semi_naive.io.bits import Mismatch, of_value, within
 from semi_naive.io.record_text import parsed
 from semi_naive.io.records import Records
 from semi_naive.ra.rules.ir import Kind
 
 
 def arrow_type(kind: Kind):
-    """How the text of a kind is read by Arrow: what repeats is kept once."""
+    """The Arrow type of a kind's values, and of the text of records."""
     import pyarrow as pa
 
-    numbers = {Kind.NUMBER: pa.int64(), Kind.UNSIGNED: pa.uint64(), Kind.FLOAT: pa.float64()}
-    return numbers.get(kind) or pa.dictionary(pa.int32(), pa.string())
+    return {Kind.NUMBER: pa.int64(), Kind.UNSIGNED: pa.uint64(), Kind.FLOAT: pa.float64()}.get(kind) or pa.string()
+
+
+def plain_type(found):
+    """An Arrow type, or that of the values which a dictionary-encoded one has."""
+    import pyarrow as pa
+
+    return found.value_type if pa.types.is_dictionary(found) else found
+
+
+def kind_of(found) -> Kind | None:
+    """The kind of the values of an Arrow type; None if they are none of ours. Spark's unsigned are decimals of 20 digits."""
+    import pyarrow.types as is_
+
+    found = plain_type(found)
+    if is_.is_string(found) or is_.is_large_string(found) or is_.is_string_view(found):
+        return Kind.SYMBOL
+    if is_.is_decimal(found) and found.scale == 0:
+        return Kind.UNSIGNED
+    return Kind.NUMBER if is_.is_integer(found) else Kind.FLOAT if is_.is_floating(found) else None
 
 
 def bits_of_arrow(column, type_, types: dict, values) -> np.ndarray:
-    """A column of `arrow_type` as int64: numbers by their bits, symbols and records by id."""
+    """A column of `arrow_type`, text dictionary-encoded, as int64: numbers by their bits, symbols and records by id."""
     if type_.kind not in (Kind.SYMBOL, Kind.RECORD):
-        bits = np.ascontiguousarray(column.to_numpy()).view(np.int64)
-        return type_.check(bits) if isinstance(type_, Vertex) else bits
+        return within(type_, np.ascontiguousarray(column.to_numpy()).view(np.int64))
     column = column.unify_dictionaries().combine_chunks() if hasattr(column, "unify_dictionaries") else column
     column = column.chunk(0) if hasattr(column, "num_chunks") else column
     texts, at = column.dictionary, column.indices.to_numpy(zero_copy_only=False)
@@ -44,13 +63,32 @@ def bits_of_list(column: list, type_, types: dict, values) -> np.ndarray:
     return np.array(column, np.int64)
 
 
-def bits_of_values(column: list, type_, types: dict, values, fault, convert=lambda value: value) -> np.ndarray:
-    """Python values as int64; records nested or as text. `fault(row, wrong)` makes the error of a value that is none of
-    the type."""
+def columns_of_rows(rows: list, relation, types: dict, values, fault, convert=None) -> np.ndarray:
+    """The columns of rows of Python values, each as long as the relation is wide: some 0.5 µs a value. `fault(attribute, row,
+    wrong)` makes the error of a value that does not fit; `convert(value, kind)` gives what a value stands for."""
+    if not relation.arity:
+        return np.zeros((0, min(1, len(rows))), np.int64)
+    columns = np.empty((relation.arity, len(rows)), np.int64)
+    for at, (name, type_) in enumerate(relation.attributes):
+        column = [row[at] for row in rows]
+        columns[at] = bits_of_values(column, type_, types, values, partial(fault, (name, type_)), convert)
+    return columns
+
+
+def bits_of_values(column: list, type_, types: dict, values, fault, convert=None) -> np.ndarray:
+    """Python values as int64, plain integers at once; records nested or as text. `fault(row, wrong)` makes the error of a value
+    that is none of the type."""
+    if type_.kind == Kind.NUMBER and not convert and set(map(type, column)) <= {int}:
+        try:
+            return within(type_, np.array(column, np.int64))
+        except OverflowError:
+            pass
+        except Mismatch as wrong:
+            raise fault(wrong.row, wrong) from None
     records, taken = Records(types, values), []
     for row, value in enumerate(column):
         try:
-            value = convert(value)
+            value = convert(value, type_.kind) if convert else value
             if type_.kind != Kind.RECORD:
                 taken.append(of_value(value, type_))
             else:

@@ -12,6 +12,7 @@ import zlib
 from semi_naive.io.errors import BadInput
 
 GZIP = b"\x1f\x8b"
+LONGEST_LINE = 1 << 20
 
 
 def contents(path: str) -> bytes:
@@ -64,6 +65,10 @@ def io_errors(path):
         yield
     except FileNotFoundError:
         raise BadInput("no such file", path, hint=f"looked from {os.getcwd()}") from None
+    except IsADirectoryError:
+        raise BadInput(
+            "is a directory, a file was expected", path, hint="name one file; only .parquet may be a directory"
+        ) from None
     except EOFError:
         raise BadInput("the gzip data ends too early", path, hint="copy or download the file again") from None
     except (gzip.BadGzipFile, zlib.error) as error:
@@ -73,20 +78,14 @@ def io_errors(path):
         raise BadInput(f"cannot be read: {error.strerror or error}", path) from None
 
 
-def check_is_file(path: str) -> None:
-    """BadInput for a missing or empty file, and for a directory."""
-    from pyarrow import fs
-
-    with io_errors(path):
-        system, inside = filesystem(path)
-        info = system.get_file_info(inside)
-        if info.type == fs.FileType.NotFound:
-            raise FileNotFoundError(path)
-    if info.type == fs.FileType.Directory:
-        hint = "name one file; only .parquet may be a directory"
-        raise BadInput("is a directory, a file was expected", path, hint=hint)
-    if info.size == 0:
-        raise BadInput("is empty", path, hint="a graph without edges needs at least a comment or a header line")
+def numbered_lines(stream, path: str, offset: int = 0):
+    """Yields (offset, line number, bytes without the end) from a binary stream that stands at `offset`."""
+    line = 1
+    while text := stream.readline(LONGEST_LINE):
+        if len(text) == LONGEST_LINE:
+            raise BadInput("the line is longer than 1 MiB", path, line, 1, "expected text with one tuple per line")
+        yield offset, line, text.rstrip(b"\r\n")
+        offset, line = offset + len(text), line + 1
 
 
 def check_there(path: str, relation, folders: bool = False) -> None:

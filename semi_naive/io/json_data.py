@@ -6,23 +6,23 @@ import numpy as np
 
 from semi_naive.io.bits import EXPECTED, Mismatch
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import bits_of_values
+from semi_naive.io.fields import columns_of_rows
 
 
 def read_json(data: bytes, relation, types: dict, values, path: str) -> np.ndarray:
     """The columns of a JSON text. BadInput says which element (from 0) and attribute does not fit; null is nil."""
-    return columns_of_rows(json_rows(data, path), relation, types, values, path)
+    return columns_of_json(json_rows(data, path), relation, types, values, path)
 
 
-def columns_of_rows(rows: list, relation, types: dict, values, path: str) -> np.ndarray:
+def columns_of_json(rows: list, relation, types: dict, values, path: str) -> np.ndarray:
     """The columns of what `json_rows` has found."""
-    if not relation.arity:
-        return np.zeros((0, min(1, len(rows))), np.int64)
-    lists = [_row(row, number, relation, path) for number, row in enumerate(rows)]
-    columns = np.empty((relation.arity, len(lists)), np.int64)
-    for at, attribute in enumerate(relation.attributes):
-        columns[at] = _column([row[at] for row in lists], attribute, types, values, path)
-    return columns
+
+    def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
+        name, type_ = attribute
+        return BadInput(f"element {row}, attribute {name}: {wrong}", path, hint=f"expected {EXPECTED[type_.kind]}")
+
+    rows = [_row(row, number, relation, path) for number, row in enumerate(rows)] if relation.arity else rows
+    return columns_of_rows(rows, relation, types, values, fault)
 
 
 def json_rows(data: bytes, path: str) -> list:
@@ -48,12 +48,3 @@ def _row(row, number: int, relation, path: str) -> list:
         return row
     message = f"element {number} is {json.dumps(row):.60}: {relation.name} has the attributes {', '.join(names)}"
     raise BadInput(message, path, hint="each tuple is a list in their order, or an object by their names")
-
-
-def _column(column: list, attribute: tuple, types: dict, values, path: str) -> np.ndarray:
-    name, type_ = attribute
-
-    def fault(row: int, wrong: Mismatch) -> BadInput:
-        return BadInput(f"element {row}, attribute {name}: {wrong}", path, hint=f"expected {EXPECTED[type_.kind]}")
-
-    return bits_of_values(column, type_, types, values, fault)

@@ -11,11 +11,10 @@ import numpy as np
 
 from semi_naive.io.bits import Vertex
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import open_binary
+from semi_naive.io.files import numbered_lines, open_binary
 from semi_naive.io.formats import Format, Matrix
 from semi_naive.ra.rules.ir import Kind
 
-LONGEST_LINE = 1 << 20
 SUPPORTED = "supported are coordinate matrices, pattern, real or integer, general or symmetric"
 ALLOWED = (("%%matrixmarket",), ("matrix",), ("coordinate",), ("pattern", "real", "integer"), ("general", "symmetric"))
 
@@ -24,14 +23,14 @@ def read_banner(path: str, arity: int, any_ids: bool = False) -> tuple[Format, l
     """The `Format` of a MatrixMarket file, and the types of the two indices, from its banner and size line. A relation of three
     attributes has the entries' values, too."""
     with open_binary(path) as stream:
-        lines = _numbered(stream)
-        number, banner = next(lines, (1, b""))
+        lines = numbered_lines(stream, path)
+        _, number, banner = next(lines, (0, 1, b""))
         field, symmetry = _check_banner(banner, path, number)
         values = field != "pattern"
         if not 2 <= arity <= 2 + values:
             message = f"an entry has a row, a column{', a value' * values}; {arity} attributes were asked for"
             raise BadInput(message, path, number, 1, "declare a relation of as many attributes")
-        for number, text in lines:
+        for _, number, text in lines:
             if text.strip() and text[:1] not in b"#%":
                 rows, cols, entries = _sizes(text, path, number)
                 matrix = Matrix(rows, cols, entries, symmetry == "symmetric", number)
@@ -41,12 +40,6 @@ def read_banner(path: str, arity: int, any_ids: bool = False) -> tuple[Format, l
                 chosen = {"columns": {at: at for at in range(arity)}, "offset": stream.tell(), "line": number + 1}
                 return replace(form, **chosen), types
     raise BadInput("the size line is missing", path, number, 1, "expected 'rows columns entries' after the comments")
-
-
-def _numbered(stream):
-    """Each line with its number, without its end."""
-    for number, text in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), 1):
-        yield number, text.rstrip(b"\r\n")
 
 
 def check_entries(found: int, matrix: Matrix, path: str) -> None:

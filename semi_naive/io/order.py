@@ -38,20 +38,31 @@ def ordered(columns: np.ndarray, relation, types: dict, values, style) -> list[O
 def keyed(column: np.ndarray, type_, types: dict, values, style) -> Ordered:
     """A column with its keys, rows as they are."""
     kind = type_.kind
-    if kind == Kind.NUMBER:
-        return Ordered(kind, column)
-    if kind == Kind.UNSIGNED:
-        return Ordered(kind, column ^ FLIP)
-    found, at = distinct(column)
+    found, at = comparable(column, type_, types, values, style)
     if kind == Kind.FLOAT:
-        texts = found.view(np.float64).tolist()
-        order = np.lexsort((found, found.view(np.float64)))
+        bits, at = distinct(column)
+        texts = bits.view(np.float64).tolist()
+        order = np.lexsort((bits, bits.view(np.float64)))
+    elif at is None:
+        return Ordered(kind, found)
     else:
-        texts = values.strings(found) if kind == Kind.SYMBOL else record_texts(found, type_, types, values, style)
+        texts = found
         order = np.array(sorted(range(len(texts)), key=texts.__getitem__), np.int64)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return Ordered(kind, rank[at], [texts[i] for i in order.tolist()])
+
+
+def comparable(column: np.ndarray, type_, types: dict, values, style) -> tuple:
+    """What has the order of a column's values, and for each row which of them it has, or None if its own."""
+    if type_.kind == Kind.NUMBER:
+        return column, None
+    if type_.kind == Kind.UNSIGNED:
+        return column ^ FLIP, None
+    if type_.kind == Kind.FLOAT:
+        return np.ascontiguousarray(column).view(np.float64), None
+    found, at = distinct(column)
+    return values.strings(found) if type_.kind == Kind.SYMBOL else record_texts(found, type_, types, values, style), at
 
 
 def record_texts(ids: np.ndarray, type_, types: dict, values, style) -> list[str]:

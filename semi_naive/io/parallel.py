@@ -15,7 +15,7 @@ import numpy as np
 from semi_naive.io.arrow import columns_of_table
 from semi_naive.io.errors import BadInput
 from semi_naive.io.matrix_market import check_entries
-from semi_naive.io.sources import Source, SparkFrame
+from semi_naive.io.sources import Source, SparkFrame, schema_of
 from semi_naive.ra.session import map_in_arrow
 
 BLOCK = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle
@@ -80,15 +80,10 @@ def frame_parts(source: SparkFrame):
     """An RDD of the `Part`s of a DataFrame. Runs no job."""
     if not hasattr(source.frame, "rdd"):
         raise BadInput("a Spark Connect DataFrame has no RDD", "DataFrame", hint="write it to parquet, pass the path")
-    columns_of_table(_empty(source.frame), source.relation, source.types, Gathered(), source.relation.name)  # its width
+    empty = schema_of(source.frame).empty_table()
+    columns_of_table(empty, source.relation, source.types, Gathered(), source.relation.name)  # its width
     packed = map_in_arrow(source.frame, ReadBatches(source.relation, source.types), "part binary")
     return packed.rdd.map(lambda row: pickle.loads(row[0]))
-
-
-def _empty(frame):
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(frame.schema).empty_table()
 
 
 @dataclass

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 
 from semi_naive.io.arrow import columns_of_table
-from semi_naive.io.bits import BUILT_IN, EXPECTED, Mismatch, Vertex
+from semi_naive.io.bits import BUILT_IN, EXPECTED, Mismatch, within
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import bits_of_values
+from semi_naive.io.fields import columns_of_rows
 from semi_naive.io.files import check_there, io_errors
 from semi_naive.io.formats import BY_NAME, Format, extension_of
 from semi_naive.io.parquet import is_parquet
@@ -79,20 +79,13 @@ def directed_edges(graph):
 
 
 def from_rows(rows, relation, types: dict, values) -> np.ndarray:
-    """The columns of an iterable of tuples: some 0.5 µs a value."""
+    """The columns of an iterable of tuples."""
     rows = list(rows)
-    if not relation.arity:
-        for number, row in enumerate(rows):
-            _check_row(row, number, relation)
-        return np.zeros((0, min(1, len(rows))), np.int64)
     rows = [row if isinstance(row, (tuple, list)) else (row,) for row in rows] if relation.arity == 1 else rows
     if not set(map(type, rows)) <= {tuple, list} or set(map(len, rows)) - {relation.arity}:
         for number, row in enumerate(rows):
             _check_row(row, number, relation)
-    columns = np.empty((relation.arity, len(rows)), np.int64)
-    for at in range(relation.arity):
-        columns[at] = _column([row[at] for row in rows], at, relation, types, values)
-    return columns
+    return columns_of_rows(rows, relation, types, values, partial(_fault, relation.name))
 
 
 def _check_row(row, number: int, relation) -> None:
@@ -103,28 +96,9 @@ def _check_row(row, number: int, relation) -> None:
         raise BadInput(f"{row!r:.60} is not a fact of {relation.name}({names})", f"{relation.name}[{number}]", hint=hint)
 
 
-def _column(column: list, at: int, relation, types: dict, values) -> np.ndarray:
-    """A list of Python values as 64 bits. Plain ints go through numpy at once."""
-    name, type_ = relation.attributes[at]
-    if type_.kind == Kind.NUMBER and set(map(type, column)) <= {int}:
-        try:
-            return _checked(np.array(column, np.int64), at, relation)
-        except OverflowError:
-            pass
-
-    def fault(row: int, wrong: Mismatch) -> BadInput:
-        return BadInput(str(wrong), f"{relation.name}[{row}].{name}", hint=wrong.hint or f"expected {EXPECTED[type_.kind]}")
-
-    return bits_of_values(column, type_, types, values, fault)
-
-
-def _checked(column: np.ndarray, at: int, relation: Relation) -> np.ndarray:
-    """A column of integers; BadInput for the first that is no vertex, where vertices are wanted."""
-    name, type_ = relation.attributes[at]
-    try:
-        return type_.check(column) if isinstance(type_, Vertex) else column
-    except Mismatch as wrong:
-        raise BadInput(str(wrong), f"{relation.name}[{wrong.row}].{name}", hint=wrong.hint) from None
+def _fault(relation: str, attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
+    name, type_ = attribute
+    return BadInput(str(wrong), f"{relation}[{row}].{name}", hint=wrong.hint or f"expected {EXPECTED[type_.kind]}")
 
 
 def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:
@@ -136,10 +110,15 @@ def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:
     if numbers and array.size and array.dtype.kind not in "iuOUT":
         raise BadInput(f"the array has dtype {array.dtype}", relation.name, hint="numbers are integers: use .astype('int64')")
     integers = array.dtype.kind in "iu" and array.dtype != np.uint64
-    if integers and numbers:
-        columns = np.ascontiguousarray(array.T, np.int64)
-        return np.array([_checked(column, at, relation) for at, column in enumerate(columns)]).reshape(columns.shape)
-    return from_rows(array.tolist(), relation, types, values)
+    if not (integers and numbers):
+        return from_rows(array.tolist(), relation, types, values)
+    columns = np.ascontiguousarray(array.T, np.int64)
+    for attribute, column in zip(relation.attributes, columns, strict=True):
+        try:
+            within(attribute[1], column)
+        except Mismatch as wrong:
+            raise _fault(relation.name, attribute, wrong.row, wrong) from None
+    return columns
 
 
 def _from_table(table, relation, types: dict, values) -> np.ndarray:
@@ -150,17 +129,21 @@ def _from_table(table, relation, types: dict, values) -> np.ndarray:
 
 
 def _from_pandas(frame, relation, types: dict, values) -> np.ndarray:
-    """Its index is ignored. Columns of Python objects Arrow has no type for are taken row by row."""
+    found = arrow_of(frame, [name for name, _ in relation.attributes])
+    return (from_rows if isinstance(found, list) else _from_table)(found, relation, types, values)
+
+
+def arrow_of(frame, names=()):
+    """A pandas DataFrame as an Arrow table, its index ignored. If it has Python objects that Arrow has no type for: as rows,
+    with columns in the order of `names` where it has these."""
     import pyarrow as pa
 
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     try:
-        table = pa.Table.from_pandas(frame, preserve_index=False)
+        return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        names = [name for name, _ in relation.attributes]
-        frame = frame[names] if set(names) == set(frame.columns) else frame
-        return from_rows(frame.itertuples(index=False, name=None), relation, types, values)
-    return _from_table(table, relation, types, values)
+        frame = frame[list(names)] if set(names) == set(frame.columns) else frame
+        return list(frame.itertuples(index=False, name=None))
 
 
 def _of_path(path: str, relation, types: dict) -> Source:

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semi_naive.io.order import FLIP, distinct, record_texts
+from semi_naive.io.order import comparable
 from semi_naive.io.record_text import Readable
 from semi_naive.io.writing import write_rows
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.ir import Kind, Relation
+from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reading import pieces_of
 from semi_naive.ra.runs import RunMissing
@@ -38,17 +38,7 @@ class Ordering:
 
     def keys(self, column: np.ndarray):
         """Of the first attribute's values: keys in their order, and for each row which of them it has, or None if its own."""
-        type_ = self.relation.attributes[0][1]
-        if type_.kind == Kind.NUMBER:
-            return column, None
-        if type_.kind == Kind.UNSIGNED:
-            return column ^ FLIP, None
-        if type_.kind == Kind.FLOAT:
-            return np.ascontiguousarray(column).view(np.float64), None
-        found, at = distinct(column)
-        if type_.kind == Kind.SYMBOL:
-            return self.values.strings(found), at
-        return record_texts(found, type_, self.types, self.values, Readable()), at
+        return comparable(column, self.relation.attributes[0][1], self.types, self.values, Readable())
 
     def ranges(self, column: np.ndarray, splitters) -> np.ndarray:
         """The number of each row's range."""

@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 
 from semi_naive.io.errors import BadInput
+from semi_naive.io.fields import kind_of
 from semi_naive.io.python_data import as_columns
+from semi_naive.io.sources import schema_of
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Values
 from semi_naive.schema import Schema
 
 EXPECTED = "expected integers, floats or strings"
-SPARK_KINDS = dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Kind.NUMBER) | {
-    "float": Kind.FLOAT, "double": Kind.FLOAT, "string": Kind.SYMBOL, "decimal(20,0)": Kind.UNSIGNED,
-}  # fmt: skip
 
 
 def of_tuples(tuples, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
@@ -59,31 +58,27 @@ def of_arrow(table, names=None) -> tuple[Schema, Table]:
     for name, column in zip(names, table.columns, strict=True):
         if column.null_count and not pa.types.is_null(column.type):
             raise BadInput(f"column {name!r} has {column.null_count} nulls", hint="drop those rows or fill them first")
-    schema = Schema(names, [_arrow_kind(name, column.type) for name, column in zip(names, table.columns, strict=True)])
+    schema = Schema(names, _kinds([*zip(names, table.schema.types, strict=True)]))
     return _held(schema, table.rename_columns(list(names)))
 
 
-def _arrow_kind(name: str, found) -> Kind:
+def _kinds(columns: list[tuple], where: str = "") -> list[Kind]:
+    """The kinds of columns with Arrow types; one without values has numbers."""
     import pyarrow.types as is_
 
-    found = found.value_type if is_.is_dictionary(found) else found
-    if is_.is_string(found) or is_.is_large_string(found) or is_.is_string_view(found):
-        return Kind.SYMBOL
-    if is_.is_floating(found):
-        return Kind.FLOAT
-    if not is_.is_integer(found) and not is_.is_null(found):
-        raise BadInput(f"column {name!r} has type {found}: {EXPECTED}", hint="cast it first")
-    return Kind.NUMBER
+    kinds = [Kind.NUMBER if is_.is_null(found) else kind_of(found) for _, found in columns]
+    for (name, found), kind in zip(columns, kinds, strict=True):
+        if kind is None:
+            raise BadInput(f"{where}column {name!r} has type {found}: {EXPECTED}", hint="cast it, or drop it")
+    return kinds
 
 
 def of_frame(frame, names=None) -> tuple[Schema, Any]:
     """A Spark DataFrame, which stays one; `names`: others for its columns."""
     if len(set(frame.columns)) < len(frame.columns):
         raise ValueError(f"DataFrame: two columns have the same name among {', '.join(frame.columns)}: rename one")
-    for name, kind in frame.dtypes:
-        if kind not in SPARK_KINDS:
-            raise BadInput(f"DataFrame: column {name!r} has type {kind}: {EXPECTED}", hint="cast it, or drop it")
-    schema = Schema(tuple(names or frame.columns), [SPARK_KINDS[kind] for _, kind in frame.dtypes])
+    found = schema_of(frame)
+    schema = Schema(tuple(names or frame.columns), _kinds([*zip(found.names, found.types, strict=True)], "DataFrame: "))
     stem = "_" * max(map(len, schema.columns), default=0)  # names that Spark has no quotes for, and that mean a position
     return schema, frame.toDF(*(f"{stem}_{number}" for number in range(schema.arity)))
 

@@ -6,13 +6,12 @@ from itertools import islice
 
 from semi_naive.io.bits import ANY_VERTEX, BUILT_IN, DECIMAL, VERTEX
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import open_binary
+from semi_naive.io.files import numbered_lines, open_binary
 from semi_naive.io.formats import DELIMITERS, Format, extension_of
 from semi_naive.io.lines import split
 from semi_naive.io.matrix_market import read_banner
 from semi_naive.ra.rules.ir import Kind
 
-LONGEST_LINE = 1 << 20
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|[-+]?(nan|inf|infinity)|", re.IGNORECASE)
 FORBIDDEN = '\r\n"-0123456789'  # as delimiters
 USUAL = ("\t", ",", ";", " ")
@@ -95,16 +94,6 @@ def fields_of(row: str, form: Format) -> list:
         return split(row, form)
     except ValueError:
         return [(0, row)]
-
-
-def numbered_lines(stream, path: str, offset: int = 0):
-    """Yields (offset, line number, bytes without the end) from a binary stream that stands at `offset`."""
-    line = 1
-    while text := stream.readline(LONGEST_LINE):
-        if len(text) == LONGEST_LINE:
-            raise BadInput("the line is longer than 1 MiB", path, line, 1, "expected text with one tuple per line")
-        yield offset, line, text.rstrip(b"\r\n")
-        offset, line = offset + len(text), line + 1
 
 
 def _first_rows(path: str, form: Format, header: bool) -> tuple[list, int, int]:

@@ -183,6 +183,13 @@ class SparkFrame(Source):
         return columns_of_table(self.frame.toArrow(), self.relation, self.types, values, self.relation.name)
 
 
+def schema_of(frame):
+    """The Arrow schema of a Spark DataFrame."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(frame.schema)
+
+
 def byte_ranges(start: int, stop: int, size: int) -> list[tuple[int, int]]:
     """The (start, stop) of consecutive ranges of `size` bytes.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from semi_naive.io.bits import EXPECTED, MASK, Mismatch, of_text, to_value
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import bits_of_values
+from semi_naive.io.fields import columns_of_rows
 from semi_naive.io.files import check_folder
 from semi_naive.io.order import ordered
 from semi_naive.io.record_text import Readable
@@ -28,14 +28,14 @@ def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
             hint = "name= in the .input says otherwise"
             raise BadInput(f"Required table or view does not exist for relation {relation.name}: {form.name}", path, hint=hint)
         rows = database.execute(f"SELECT * FROM {_name(form.name)}").fetchall()
-    if not relation.arity:
-        return np.zeros((0, min(1, len(rows))), np.int64)
     if rows and len(rows[0]) < relation.arity:
         raise BadInput(f"{form.name} has {len(rows[0])} columns, {relation.name} has {relation.arity}", path)
-    columns = np.empty((relation.arity, len(rows)), np.int64)
-    for at, attribute in enumerate(relation.attributes):
-        columns[at] = _column([row[at] for row in rows], attribute, types, values, path)
-    return columns
+
+    def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
+        name, type_ = attribute
+        return BadInput(f"row {row}, column {name}: {wrong}", path, hint=f"expected {EXPECTED[type_.kind]}")
+
+    return columns_of_rows(rows, relation, types, values, fault, _value)
 
 
 def only_table(path: str) -> tuple[str, object]:
@@ -50,22 +50,11 @@ def only_table(path: str) -> tuple[str, object]:
         return name, (database.execute(f"SELECT * FROM {_name(name)} LIMIT 1").fetchone() or (0,))[0]
 
 
-def _column(column: list, attribute: tuple, types: dict, values, path: str) -> np.ndarray:
-    name, type_ = attribute
-
-    def fault(row: int, wrong: Mismatch) -> BadInput:
-        return BadInput(f"row {row}, column {name}: {wrong}", path, hint=f"expected {EXPECTED[type_.kind]}")
-
-    convert = _text if type_.kind in TEXTUAL else lambda value: _number(value, type_.kind)
-    return bits_of_values(column, type_, types, values, fault, convert)
-
-
-def _text(value) -> str:
-    return "n/a" if value is None or value == "" else value.decode() if isinstance(value, bytes) else str(value)
-
-
-def _number(value, kind: Kind):
-    """A number, also as text. SQLite has no unsigned: one from 2^63 on is there as the negative number of its bits."""
+def _value(value, kind: Kind):
+    """What a value of a table stands for: symbols and records have text, numbers may. SQLite has no unsigned: one from 2^63 on
+    is there as the negative number of its bits."""
+    if kind in TEXTUAL:
+        return "n/a" if value is None or value == "" else value.decode() if isinstance(value, bytes) else str(value)
     if isinstance(value, str):
         return to_value(of_text(value, kind), kind)
     return value & MASK if kind == Kind.UNSIGNED and isinstance(value, int) else value

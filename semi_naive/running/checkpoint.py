@@ -184,8 +184,7 @@ class Checkpoints:
             home = PartitionedIndex(tuple(record["order"]), record["keys"], self.cluster.bucket_map())
             spread = PartitionedRelation(name, relation.arity, [home], kind)
             self.deal({name: spread}, {name: record})
-            while spread.advance():
-                pass
+            spread.settle()
             self.database.place(name, spread, self.cluster)
         for one in record.get("block", []):
             stored = durable.from_json(one, self.files.path(one))
@@ -202,8 +201,7 @@ class Checkpoints:
                 deal(self.cluster, relations, blocks, encoded=True)
             if part == "full":
                 for relation in relations.values():
-                    relation.advance()
-                    relation.advance()
+                    relation.settle()
 
     def iterations(self, running: dict) -> list[dict]:
         """What the trace of a stratum that was saved while it ran says of its iterations."""

@@ -7,6 +7,11 @@ from semi_naive.ra.rules.partitioned import PartitionedRelation
 
 def deal(cluster, relations: dict[str, PartitionedRelation], blocks: dict, encoded: bool = False) -> None:
     """One job: each tuple goes home, and what is not known there is born. `blocks`, `encoded`: see `Deal`."""
-    label = cluster.label("dealt")
-    task = Deal(relations, blocks, cluster.jobs.partitions, encoded)
-    absorb(relations, cluster.jobs.job(task, *inserts(list(relations.values()), label, cluster.root)))
+    bring_home(cluster, relations, Deal(relations, blocks, cluster.jobs.partitions, encoded))
+
+
+def bring_home(cluster, relations: dict[str, PartitionedRelation], task, source=None) -> list:
+    """The same by a task that sends tuples home, of the records of an RDD if there is one; all that the job reports."""
+    results = cluster.jobs.job(task, *inserts([*relations.values()], cluster.label("dealt"), cluster.root), source=source)
+    absorb(relations, results)
+    return results

@@ -12,13 +12,12 @@ from semi_naive.io.sources import ParquetFile, Source, SparkFrame, TextFile
 from semi_naive.ra.reports import Report
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.ir import Kind, Program
-from semi_naive.ra.rules.loading import Deal
-from semi_naive.ra.rules.local_insert import Born, absorb, inserts
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Values
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.database import Database
+from semi_naive.running.dealing import bring_home, deal
 
 
 @dataclass
@@ -51,8 +50,8 @@ class Loading:
             self.database.load(name, columns)
             return
         block = Block.of(list(columns), columns.shape[1])
-        blocks = {name: (self.cluster.share(name, block), tuple(range(len(columns))))}
-        self._insert(relation, Deal({name: relation}, blocks, self.cluster.jobs.partitions))
+        deal(self.cluster, {name: relation}, {name: (self.cluster.share(name, block), tuple(range(len(columns))))})
+        relation.settle()
 
     def _may_spread(self, name: str, source: Source) -> bool:
         relation = self.program.relations[name]
@@ -99,7 +98,8 @@ class Loading:
             self._survey(source, records, read)
             values = self.cluster.share_values(self.values, more=True)
         relation = self._placed(name)
-        results = self._insert(relation, DealParts(relation, read, symbols, values), records)
+        results = bring_home(self.cluster, {name: relation}, DealParts(relation, read, symbols, values), records)
+        relation.settle()
         self._check(source, results)
         for report in (r for r in results if isinstance(r, Report) and r.phase == "values"):
             self.values.learn(report.facts["made"])
@@ -130,12 +130,3 @@ class Loading:
             self.database.place(name, relation, self.cluster)
             self.add_columns(name, np.array(table.columns(), np.int64))
         return relation
-
-    def _insert(self, relation: PartitionedRelation, deal, records=None) -> list:
-        """Run a task that sends tuples home, and insert them there; what it reports."""
-        tasks = inserts([relation], self.cluster.label("facts"), self.cluster.root)
-        results = self.cluster.jobs.job(deal, *tasks, source=records)
-        absorb({relation.name: relation}, results)
-        relation.advance()
-        relation.advance()
-        return [each for each in results if not isinstance(each, Born)]

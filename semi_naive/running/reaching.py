@@ -16,13 +16,12 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
 from semi_naive.ra.bitset_bfs import LANES
-from semi_naive.ra.graph import HALF, Dense, adjacency, distinct, relabel
+from semi_naive.ra.graph import Dense, adjacency, intern, relabel
 from semi_naive.ra.replica import Replica
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block, bounds_of, pack, roomy
 from semi_naive.ra.rules.groups import Home
 from semi_naive.ra.rules.reaching import CountGroups, Reachability, WriteGroups
-from semi_naive.ra.words import sort_unique
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.detect_closure import Following
 from semi_naive.running.local import Local
@@ -90,15 +89,13 @@ class Reaching:
 
     def _numbered(self) -> tuple[Dense, np.ndarray | None]:
         """The graph that groups walk along, in breadth-first order, and the base as (value of the group, node)."""
-        sources, targets = self.edges[:: 1 - 2 * self.column]
         base = None if self.base is None else self.base[:: 1 - 2 * self.column]
-        values = distinct(np.concatenate([sources, targets] + ([] if base is None else [base[1]])))
-        ids = [np.searchsorted(values, column).astype(np.uint64) for column in (sources, targets)]
-        graph = relabel(Dense(sort_unique(ids[0] << HALF | ids[1]), values))
+        found = intern(self.edges[:: 1 - 2 * self.column].T, () if base is None else base[1])
+        graph = relabel(found)
         if base is None:
             return graph, None
         ascending = np.argsort(graph.values)
-        return graph, np.array([base[0], ascending[np.searchsorted(values, base[1])]])
+        return graph, np.array([base[0], ascending[np.searchsorted(found.values, base[1])]])
 
     def _reachability(self, graph: Dense, base, lazy: bool) -> Reachability:
         indptr, targets = (self._share(name, a) for name, a in zip(("indptr", "targets"), adjacency(graph), strict=True))
