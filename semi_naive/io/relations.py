@@ -58,18 +58,20 @@ def of_arrow(table, names=None) -> tuple[Schema, Table]:
     for name, column in zip(names, table.columns, strict=True):
         if column.null_count and not pa.types.is_null(column.type):
             raise BadInput(f"column {name!r} has {column.null_count} nulls", hint="drop those rows or fill them first")
-    schema = Schema(names, _kinds([*zip(names, table.schema.types, strict=True)]))
+    schema = Schema(names, _kinds(names, table.schema.types, table.schema.types))
     return _held(schema, table.rename_columns(list(names)))
 
 
-def _kinds(columns: list[tuple], where: str = "") -> list[Kind]:
-    """The kinds of columns with Arrow types; one without values has numbers."""
-    import pyarrow.types as is_
+def _kinds(names, types: list, told, where: str = "") -> list[Kind]:
+    """The kinds of columns with Arrow types, one without values has numbers. told: how errors call the types."""
+    import pyarrow as pa
 
-    kinds = [Kind.NUMBER if is_.is_null(found) else kind_of(found) for _, found in columns]
-    for (name, found), kind in zip(columns, kinds, strict=True):
+    kinds = []
+    for name, found, called in zip(names, types, told, strict=True):
+        kind = Kind.NUMBER if pa.types.is_null(found) else kind_of(found)
         if kind is None:
-            raise BadInput(f"{where}column {name!r} has type {found}: {EXPECTED}", hint="cast it, or drop it")
+            raise BadInput(f"{where}column {name!r} has type {called}: {EXPECTED}", hint="cast it, or drop it")
+        kinds.append(kind)
     return kinds
 
 
@@ -77,8 +79,8 @@ def of_frame(frame, names=None) -> tuple[Schema, Any]:
     """A Spark DataFrame, which stays one; `names`: others for its columns."""
     if len(set(frame.columns)) < len(frame.columns):
         raise ValueError(f"DataFrame: two columns have the same name among {', '.join(frame.columns)}: rename one")
-    found = schema_of(frame)
-    schema = Schema(tuple(names or frame.columns), _kinds([*zip(found.names, found.types, strict=True)], "DataFrame: "))
+    kinds = _kinds(frame.columns, schema_of(frame).types, dict(frame.dtypes).values(), "DataFrame: ")
+    schema = Schema(tuple(names or frame.columns), kinds)
     stem = "_" * max(map(len, schema.columns), default=0)  # names that Spark has no quotes for, and that mean a position
     return schema, frame.toDF(*(f"{stem}_{number}" for number in range(schema.arity)))
 
