@@ -103,6 +103,5 @@ def _by_step(axes, steps: list[tuple]) -> None:
     titled(axes, "Work of each step")
 
 
-FORMS = {"boxed": "boxed leapfrog", "shuffled": "BiGJoin", "skew": "BiGJoin-S", "replicated": "BiGJoin, indexes on every host",
-         "one worker": "BiGJoin, one worker"}  # fmt: skip
+FORMS = {"boxed": "boxed leapfrog", "shuffled": "BiGJoin", "skew": "BiGJoin-S", "one worker": "BiGJoin, one worker"}
 DRAWN = {"boxes": _boxes, "work": _work}

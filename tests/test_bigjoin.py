@@ -51,7 +51,6 @@ FORMS = {
     "one worker": {},
     "shuffled": {"partitions": True},
     "skew": {"partitions": True, "skew": True},
-    "replicated": {"partitions": True, "form": "replicated"},
 }
 COMPARE = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul}
@@ -227,7 +226,7 @@ def test_a_consumer_gets_batches(form):
     assert all(len(batch) <= 20 for batch in batches)
 
 
-@pytest.mark.parametrize("form", ["shuffled", "skew", "replicated"])
+@pytest.mark.parametrize("form", ["shuffled", "skew"])
 def test_the_answer_as_runs(form):
     relations = {E: np.random.default_rng(4).integers(0, 10, (50, 2))}
     with made(TRIANGLE, relations, 3, 20, form) as join:
@@ -235,7 +234,7 @@ def test_the_answer_as_runs(form):
         assert rows_of(np.concatenate(found)) == naive(TRIANGLE, relations)
 
 
-@pytest.mark.parametrize("form", ["shuffled", "skew", "replicated"])
+@pytest.mark.parametrize("form", ["shuffled", "skew"])
 def test_on_spark(spark, form):
     relations = {E: np.random.default_rng(6).integers(0, 30, (300, 2))}
     jobs = PartitionedJobs(spark.sparkContext, 2)
@@ -268,8 +267,6 @@ def test_what_cannot_be_asked():
     edges = {E: [[1], [2]]}
     with pytest.raises(QueryError, match="expected one at least"):
         BigJoin(TRIANGLE, edges, batch=0)
-    with pytest.raises(QueryError, match="no form of BiGJoin is called 'sideways'"):
-        BigJoin(TRIANGLE, edges, form="sideways")
     with pytest.raises(QueryError, match="needs partitions"):
         BigJoin(TRIANGLE, edges, skew=True)
     with pytest.raises(QueryError, match="no relation is called edge"):

@@ -17,6 +17,7 @@ from semi_naive.planning import multiway
 
 PARTITIONED = {"local_tuples": 0, "replicate_bytes": 0, "partitions": 3, "buckets": 8}
 GRAPH = np.unique(generators.rmat(7, 6 << 7, seed=1), axis=0)
+STAR = [(i, 0) for i in range(1, 300)] + [(0, i) for i in range(1, 300)] + [(1, 2), (2, 3)]
 HEAD = """
 .decl edge(x: number, y: number)
 .input edge
@@ -30,7 +31,7 @@ GROWING = HEAD + "found(x, y, y) :- edge(x, y).\nfound(x, y, z) :- found(x, y, _
 @pytest.fixture
 def wherever(monkeypatch):
     """BiGJoin is taken for the least there is."""
-    for name in ("SHIPPED", "SPREADING"):
+    for name in ("SHIPPED", "SPREADING", "DEARER"):
         monkeypatch.setattr(multiway, name, 0)
 
 
@@ -102,10 +103,8 @@ def test_patterns_by_bigjoin(here, rule, threshold):
 
 def test_a_hub_is_never_expanded(here):
     """A node with all others before and after it: binary joins ship every pair of those, BiGJoin a few times the edges."""
-    many = 300
-    star = [(i, 0) for i in range(1, many)] + [(0, i) for i in range(1, many)] + [(1, 2), (2, 3)]
-    by = {mode: runs(TRIANGLES, {"edge": star}, here, multiway=mode)["trace"] for mode in ("always", "never")}
-    assert shipped(by["never"]) > 80_000 and shipped(by["always"]) < 6 * len(star)
+    by = {mode: runs(TRIANGLES, {"edge": STAR}, here, multiway=mode)["trace"] for mode in ("always", "never")}
+    assert shipped(by["never"]) > 80_000 and shipped(by["always"]) < 6 * len(STAR)
 
 
 @pytest.mark.parametrize("policy", ["work", "paper"])
@@ -129,11 +128,19 @@ def test_the_planner_says_which_and_why(here, monkeypatch):
     few = runs(TRIANGLES, {"edge": GRAPH}, here)["text"]
     assert re.search(r"the body is cyclic; binary joins all the same: they are expected to make [\d,]+ bindings\n", few)
     monkeypatch.setattr(multiway, "SHIPPED", 100)
-    many = runs(TRIANGLES, {"edge": GRAPH}, here)["text"]
-    found = re.search(r"edge\(.*\) or edge\(.*\) +whichever has the fewest tuples proposes x → [\d,]+ bindings; (.*)\n", many)
+    many = runs(TRIANGLES, {"edge": STAR}, here)["text"]
+    found = re.search(r"edge\(.*\) or edge\(.*\) +whichever has the fewest tuples proposes . → [\d,]+ bindings; (.*)\n", many)
     assert re.fullmatch(r"the cyclic core, partitioned: binary joins are expected to make [\d,]+ bindings", found[1])
     assert "binary joins as Config.multiway asks" in runs(TRIANGLES, {"edge": GRAPH}, here, multiway="never")["text"]
     assert "proposes" not in runs(TRIANGLES + " .join binary", {"edge": GRAPH}, here)["text"]
+
+
+def test_where_all_nodes_are_alike_binary_joins_ship_no_more(here, monkeypatch):
+    monkeypatch.setattr(multiway, "SHIPPED", 1000)
+    text = runs(TRIANGLES, {"edge": np.random.default_rng(1).integers(0, 60, (500, 2))}, here)["text"]
+    assert re.search(
+        r"binary joins all the same: they are expected to make [\d,]+ bindings, and BiGJoin to ship [\d,]+\n", text
+    )
 
 
 def test_a_visit_is_no_step_that_is_run():

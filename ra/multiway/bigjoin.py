@@ -10,8 +10,7 @@ optimal: at each stage there are no more proposals than the AGM bound of the que
 
 import numpy as np
 from semi_naive.ra.multiway.partitions.driver import Partitions
-from semi_naive.ra.multiway.partitions.indexed import OnEveryHost, Shuffled, indexed
-from semi_naive.ra.multiway.partitions.replicated import Replicated
+from semi_naive.ra.multiway.partitions.indexed import Shuffled, indexed
 from semi_naive.ra.multiway.prefixes.indexed import Indexed
 from semi_naive.ra.multiway.prefixes.stages import holds, planned
 from semi_naive.ra.multiway.prefixes.worker import OneWorker
@@ -27,9 +26,7 @@ class BigJoin:
 
     relations   or what `indexed` made of them, which keeps its indexes for other queries; then nothing but `batch` is given
     jobs      the partitions (`ra.jobs.PartitionedJobs`); None: this process
-    form        "shuffled": indexes are spread over the partitions, and what is joined travels; "replicated": all indexes are
-                on every host, in memory-mapped files, and nothing travels
-    skew        of the shuffled form: BiGJoin-S. Each partition has the same work, and a variable takes seven shuffles, the
+    skew        on partitions: BiGJoin-S. Each partition has the same work, and a variable takes seven shuffles, the
                 first one two
     batch       B', of all partitions together; by default 2^24 for each
     store       where files are; by default a new one, removed by `close`
@@ -38,7 +35,7 @@ class BigJoin:
     cannot be evaluated.
     """
 
-    def __init__(self, query: Query, relations, jobs=None, *, form="shuffled", skew=False, batch=None, store=None):
+    def __init__(self, query: Query, relations, jobs=None, *, skew=False, batch=None, store=None):
         if batch is not None and batch < 1:
             raise QueryError(f"a batch of {batch} proposals: expected one at least")
         self.lent = isinstance(relations, Indexed)
@@ -46,9 +43,10 @@ class BigJoin:
         query.check(known)
         self.plan, self.trace = planned(query, query.order or orders.choose(query, Tries.of(known))), None
         self.empty = not all(holds(guard, known) for guard in self.plan.guards)
-        self.indexed = relations if self.lent else indexed(relations, jobs, form, skew, store)
+        self.indexed = relations if self.lent else indexed(relations, jobs, skew, store)
         self.indexed.want(self.plan.indexes)
-        self.place = _place(self.indexed)(self.plan, self.indexed, batch or BATCH * self.indexed.partitions)
+        place = Partitions if isinstance(self.indexed, Shuffled) else OneWorker
+        self.place = place(self.plan, self.indexed, batch or BATCH * self.indexed.partitions)
 
     def count(self) -> int:
         """How many bindings there are; none is written out."""
@@ -95,10 +93,3 @@ class BigJoin:
 
     def __exit__(self, *_):
         self.close()
-
-
-def _place(own: Indexed):
-    """What runs a query over such indexes."""
-    if isinstance(own, Shuffled):
-        return Partitions
-    return Replicated if isinstance(own, OnEveryHost) else OneWorker

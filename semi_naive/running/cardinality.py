@@ -34,6 +34,10 @@ class Cardinality:
             return max(1.0, self.count(other)) / self.distinct(other, place)
         return self.database.join_fanout(relation, column, other, place)
 
+    def fewest_fanout(self, relation: str, sides) -> float | None:
+        unknown = {relation, *(other for _, other, _ in sides)} & self.supposed.keys()
+        return None if unknown else self.database.fewest_fanout(relation, sides)
+
     def sample(self, relation: str, draw: int):
         return ([], 0.0) if relation in self.supposed else self.database.sample(relation, draw)
 

@@ -10,7 +10,7 @@ from semi_naive.ra.rules.steps import MOST
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.rules.values import Values
 from semi_naive.running.on_partitions import OnPartitions, Remade
-from semi_naive.running.sampling import distinct_values, drawn_tuples, partners
+from semi_naive.running.sampling import distinct_values, drawn_tuples, fewest_partners, partners
 
 
 class Database:
@@ -103,6 +103,13 @@ class Database:
         if known is None or not all(old / 2 <= new <= 2 * old for old, new in zip(known[0], counts, strict=True)):
             self._met[key] = counts, partners(self.tables[relation], column, self.tables[other], place)
         return self._met[key][1]
+
+    def fewest_fanout(self, relation: str, sides) -> float | None:
+        """How many tuples a tuple has in whichever of other relations it has the fewest in, on average: sides are (column,
+        other relation, its column). None if some are on the partitions."""
+        if {relation, *(other for _, other, _ in sides)} & self.on_partitions.keys():
+            return None
+        return fewest_partners(self.tables[relation], [(column, self.tables[other], at) for column, other, at in sides])
 
     def sample(self, relation: str, draw: int) -> tuple[list[np.ndarray], float]:
         """Columns of some of a relation's tuples, and the share of all that they are: none if it is on the partitions."""

@@ -163,6 +163,10 @@ class Partitioned:
             return max(1.0, self.size(other)) / self.distinct(other, place)
         return self.database.join_fanout(relation, column, other, place)
 
+    def fewest_fanout(self, relation: str, sides) -> float | None:
+        unknown = {relation, *(other for _, other, _ in sides)} & {*self.relations, *self.stratum.relations}
+        return None if unknown else self.database.fewest_fanout(relation, sides)
+
     def distinct(self, relation: str, column: int) -> float:
         if relation in self.relations or relation in self.stratum.relations:
             return max(1.0, self.size(relation) ** 0.5)

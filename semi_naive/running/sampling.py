@@ -55,6 +55,19 @@ def partners(table, column: int, other, place: int) -> float:
     return kernels.equal_pairs(asked, there) / asked.size * table_size(other) / there.size
 
 
+def fewest_partners(table, sides) -> float:
+    """Tuples that a tuple of `table` meets in whichever of several others it meets the fewest in, on average: sides are
+    (column, the other table, its column). From samples, in which a value that is rare is taken to be as frequent as most."""
+    fewest = np.inf
+    columns = drawn_columns(table, [column for column, _, _ in sides], 0, MEETING)
+    for column, (_, other, place) in zip(columns, sides, strict=True):
+        there = words.sort(drawn(other, place, 1).view(np.uint64)).view(np.int64)
+        met = np.searchsorted(there, column, "right") - np.searchsorted(there, column)
+        each = table_size(other) / max(1, there.size)
+        fewest = np.minimum(fewest, np.maximum(met * each, table_size(other) / distinct_values(other, place)))
+    return float(np.mean(fewest)) if columns[0].size else 0.0
+
+
 def drawn(table, column: int, draw: int) -> np.ndarray:
     """A column of every tuple, or of so many at random: each `draw` is another, as tables of the same keys would otherwise
     meet in all that was drawn of them."""

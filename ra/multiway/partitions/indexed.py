@@ -1,24 +1,26 @@
-"""Indexes whole on every host, or spread over the partitions by hash. `want` makes what is missing."""
+"""Indexes spread over the partitions by hash. `want` makes what is missing."""
 
 import numpy as np
 from semi_naive.ra.multiway.partitions import loading, spreading
-from semi_naive.ra.multiway.partitions.loading import Shared, Stored
+from semi_naive.ra.multiway.partitions.loading import Shared
 from semi_naive.ra.multiway.prefixes.indexed import Indexed
 from semi_naive.ra.multiway.prefixes.indexes import IndexKey
 from semi_naive.ra.multiway.query import QueryError, columns_of
 from semi_naive.ra.replica import Replica
 from semi_naive.ra.runs import Store
 
-FORMS = ("shuffled", "replicated")
 
+class Shuffled(Indexed):
+    """Each index spread over the partitions: by its key, or, for BiGJoin-S, in tables by all that is looked up. `store`: where
+    its files are on the hosts; by default a new one, which `close` removes."""
 
-class WithFiles(Indexed):
-    """With files on the hosts of the partitions. `store`: where; by default a new one, which `close` removes."""
-
-    def __init__(self, relations, jobs, store: Store | None = None):
+    def __init__(self, relations, jobs, store: Store | None = None, skew: bool = False):
         super().__init__(relations)
         self.jobs, self.partitions = jobs, jobs.partitions
         self.own, self.store, self.labels = store is None, store or Store.create(), 0
+        self.skew, self.known = skew, set()
+        self.handles: list[dict] = [{} for _ in range(jobs.partitions)]
+        self.sizes: dict[IndexKey, int] = {}  # of those without a key, over all partitions
 
     def job(self) -> int:
         """The number of the next job, for the names of its files."""
@@ -29,32 +31,6 @@ class WithFiles(Indexed):
         """One job on a cluster."""
         if self.own:
             self.jobs.remove(self.store)
-
-
-class OnEveryHost(WithFiles):
-    """Each index whole on every host, in a memory-mapped file; the driver, which made it, has it too."""
-
-    def __init__(self, relations, jobs, store: Store | None = None):
-        super().__init__(relations, jobs, store)
-        self.handles: dict[IndexKey, tuple[Stored, ...]] = {}
-
-    def want(self, keys) -> None:
-        super().want(keys)
-        for key in dict.fromkeys(keys):
-            if key not in self.handles:
-                (part,) = self.indexes[key].parts
-                file = Replica.share(self.jobs.sc, self.store, f"index-{len(self.handles)}", part.flat())
-                self.handles[key] = (Stored(file, part.shape),)
-
-
-class Shuffled(WithFiles):
-    """Each index spread over the partitions: by its key, or, for BiGJoin-S, in tables by all that is looked up."""
-
-    def __init__(self, relations, jobs, store: Store | None = None, skew: bool = False):
-        super().__init__(relations, jobs, store)
-        self.skew, self.known = skew, set()
-        self.handles: list[dict] = [{} for _ in range(jobs.partitions)]
-        self.sizes: dict[IndexKey, int] = {}  # of those without a key, over all partitions
 
     def want(self, keys) -> None:
         """One job: of one shuffle, or of four for the tables of BiGJoin-S."""
@@ -84,12 +60,8 @@ class Shuffled(WithFiles):
         return found
 
 
-def indexed(relations, jobs=None, form: str = "shuffled", skew: bool = False, store: Store | None = None) -> Indexed:
-    """Relations, ready to be indexed for a form of BiGJoin (see `BigJoin`)."""
-    if form not in FORMS:
-        raise QueryError(f"no form of BiGJoin is called {form!r}; there are {', '.join(FORMS)}")
-    if skew and (form != "shuffled" or jobs is None):
-        raise QueryError("BiGJoin-S evens out what travels: it needs partitions (`jobs=`), and the shuffled form")
-    if jobs is None:
-        return Indexed(relations)
-    return OnEveryHost(relations, jobs, store) if form == "replicated" else Shuffled(relations, jobs, store, skew)
+def indexed(relations, jobs=None, skew: bool = False, store: Store | None = None) -> Indexed:
+    """Relations, ready to be indexed for a BiGJoin (see `BigJoin`)."""
+    if skew and jobs is None:
+        raise QueryError("BiGJoin-S evens out what travels: it needs partitions (`jobs=`)")
+    return Indexed(relations) if jobs is None else Shuffled(relations, jobs, store, skew)

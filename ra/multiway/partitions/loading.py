@@ -14,7 +14,7 @@ from semi_naive.ra.runs import Run, write_run
 class Stored(NamedTuple):
     """A handle on a part of an index in a file."""
 
-    file: Run | Replica
+    file: Run
     shape: tuple[int, int, int, int]
 
     def open(self) -> Part:

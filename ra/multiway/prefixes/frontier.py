@@ -93,20 +93,6 @@ def joined(parts: list[Frontier]) -> Frontier:
     return Frontier(np.concatenate([part.prefixes[:, some] for part, some in own], axis=1), *columns)
 
 
-def split(frontier: Frontier, parts: int, pieces: int) -> list[Frontier]:
-    """What is left of a frontier, in parts that are equal to an extension: each is dealt some of the pieces, in turn.
-
-    A prefix at which one piece ends and another begins is in both.
-    """
-    total, width = frontier.left, frontier.prefixes.shape[0]
-    pieces = min(total, pieces)
-    found = [[Frontier.empty(width)] for _ in range(parts)]
-    for number in range(pieces):
-        size = total * (number + 1) // pieces - total * number // pieces
-        found[number % parts] += [own.frontier() for own in frontier.take(size)]
-    return [joined(own) for own in found]
-
-
 def least(stage: Stage, indexes: Indexes, prefixes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Count minimisation: the least count of each prefix, and the verb that offers it."""
     counts, proposer = np.full(prefixes.shape[1], NEVER), np.zeros(prefixes.shape[1], np.int64)

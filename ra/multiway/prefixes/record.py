@@ -1,6 +1,6 @@
 """The trace of a BiGJoin: one dictionary that is JSON as it stands, however many rounds there were.
 
-plan, form, order, batch        "multiway"; "one worker", "shuffled", "skew" or "replicated"; the variables; B'
+plan, form, order, batch        "multiway"; "one worker", "shuffled" or "skew"; the variables; B'
 bound, peak                     how many prefixes and candidates may be, and how many were, in flight at one time
 rounds, jobs, seconds
 stages: of each variable its prefixes (arrived to be extended), proposals, survivors, lookups and rounds

@@ -84,7 +84,10 @@ class OneWorker:
         for bindings in worker.run():
             consumer(bindings)
         record.in_flight(worker.peak)
-        return tallied(record, [worker])
+        record.count = worker.count
+        for stage, tally in zip(record.stages, worker.tallies, strict=True):
+            stage |= tally
+        return record.finished()
 
     def nothing(self, count: int) -> dict:
         record = self._record()
@@ -93,13 +96,3 @@ class OneWorker:
 
     def _record(self) -> Record:
         return Record(self.plan, "one worker", self.batch, bound(self.plan, self.batch), 1)
-
-
-def tallied(record: Record, workers) -> dict:
-    """The trace of some workers."""
-    record.count = sum(worker.count for worker in workers)
-    for worker in workers:
-        for stage, tally in zip(record.stages, worker.tallies, strict=True):
-            for name in TALLY:
-                stage[name] += tally[name]
-    return record.finished()
