@@ -48,74 +48,74 @@ def _match(outer, inner, shift):
     return pairs[:found].copy(), starts[:groups].copy(), ends[:groups].copy()
 
 
+@njit(types.int64(u64, types.int64, types.int64, types.uint64, types.uint64, u64), **JIT)
+def settle_row(out, begin, end, row, mask, seen):
+    """Put the heads out[begin:end] of a row, all marked, in order and clear the marks; where the row ends."""
+    low, high = 0, seen.size
+    if high > 8 * (end - begin):
+        low, high = seen.size, 0
+        for i in range(begin, end):
+            cell = np.int64((out[i] & mask) >> np.uint64(6))
+            low, high = min(low, cell), max(high, cell + 1)
+    if high - low > 8 * (end - begin):
+        for i in range(begin, end):
+            seen[np.int64((out[i] & mask) >> np.uint64(6))] = 0
+        out[begin:end].sort()
+        return end
+    made = begin
+    for cell in range(low, high):  # dense: read the marks off in order
+        word = seen[cell]
+        seen[cell] = 0
+        while word:
+            out[made] = row | np.uint64(cell << 6) | lowest_bit(word)
+            made += 1
+            word &= word - np.uint64(1)
+    return made
+
+
 @njit(
-    types.Tuple((types.int64, types.int64, types.int64))(u64, u64, i64, i64, types.int64, types.int64, types.int64, u64, u64),
+    types.UniTuple(types.int64, 3)(u64, u64, i64, i64, types.int64, types.int64, types.int64, u64, u64),
     **JIT,
 )
 def _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen):
     """Make head tuples from pairs[cursor:] into `out` until a pair ends at or past `limit`, or `out` might overflow.
 
     Returns (head tuples made, joined pairs looked at, new cursor). `seen` is a bitmap over the rest column, all zero on
-    entry and on return. `out` must have room for one whole z: `domain` words. Only at `limit` does it stop within a z.
+    entry and on return. `out` must have room for more than one whole z. Only at `limit` does it stop within a z.
     """
-    bits = np.uint64(shift)
+    bits, low_half = np.uint64(shift), np.uint64(0xFFFFFFFF)
     mask = (np.uint64(1) << bits) - np.uint64(1)
-    size, joined = 0, 0
-    while cursor < pairs.size and size < limit:
-        z = pairs[cursor] >> np.uint64(32)
-        begin, first, total = size, cursor, 0
-        while cursor < pairs.size and pairs[cursor] >> np.uint64(32) == z:
-            group = pairs[cursor] & np.uint64(0xFFFFFFFF)
-            total += ends[group] - starts[group]
-            cursor += 1
-        if size + min(total, seen.size * 64) > out.size:
-            cursor = first
+    made = joined = 0
+    while cursor < pairs.size and made < limit:
+        z, end, most = pairs[cursor] >> np.uint64(32), cursor, 0
+        while end < pairs.size and pairs[end] >> np.uint64(32) == z:
+            most += ends[np.int64(pairs[end] & low_half)] - starts[np.int64(pairs[end] & low_half)]
+            end += 1
+        if made + min(most, 64 * seen.size) >= out.size:
             break
-        if cursor == first + 1:  # one y leads to z: nothing can meet
-            group = pairs[first] & np.uint64(0xFFFFFFFF)
-            for i in range(starts[group], ends[group]):
-                out[size] = z << bits | (outer[i] & mask)
-                size += 1
-            joined += total
-            continue
-        low, high, cursor_ = seen.size, 0, first
-        if total <= FEW:
-            while cursor_ < cursor and size < limit:
-                group = pairs[cursor_] & np.uint64(0xFFFFFFFF)
-                for i in range(starts[group], ends[group]):
-                    size = put(out, begin, size, z << bits | (outer[i] & mask))
-                joined += ends[group] - starts[group]
-                cursor_ += 1
-            cursor = cursor_
-            continue
-        while cursor_ < cursor and size < limit:
-            group = pairs[cursor_] & np.uint64(0xFFFFFFFF)
-            for i in range(starts[group], ends[group]):
-                x = outer[i] & mask
-                cell, bit = np.int64(x >> np.uint64(6)), np.uint64(1) << (x & np.uint64(63))
-                if seen[cell] & bit == 0:
+        begin, row, first, marked = made, z << bits, cursor, False
+        while cursor < end and made < limit:
+            low, high = starts[np.int64(pairs[cursor] & low_half)], ends[np.int64(pairs[cursor] & low_half)]
+            joined += high - low
+            cursor += 1
+            if end == first + 1:  # one y leads to z: nothing can meet
+                for i in range(low, high):
+                    out[made + i - low] = row | outer[i] & mask
+                made += high - low
+            elif most <= FEW:
+                for i in range(low, high):
+                    made = put(out, begin, made, row | outer[i] & mask)
+            else:
+                marked = True
+                for i in range(low, high):  # without a branch to mispredict
+                    x = outer[i] & mask
+                    cell, bit = np.int64(x >> np.uint64(6)), np.uint64(1) << (x & np.uint64(63))
+                    out[made] = row | x
+                    made += seen[cell] & bit == 0
                     seen[cell] |= bit
-                    out[size] = z << bits | x
-                    size += 1
-            low = min(low, np.int64((outer[starts[group]] & mask) >> np.uint64(6)))
-            high = max(high, np.int64((outer[ends[group] - 1] & mask) >> np.uint64(6)) + 1)
-            joined += ends[group] - starts[group]
-            cursor_ += 1
-        cursor = cursor_
-        if high - low <= 8 * (size - begin):  # dense: read the bitmap off in order, clearing it
-            at = begin
-            for cell in range(low, high):
-                word = seen[cell]
-                seen[cell] = 0
-                while word:
-                    out[at] = z << bits | np.uint64(cell << 6) | lowest_bit(word)
-                    at += 1
-                    word &= word - np.uint64(1)
-        else:
-            for i in range(begin, size):
-                seen[np.int64((out[i] & mask) >> np.uint64(6))] = 0
-            out[begin:size].sort()
-    return size, joined, cursor
+        if marked:
+            made = settle_row(out, begin, made, row, mask, seen)
+    return made, joined, cursor
 
 
 @dataclass
@@ -140,9 +140,9 @@ class KeyedJoin:
         pairs, starts, ends = _match(self.outer, self.inner, self.shift)
         pairs = sort(pairs)
         seen = np.zeros((self.domain + 63) // 64, np.uint64)
-        out = np.empty(CHUNK + self.domain, np.uint64)
+        out = np.empty(CHUNK + self.domain + 1, np.uint64)
         while self.cursor < pairs.size and (limit is None or self.made < limit):
-            room = out.size if most is None or most >= CHUNK else most
+            room = CHUNK + self.domain if most is None or most >= CHUNK else most
             room = room if limit is None else min(room, limit - self.made)
             made, joined, self.cursor = _compose(self.outer, pairs, starts, ends, self.shift, self.cursor, room, out, seen)
             self.made, self.joined = self.made + made, self.joined + joined

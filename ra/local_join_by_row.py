@@ -9,10 +9,9 @@ sorted by (y, x), and its heads are sorted by (z, x); so two joins in a row, one
 
 import numpy as np
 from numba import njit, types
-from semi_naive.ra.bits import lowest_bit
+from semi_naive.ra.local_join import CHUNK, settle_row
 from semi_naive.ra.words import FEW, JIT, i64, put, u64
 
-CHUNK = 1 << 20  # heads made at a time, about
 HALF = np.uint64(32)
 LOW = np.uint64((1 << 32) - 1)
 
@@ -28,36 +27,16 @@ def _of_key(inner, key, low, high):
     return low, end
 
 
-@njit(types.int64(u64, types.int64, types.int64, types.uint64, u64), **JIT)
-def _settle_row(out, begin, end, row, seen):
-    """Put the heads out[begin:end] of a row, all marked in `seen`, in order and clear the marks; where the row ends now."""
-    if 8 * (end - begin) <= seen.size:
-        for i in range(begin, end):
-            seen[np.int64((out[i] & LOW) >> np.uint64(6))] = 0
-        out[begin:end].sort()
-        return end
-    made = begin
-    for cell in range(seen.size):  # dense: read the marks off in order
-        word = seen[cell]
-        seen[cell] = 0
-        while word:
-            out[made] = row | np.uint64(cell << 6) | lowest_bit(word)
-            made += 1
-            word &= word - np.uint64(1)
-    return made
-
-
 @njit(types.UniTuple(types.int64, 3)(u64, types.int64, u64, types.uint64, types.int64, i64, u64, u64), **JIT)
 def _rows(outer, cursor, inner, base, coarse, starts, out, seen):
     """Make heads of whole rows from outer[cursor:] into `out` until it might overflow. Returns (heads, pairs, cursor).
 
     `seen` is a bitmap over new values, zero on entry and on return; `out` has room for more than one row: 64 · seen.size.
-    A row of few pairs is kept in order one by one; of more the heads are marked in `seen`, and put in order at the end.
     """
     made = joined = 0
     room, groups, step = out.size - 64 * seen.size, np.uint64(starts.size - 1), np.uint64(coarse)
     while cursor < outer.size and made < room:
-        row, begin, total = outer[cursor] & ~LOW, made, 0
+        row, begin, total, marked = outer[cursor] & ~LOW, made, 0, False
         while cursor < outer.size and outer[cursor] & ~LOW == row:
             key = outer[cursor] & LOW
             cursor += 1
@@ -67,13 +46,14 @@ def _rows(outer, cursor, inner, base, coarse, starts, out, seen):
             low, high = starts[np.int64(group)], starts[np.int64(group) + 1]
             if coarse:
                 low, high = _of_key(inner, key, low, high)
-            marked, total = total > FEW, total + high - low
+            total += high - low
             if total <= FEW:
                 for j in range(low, high):
                     made = put(out, begin, made, row | inner[j] & LOW)
                 continue
-            for i in range(begin, made if not marked else begin):
+            for i in range(begin, begin if marked else made):
                 seen[np.int64((out[i] & LOW) >> np.uint64(6))] |= np.uint64(1) << (out[i] & np.uint64(63))
+            marked = True
             for j in range(low, high):  # without a branch to mispredict
                 z = inner[j] & LOW
                 cell, bit = np.int64(z >> np.uint64(6)), np.uint64(1) << (z & np.uint64(63))
@@ -81,8 +61,8 @@ def _rows(outer, cursor, inner, base, coarse, starts, out, seen):
                 made += seen[cell] & bit == 0
                 seen[cell] |= bit
         joined += total
-        if total > FEW:
-            made = _settle_row(out, begin, made, row, seen)
+        if marked:
+            made = settle_row(out, begin, made, row, LOW, seen)
     return made, joined, cursor
 
 
