@@ -15,9 +15,7 @@ from semi_naive.ra.multiway.agm import agm_bound
 from semi_naive.ra.multiway.bigjoin import BigJoin
 from semi_naive.ra.multiway.partitions.indexed import Shuffled, indexed
 from semi_naive.ra.multiway.partitions.itinerary import Layout
-from semi_naive.ra.multiway.prefixes.indexes import Index, Part, built
 from semi_naive.ra.multiway.prefixes.stages import planned
-from semi_naive.ra.multiway.prefixes.worker import Worker
 from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
 
 from tests.jobs_here import JobsAsSpark
@@ -196,25 +194,6 @@ def test_skewed_data_is_even_work_for_bigjoin_s_alone(adversary):
     assert ratio(traces[1]["work"]) < 1.2
     steps = [np.add(step["received"], step["sent"]) for step in traces[1]["steps"]]
     assert all(ratio(work) < 1.2 for work in steps if work.sum() > 5000)
-
-
-def test_an_index_of_several_parts():
-    """What an incremental join asks for: a relation and what has been added to it, each an index of its own."""
-    edges = np.random.default_rng(2).integers(0, 9, (50, 2))
-    plan = planned(QUERIES["open wedge"], (X, Y, Z))
-    whole = np.unique(edges, axis=0)
-    parts = built(plan.indexes, {E: whole[::2]}), built(plan.indexes, {E: whole[1::2]})
-    first = {key: index.parts[0].values for key, index in parts[0].items()}
-    both = {}
-    for key in plan.indexes:
-        added = parts[1][key].parts[0]
-        if not key.bound:  # a value is in one part only
-            added = Part.of(np.setdiff1d(added.values, first[key])[None])
-        both[key] = Index((parts[0][key].parts[0], added))
-    worker = Worker(plan, both, 7)
-    worker.start()
-    found = np.concatenate([np.empty((3, 0), np.int64), *worker.run()], axis=1)
-    assert rows_of(plan.arranged(found)) == naive(QUERIES["open wedge"], {E: edges})
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -91,7 +91,7 @@ def spread(tuples, bound, partitions):
     key = IndexKey("r", (), bound, tuples.shape[1] - 1)
     shared.want([key])
     opened = [Opened(handles) for handles in shared.handles]
-    return {kind: [own[kind, key].parts[0] for own in opened] for kind in (COUNT, RESOLVER, MEMBER)}, shared
+    return {kind: [own[kind, key] for own in opened] for kind in (COUNT, RESOLVER, MEMBER)}, shared
 
 
 @settings(max_examples=40)

@@ -6,30 +6,30 @@ import numpy as np
 from semi_naive.ra.multiway.partitions import dealing, wire
 from semi_naive.ra.multiway.partitions.spreading import COUNT, MEMBER, RESOLVER
 from semi_naive.ra.multiway.partitions.tasks import Here, Task
-from semi_naive.ra.multiway.prefixes.indexes import Part
+from semi_naive.ra.multiway.prefixes.indexes import Index
 from semi_naive.ra.multiway.prefixes.intersecting import intersect
 from semi_naive.ra.multiway.prefixes.lists import Lists
 
 
-def counts_of(part: Part, keys: np.ndarray) -> np.ndarray:
+def counts_of(table: Index, keys: np.ndarray) -> np.ndarray:
     """The count of each key (columns, n), 0 where there is none."""
-    groups = part.groups(keys)
+    groups = table.groups(keys)
     found = np.zeros(groups.size, np.int64)
     some = groups >= 0
-    found[some] = part.values[part.begins[groups[some]]]
+    found[some] = table.values[table.begins[groups[some]]]
     return found
 
 
-def resolved(part: Part, asked: np.ndarray) -> np.ndarray:
+def resolved(table: Index, asked: np.ndarray) -> np.ndarray:
     """The values of pieces of blocks (key columns, first number, how many; n), one piece after the other."""
     *keys, first, sizes = asked
-    begins = part.begins[part.groups(np.stack((*keys, first >> dealing.BLOCK)))] + (first & ((1 << dealing.BLOCK) - 1))
-    return Lists(first, begins, begins + sizes, part.values).pairs()[1]
+    begins = table.begins[table.groups(np.stack((*keys, first >> dealing.BLOCK)))] + (first & ((1 << dealing.BLOCK) - 1))
+    return Lists(first, begins, begins + sizes, table.values).pairs()[1]
 
 
-def members_of(part: Part, keys: np.ndarray, lists: Lists) -> Lists:
+def members_of(table: Index, keys: np.ndarray, lists: Lists) -> Lists:
     """Those of the values of each list that the key (columns, n) of its row has."""
-    return intersect(lists, part.groups(keys)[lists.rows], part.begins, part.values)
+    return intersect(lists, table.groups(keys)[lists.rows], table.begins, table.values)
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Answer(Task):
     def work(self, here: Here, messages):
         answer = {COUNT: self._counts, RESOLVER: self._values, MEMBER: self._members}[self.kind]
         for message in messages:
-            (table,) = here.indexes[self.kind, here.setting.plan.stages[self.asking].atoms[message.name].index].parts
+            table = here.indexes[self.kind, here.setting.plan.stages[self.asking].atoms[message.name].index]
             yield message.source, answer(here, table, message)
 
     def _counts(self, here: Here, table, message):

@@ -126,7 +126,7 @@ class Propose(Keyed):
             here.got(high.size)
             order = np.flatnonzero(high)
             if not isinstance(verb, Equation):
-                groups = here.indexes[verb.index].parts[0].groups(verb.keys(prefixes))
+                groups = here.indexes[verb.index].groups(verb.keys(prefixes))
                 order = order[in_order(groups[order].view(np.uint64))]
             found.append(Frontier.of(prefixes[:, order], np.full(order.size, proposer), high[order]))
         here.did(arrived=sum(frontier.rows for frontier in found))
@@ -190,7 +190,7 @@ def start(plan, handles, sizes) -> list[Waiting | None]:
     proposer, _ = cheapest(plan, sizes)
     if proposer < len(plan.stages[0].atoms):
         index = plan.stages[0].atoms[proposer].index
-        left = [sum(part.size for part in own[index]) for own in handles]
+        left = [own[index].size for own in handles]
     else:
         left = [1] + [0] * (len(handles) - 1)
     return [Waiting(None, proposer, 1, 0, 0, many) if many else None for many in left]

@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 from semi_naive.ra.multiway.partitions import wire
-from semi_naive.ra.multiway.prefixes.indexes import Index, IndexKey, Part, ordered, selected
+from semi_naive.ra.multiway.prefixes.indexes import Index, IndexKey, ordered, selected
 from semi_naive.ra.replica import Replica
 from semi_naive.ra.runs import Run, write_run
 
 
 class Stored(NamedTuple):
-    """A handle on a part of an index in a file."""
+    """A handle on a partition's part of an index, in a file."""
 
     file: Run
     shape: tuple[int, int, int, int]
 
-    def open(self) -> Part:
-        return Part.from_flat(self.file.open().view(np.int64), self.shape)
+    def open(self) -> Index:
+        return Index.from_flat(self.file.open().view(np.int64), self.shape)
 
     @property
     def size(self) -> int:
@@ -28,19 +28,19 @@ class Stored(NamedTuple):
 class Opened(dict):
     """The indexes behind some handles, each mapped when it is first asked for."""
 
-    def __init__(self, handles: dict[IndexKey, tuple[Stored, ...]]):
+    def __init__(self, handles: dict[IndexKey, Stored]):
         self.handles = handles
 
     def __missing__(self, key: IndexKey) -> Index:
-        self[key] = Index(tuple(stored.open() for stored in self.handles[key]))
+        self[key] = self.handles[key].open()
         return self[key]
 
 
 def stored(root: str, partition: int, name: str, tuples: np.ndarray) -> Stored:
     """Write one part, of tuples (key columns and value, n), to a file of this host."""
-    part = Part.of(tuples)
-    flat = part.flat().view(np.uint64)
-    return Stored(write_run(os.path.join(root, str(partition), name), flat), part.shape)
+    index = Index.of(tuples)
+    flat = index.flat().view(np.uint64)
+    return Stored(write_run(os.path.join(root, str(partition), name), flat), index.shape)
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Build:
         for number, key in enumerate(self.keys):
             own = sorted(record for record in records if record.name == number)
             tuples = wire.columns_of(own, len(key.bound) + 1)
-            handles[key] = (stored(self.root, partition, f"index-{self.first + number}", tuples),)
+            handles[key] = stored(self.root, partition, f"index-{self.first + number}", tuples)
         yield partition, handles
 
 
@@ -95,5 +95,5 @@ def load(jobs, files: dict[str, Shared], keys: tuple[IndexKey, ...], root: str, 
     """The indexes on their partitions: (handles by partition, sizes of those without a key). One job of one shuffle."""
     built = dict(jobs.job(Deal(files, keys, jobs.partitions), Build(keys, root, first)))
     handles = [built[partition] for partition in range(jobs.partitions)]
-    sizes = {key: sum(own[key][0].size for own in handles) for key in keys if not key.bound}
+    sizes = {key: sum(own[key].size for own in handles) for key in keys if not key.bound}
     return handles, sizes

@@ -280,5 +280,5 @@ def start(plan, handles, sizes) -> list[Waiting | None]:
     proposer, many = cheapest(plan, sizes)
     left = [many] + [0] * (len(handles) - 1)
     if _here(plan, sizes):
-        left = [own[MEMBER, plan.stages[0].atoms[proposer].index][0].size for own in handles]
+        left = [own[MEMBER, plan.stages[0].atoms[proposer].index].size for own in handles]
     return [Waiting(None, proposer, 1, 0, 0, many) if many else None for many in left]

@@ -150,6 +150,6 @@ def load(jobs, files: dict[str, Shared], keys: tuple[IndexKey, ...], root: str, 
     tasks = [step(number, files, keys, jobs.partitions, root, first) for number, step in enumerate(STEPS)]
     handles: list[dict] = [{} for _ in range(jobs.partitions)]
     for partition, (name, handle) in jobs.job(*tasks):
-        handles[partition][name] = (handle,)
-    sizes = {key: sum(own[MEMBER, key][0].size for own in handles) for key in keys if not key.bound}
+        handles[partition][name] = handle
+    sizes = {key: sum(own[MEMBER, key].size for own in handles) for key in keys if not key.bound}
     return handles, sizes

@@ -85,7 +85,7 @@ class Setting:
     """What every task of a job knows."""
 
     plan: Plan
-    handles: list[dict[IndexKey, tuple[Stored, ...]]]  # by partition
+    handles: list[dict[IndexKey, Stored]]  # by partition
     sizes: dict[IndexKey, int]  # of the indexes without a key, over all partitions
     partitions: int
     root: str

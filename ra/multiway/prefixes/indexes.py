@@ -2,7 +2,7 @@
 
     edge by source:  keys [[1, 2]]   begins [0, 2, 3]   values [5, 7, 5]   for edge(1, 5), edge(1, 7), edge(2, 5)
 
-An index is known by what it is an index of, so atoms and queries share it. It has one part or several; a tuple is in one.
+An index is known by what it is an index of, so atoms and queries share it.
 """
 
 from typing import NamedTuple
@@ -63,9 +63,9 @@ def _sizes(begins, groups):
     return found
 
 
-class Part(NamedTuple):
-    """A sorted part of an index: distinct keys (columns, m), where their values begin (m + 1), the values, and the
-    hash table over the keys. The values of one key ascend."""
+class Index(NamedTuple):
+    """Distinct sorted keys (columns, m), where their values begin (m + 1), the values, and the hash table over the keys. The
+    values of one key ascend."""
 
     keys: np.ndarray
     begins: np.ndarray
@@ -73,7 +73,7 @@ class Part(NamedTuple):
     slots: np.ndarray
 
     @classmethod
-    def of(cls, tuples: np.ndarray) -> "Part":
+    def of(cls, tuples: np.ndarray) -> "Index":
         """Of tuples (key columns and value, n) in any order, repetitions allowed. Sorts: some 30 ns a tuple of 64 bits."""
         tuples = ordered(tuples)
         keys, values = tuples[:-1], np.ascontiguousarray(tuples[-1])
@@ -98,7 +98,7 @@ class Part(NamedTuple):
         return (*self.keys.shape, self.values.size, self.slots.size)
 
     @classmethod
-    def from_flat(cls, flat: np.ndarray, shape: tuple[int, int, int, int]) -> "Part":
+    def from_flat(cls, flat: np.ndarray, shape: tuple[int, int, int, int]) -> "Index":
         """Views of the array, nothing is copied."""
         columns, keys, values, _ = shape
         ends = np.cumsum([columns * keys, keys + 1, values])
@@ -109,18 +109,6 @@ def ordered(tuples: np.ndarray) -> np.ndarray:
     """Tuples (columns, n) ascending, without repetitions."""
     packing = Packing(bounds_of(tuples))
     return packing.unpack(sort_unique(packing.pack(tuples)))
-
-
-class Index(NamedTuple):
-    parts: tuple[Part, ...]
-
-    @classmethod
-    def of(cls, tuples: np.ndarray) -> "Index":
-        return cls((Part.of(tuples),))
-
-    @property
-    def size(self) -> int:
-        return sum(part.values.size for part in self.parts)
 
 
 def built(keys, relations) -> dict[IndexKey, Index]:

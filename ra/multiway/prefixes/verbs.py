@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from semi_naive.ra.multiway.prefixes import intersecting
 from semi_naive.ra.multiway.prefixes.indexes import Index, IndexKey
-from semi_naive.ra.multiway.prefixes.lists import Lists, joined
+from semi_naive.ra.multiway.prefixes.lists import Lists
 from semi_naive.ra.multiway.query import Constant, Expression, names
 
 NEVER = np.iinfo(np.int64).max
@@ -58,31 +58,28 @@ class Relation(NamedTuple):
     def count(self, indexes: Indexes, prefixes) -> np.ndarray:
         if self.negated:
             return np.full(prefixes.shape[1], NEVER)
-        keys = self.keys(prefixes)
-        counts = (part.sizes(part.groups(keys)) for part in indexes[self.index].parts)
-        return sum(counts, np.zeros(prefixes.shape[1], np.int64))
+        return self._found(indexes, prefixes)[1]
+
+    def _found(self, indexes: Indexes, prefixes) -> tuple[np.ndarray, np.ndarray]:
+        """The number of each prefix's key in the index, and how many values it has."""
+        index = indexes[self.index]
+        groups = index.groups(self.keys(prefixes))
+        return groups, index.sizes(groups)
 
     def propose(self, indexes: Indexes, prefixes, k0, k1) -> Lists:
-        """Slices of the index: costs nothing an extension. Of several parts, one list each."""
-        keys, found, before = self.keys(prefixes), [], np.zeros(prefixes.shape[1], np.int64)
-        for part in indexes[self.index].parts:
-            groups = part.groups(keys)
-            sizes = part.sizes(groups)
-            low, high = np.clip(k0 - before, 0, sizes), np.clip(k1 - before, 0, sizes)
-            rows = np.flatnonzero(low < high)
-            begins = part.begins[groups[rows]]
-            found.append(Lists(rows, begins + low[rows], begins + high[rows], part.values))
-            before += sizes
-        return joined(found)
+        """Slices of the index: costs nothing an extension."""
+        index, (groups, sizes) = indexes[self.index], self._found(indexes, prefixes)
+        low, high = np.minimum(k0, sizes), np.minimum(k1, sizes)
+        rows = np.flatnonzero(low < high)
+        begins = index.begins[groups[rows]]
+        return Lists(rows, begins + low[rows], begins + high[rows], index.values)
 
     def intersect(self, indexes: Indexes, prefixes, lists: Lists, listing: bool = True) -> Lists:
-        keys, parts = self.keys(prefixes), indexes[self.index].parts
+        index = indexes[self.index]
+        groups = index.groups(self.keys(prefixes))[lists.rows]
         if self.negated:
-            for part in parts:
-                lists = intersecting.subtract(lists, part.groups(keys)[lists.rows], part.begins, part.values)
-            return lists
-        found = [intersecting.intersect(lists, p.groups(keys)[lists.rows], p.begins, p.values, listing) for p in parts]
-        return joined(found)
+            return intersecting.subtract(lists, groups, index.begins, index.values)
+        return intersecting.intersect(lists, groups, index.begins, index.values, listing)
 
     def route(self, width: int) -> tuple[int, ...]:
         """Which columns say where the index is: its key; without one, the candidate that follows `width` bound ones."""
