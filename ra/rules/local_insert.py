@@ -64,13 +64,15 @@ class Insert:
         results = reports(records, partition)
         for relation in self.relations:
             begun, clock = time.perf_counter(), time.time()
-            born, block = self._insert(relation, partition, records)
-            yield from forwarded(relation, block, partition, "")
+            born, blocks = self._insert(relation, partition, records)
+            for tag, block in blocks.items():
+                yield from forwarded(relation, block, partition, tag)
             born.report.seconds, born.report.clock = time.perf_counter() - begun, clock
             results.append(born)
         yield from ((partition, result) for result in results) if self.forward else results
 
-    def _insert(self, relation: PartitionedRelation, partition: int, records):
+    def _insert(self, relation: PartitionedRelation, partition: int, records) -> tuple[Born, dict[str, Block | None]]:
+        """What is left on disk, and what goes on to the other indexes, by the end of its tag."""
         arrived = parcels.received(records, relation.name)
         path = os.path.join(self.root, str(partition), f"{relation.name}-0-{self.label}")
         report = Report("insert", partition, parcels.arriving(records, relation.name))
@@ -84,7 +86,7 @@ class Insert:
             new = new + store(path, arrived)
             report.sent = arrived.size
         sizes, pairs = weighed(arrived, home, self.meetings.get((relation.name, 0), []), partition)
-        return Born(relation.name, 0, partition, full, new, sizes, report.sent, report, pairs), arrived
+        return Born(relation.name, 0, partition, full, new, sizes, report.sent, report, pairs), {"": arrived}
 
     @staticmethod
     def _improve(relation: PartitionedRelation, partition: int, arrived, path: str, report: Report):
@@ -92,7 +94,7 @@ class Insert:
         home, table = relation.home, lattice_table(relation, partition)
         if arrived is None or not table.insert(arrived.columns(), arrived.size):
             sizes = np.zeros_like(home.sizes)
-            return Born(relation.name, 0, partition, home.full[partition], home.new[partition], sizes, 0, report), None
+            return Born(relation.name, 0, partition, home.full[partition], home.new[partition], sizes, 0, report), {}
         before = table.current.size if table.current is not None else 0
         table.advance()
         delta = table.blocks("delta", table.home)[0]
@@ -100,7 +102,7 @@ class Insert:
         sizes = weighed(table.current, home)[0]
         sizes = sizes - weighed(home.full[partition][0].open(), home)[0] if before else sizes
         full, new = store(path + "-full", table.current), home.new[partition] + store(path, delta)
-        return Born(relation.name, 0, partition, full, new, sizes, delta.size, report), delta
+        return Born(relation.name, 0, partition, full, new, sizes, delta.size, report), {"": delta}
 
 
 def without(block: Block, known: list[Block]) -> Block:

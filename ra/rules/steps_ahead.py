@@ -12,13 +12,13 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from semi_naive.ra.reports import Report, reports
+from semi_naive.ra.reports import Report
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.block import Block, merged_as, stacked
 from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.evaluate import Version
-from semi_naive.ra.rules.local_insert import Born, Insert, compacted, forwarded, weighed, without
+from semi_naive.ra.rules.local_insert import Born, Insert, compacted, weighed, without
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.stored import store
 
@@ -113,31 +113,20 @@ class InsertSteps(Insert):
     """What arrived, step by step, up to the last that all partitions have finished. What is born in that one is new; what is
     born before has had its successors derived, and is full."""
 
-    def __call__(self, partition, records):
-        ahead = [r for r in records if isinstance(r, Report) and r.phase == "run-ahead"]
-        unfinished = [r.facts["steps"] for r in ahead if r.facts["steps"] is not None]
-        last, by_tag = min(unfinished) if unfinished else None, defaultdict(list)
-        for record in records:
-            if isinstance(record, parcels.Parcel):
-                by_tag[record.tag].append(record)
-        results = reports(records, partition)
-        for relation in self.relations:
-            begun, clock = time.perf_counter(), time.time()
-            born, settled, fresh = self._steps(relation, partition, by_tag, last)
-            yield from forwarded(relation, fresh, partition, "")
-            yield from forwarded(relation, settled, partition, " settled")
-            born.report.seconds, born.report.clock = time.perf_counter() - begun, clock
-            results.append(born)
-        yield from ((partition, result) for result in results) if self.forward else results
-
-    def _steps(self, relation: PartitionedRelation, partition: int, by_tag: dict, last: int | None):
+    def _insert(self, relation: PartitionedRelation, partition: int, records):
         home, name = relation.home, relation.name
         path = os.path.join(self.root, str(partition), f"{name}-0-{self.label}")
-        found = {int(tag.rpartition("@")[2]): tag for tag in by_tag if tag.rpartition("@")[0] == name}
+        ahead = [r.facts["steps"] for r in records if isinstance(r, Report) and r.phase == "run-ahead"]
+        last = min((steps for steps in ahead if steps is not None), default=None)
+        found: dict[int, list[parcels.Parcel]] = defaultdict(list)
+        for record in (record for record in records if isinstance(record, parcels.Parcel)):
+            of, _, step = record.tag.rpartition("@")
+            if of == name:
+                found[int(step)].append(record)
         known = [one.open() for part in (home.full, home.delta) for one in part[partition]]
         report, settled, fresh = Report("insert", partition, facts={"births": []}), [], None
         for step in range(1, (max(found, default=0) if last is None else last) + 1):
-            block = parcels.received(by_tag.get(found.get(step), ()), found.get(step))
+            block = parcels.received(found[step], tag_of(name, step))
             report.received += block.size if block is not None else 0
             block = block and without(block, known + settled)
             report.facts["births"].append(block.size if block is not None else 0)
@@ -154,4 +143,4 @@ class InsertSteps(Insert):
         full = compacted(home.full[partition] + stored, path + "-full")
         new = store(path, fresh) if fresh is not None else []
         born = Born(name, 0, partition, full, new, sizes + later, report.sent, report, pairs, later)
-        return born, whole, fresh
+        return born, {"": fresh, " settled": whole}

@@ -8,7 +8,8 @@ With edges as its base it is a transitive closure.
 
 from dataclasses import dataclass
 
-from semi_naive.ra.rules.ir import Atom, Rule, Var
+from semi_naive.ra.rules.ir import Atom, Rule
+from semi_naive.running.detect_walk import of_pairs, step_of
 
 SMALL = 4096  # edges from which a closure is worth a job at once; with fewer it is tried in the driver first
 
@@ -48,7 +49,7 @@ def following(stratum, database, config) -> Following | None:
     steps = [rule for rule in stratum.rules if rule not in bases]
     if relation.arity != 2 or relation.lattice or relation.eqrel or len(steps) != 1:
         return None
-    found = _form(steps[0], name) if _pairs(steps[0]) and len(steps[0].body) == 2 else None
+    found = _form(steps[0], name)
     copied, facts = _copied(bases), name in database.on_partitions or database.tables[name].count
     closure = bool(copied) and not facts and found is not None and found[1] in (copied, name)
     if found is None or (found[0] == "path-path" and not closure):
@@ -60,25 +61,19 @@ def following(stratum, database, config) -> Following | None:
 
 def _copied(bases: list[Rule]) -> str:
     """The relation that is the base as it is."""
-    if len(bases) != 1 or len(bases[0].body) != 1 or not _pairs(bases[0]):
+    if len(bases) != 1 or len(bases[0].body) != 1 or not of_pairs(bases[0]):
         return ""
     head, body = ([term.name for term in atom.args] for atom in (bases[0].head, bases[0].body[0]))
     return bases[0].body[0].relation if head == body and head[0] != head[1] else ""
 
 
-def _pairs(rule: Rule) -> bool:
-    """Whether the rule is of atoms of two variables each, and nothing else."""
-    parts = [rule.head, *rule.body]
-    return all(isinstance(part, Atom) and len(part.args) == 2 and all(isinstance(t, Var) for t in part.args) for part in parts)
-
-
 def _form(rule: Rule, name: str) -> tuple[str, str] | None:
     """The name of the recursive rule's form, whichever atom is written first, and the relation that it follows."""
-    x, z = (term.name for term in rule.head.args)
-    for first, second in (rule.body, rule.body[::-1]):
-        (a, b), (c, d) = ([term.name for term in atom.args] for atom in (first, second))
-        if (a, d) == (x, z) and b == c and len({a, b, d}) == 3:
-            if first.relation == second.relation:
-                return "path-path", name
-            return ("path-edge", second.relation) if first.relation == name else ("edge-path", first.relation)
-    return None
+    if step := step_of(rule, {name}):
+        carried, edges, backwards = step
+        return (("path-edge", "edge-path")[carried], edges) if backwards == bool(carried) else None
+    if len(rule.body) != 2 or not of_pairs(rule) or {atom.relation for atom in rule.body} != {name}:
+        return None
+    head, *body = ([term.name for term in atom.args] for atom in (rule.head, *rule.body))
+    chains = ((a, b, d) for (a, b), (c, d) in (body, body[::-1]) if b == c and [a, d] == head)
+    return ("path-path", name) if any(len(set(chain)) == 3 for chain in chains) else None

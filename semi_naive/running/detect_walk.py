@@ -34,20 +34,25 @@ def walk_of(local, config) -> Walk | None:
 
 def _walk_of(rules: list[Rule], relations: set[str]) -> Walk | None:
     """What the recursive rules of one relation do, if all of them do that and carry the same column."""
-    steps = [_step_of(rule, relations) for rule in rules]
+    steps = [step_of(rule, relations) for rule in rules]
     walks = {step for step in steps if step}
     if None in steps or len(relations) != 1 or len({carried for carried, _, _ in walks}) != 1:
         return None
     return Walk(next(iter(relations)), next(iter(walks))[0], tuple(sorted((edge, back) for _, edge, back in walks)))
 
 
-def _step_of(rule: Rule, relations: set[str]) -> tuple[int, str, bool] | None:
-    """(carried place, edges, backwards) of a rule of the shape."""
+def of_pairs(rule: Rule) -> bool:
+    """Whether the rule is of atoms of two variables each, and nothing else."""
     parts = [rule.head, *rule.body]
-    if len(parts) != 3 or not all(isinstance(p, Atom) and len(p.args) == 2 for p in parts):
+    return all(isinstance(part, Atom) and len(part.args) == 2 and all(isinstance(t, Var) for t in part.args) for part in parts)
+
+
+def step_of(rule: Rule, relations: set[str]) -> tuple[int, str, bool] | None:
+    """(carried place, edges, backwards) of a rule of the shape."""
+    if len(rule.body) != 2 or not of_pairs(rule):
         return None
     own = [atom for atom in rule.body if atom.relation in relations]
-    if len(own) != 1 or not all(isinstance(term, Var) for part in parts for term in part.args):
+    if len(own) != 1:
         return None
     (other,) = (atom for atom in rule.body if atom is not own[0])
     head, path, edge = ([term.name for term in part.args] for part in (rule.head, own[0], other))
