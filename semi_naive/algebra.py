@@ -22,7 +22,7 @@ ANSWER = "answer"
 
 
 @dataclass
-class Body:
+class Conjunction:
     """Literals, and the term of each column of what they derive."""
 
     literals: list
@@ -81,21 +81,21 @@ class Rules:
         else:
             node.define(self, name)
 
-    def body(self, node) -> Body:
+    def body(self, node) -> Conjunction:
         """What derives a node's tuples: an atom where they are known, or somebody else needs them too."""
         known = node.held is not None or self._uses[node] > 1
         return self.atom(self.named(node), node.schema) if known else node.body(self)
 
-    def atom(self, name: str, schema: Schema) -> Body:
+    def atom(self, name: str, schema: Schema) -> Conjunction:
         """A relation with a variable of its own for each column."""
         terms = [self.variable(column, kind) for column, kind in zip(schema.columns, schema.kinds, strict=True)]
-        return Body([Atom(name, tuple(terms))], terms)
+        return Conjunction([Atom(name, tuple(terms))], terms)
 
     def variable(self, column: str, kind: Kind) -> Var:
         self._variables += 1
         return Var(f"{column.partition('.')[0]}.{self._variables}", kind)
 
-    def add(self, name: str, body: Body) -> None:
+    def add(self, name: str, body: Conjunction) -> None:
         """A rule, its variables named for the columns, those that nobody reads left out."""
         rule = ir.Rule(Atom(name, tuple(body.terms)), tuple(body.literals))
         times = Counter(part.name for part in walk(rule) if isinstance(part, Var))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from semi_naive.algebra import ANSWER, Body, Rules
+from semi_naive.algebra import ANSWER, Conjunction, Rules
 from semi_naive.ra.rules import ir
 from semi_naive.ra.rules.ir import Atom, Call, Compare, Const, Kind, Not, Truth, Var
 from semi_naive.schema import Schema
@@ -15,13 +15,13 @@ HALF, LOW = 32, (1 << 32) - 1  # bits of half a word, and the mask of the lower 
 
 
 @dataclass(eq=False)
-class Node:
+class Operator:
     """An operator, or facts. `schema` names its columns for people to read; operators refer to columns by position. `held`: the
     tuples once they are known, a `Table` of this process, a Spark DataFrame, or an `Answer` on the partitions. `result`: of the
     program that has computed them."""
 
     schema: Schema
-    inputs: tuple["Node", ...] = ()
+    inputs: tuple["Operator", ...] = ()
     held: object = None
     result: "Result | None" = None
     closed: bool = False
@@ -52,7 +52,7 @@ class Node:
             self.result.close()
         self.closed, self.held, self.inputs = True, None, ()
 
-    def body(self, rules: Rules) -> Body:
+    def body(self, rules: Rules) -> Conjunction:
         """What derives the tuples, for another body to be part of."""
         return rules.atom(rules.named(self), self.schema)
 
@@ -62,7 +62,7 @@ class Node:
 
 
 @dataclass(eq=False)
-class Select(Node):
+class Select(Operator):
     """Tuples in which pairs of columns agree, and columns have constants; None is one that no tuple can have."""
 
     equal: tuple[tuple[int, int], ...] = ()
@@ -81,16 +81,16 @@ class Select(Node):
 
 
 @dataclass(eq=False)
-class Project(Node):
+class Project(Operator):
     columns: tuple[int, ...] = ()
 
     def body(self, rules):
         body = rules.body(self.inputs[0])
-        return Body(body.literals, [body.terms[column] for column in self.columns])
+        return Conjunction(body.literals, [body.terms[column] for column in self.columns])
 
 
 @dataclass(eq=False)
-class Join(Node):
+class NaturalJoin(Operator):
     """Tuples of both that agree in pairs of columns; then some columns of both."""
 
     pairs: tuple[tuple[int, int], ...] = ()
@@ -98,14 +98,14 @@ class Join(Node):
 
     def body(self, rules):
         left, right = map(rules.body, self.inputs)
-        body, first = Body(left.literals + right.literals, left.terms + right.terms), len(left.terms)
+        body, first = Conjunction(left.literals + right.literals, left.terms + right.terms), len(left.terms)
         for mine, theirs in self.pairs:
             body.equate(mine, first + theirs)
-        return Body(body.literals, [body.terms[column] for column in self.columns])
+        return Conjunction(body.literals, [body.terms[column] for column in self.columns])
 
 
 @dataclass(eq=False)
-class Difference(Node):
+class Difference(Operator):
     """`order`: where the second input has each column of the first."""
 
     order: tuple[int, ...] = ()
@@ -115,11 +115,11 @@ class Difference(Node):
         taken = [None] * len(self.order)
         for mine, theirs in enumerate(self.order):
             taken[theirs] = body.terms[mine]
-        return Body([*body.literals, Not(Atom(rules.named(other), tuple(taken)))], body.terms)
+        return Conjunction([*body.literals, Not(Atom(rules.named(other), tuple(taken)))], body.terms)
 
 
 @dataclass(eq=False)
-class Union(Node):
+class Union(Operator):
     """`orders`: for each input, where it has each column."""
 
     orders: tuple[tuple[int, ...], ...] = ()
@@ -127,11 +127,11 @@ class Union(Node):
     def define(self, rules, name):
         for node, order in zip(self.inputs, self.orders, strict=True):
             body = rules.body(node)
-            rules.add(name, Body(body.literals, [body.terms[column] for column in order]))
+            rules.add(name, Conjunction(body.literals, [body.terms[column] for column in order]))
 
 
 @dataclass(eq=False)
-class Aggregate(Node):
+class GroupBy(Operator):
     """One tuple for each group of equal `by` columns: these, and for each of `wanted` (op, column or None) its result.
 
     degree(x, n) :- edge(x, _), n = count : { edge(x, _) }.
@@ -143,7 +143,7 @@ class Aggregate(Node):
     def define(self, rules, name):
         source = rules.named(self.inputs[0])
         body = rules.atom(source, self.inputs[0].schema)
-        groups = Body(body.literals if self.by else [], [body.terms[column] for column in self.by])
+        groups = Conjunction(body.literals if self.by else [], [body.terms[column] for column in self.by])
         sums = [n for n, (op, _) in enumerate(self.wanted, len(self.by)) if op == "sum" and self.schema.kinds[n] != Kind.FLOAT]
         if sums:
             return self._with_sums(rules, name, groups, sums)
@@ -151,7 +151,7 @@ class Aggregate(Node):
             self._add(rules, groups, self.schema.columns[n], op, column)
         rules.add(name, groups)
 
-    def _add(self, rules, groups: Body, label: str, op: str, column: int | None, half: str = "") -> None:
+    def _add(self, rules, groups: Conjunction, label: str, op: str, column: int | None, half: str = "") -> None:
         """Another literal and column of `groups`: the aggregate over the tuples of a group, or over a half of their values."""
         source = rules.named(self.inputs[0])
         args = rules.atom(source, self.inputs[0].schema).terms
@@ -165,7 +165,7 @@ class Aggregate(Node):
         groups.literals = [*groups.literals, ir.Aggregate(result, op, target, (Atom(source, tuple(args)),))]
         groups.terms = [*groups.terms, result]
 
-    def _with_sums(self, rules, name: str, groups: Body, sums: list[int]) -> None:
+    def _with_sums(self, rules, name: str, groups: Conjunction, sums: list[int]) -> None:
         """A sum of integers is made of the sums of the values' high and low halves, which do not overflow. Groups whose whole
         sum does not fit into 64 bits are in one of `rules.beyond`."""
         columns, kinds = list(self.schema.columns[: len(self.by)]), list(self.schema.kinds[: len(self.by)])
@@ -184,12 +184,12 @@ class Aggregate(Node):
             kind, first = self.schema.kinds[n], next(rest)
             if n in sums:
                 low = next(rest)
-                self._check(rules, Body(body.literals, made[: len(self.by)]), first, low, n)
+                self._check(rules, Conjunction(body.literals, made[: len(self.by)]), first, low, n)
                 first = Call("+", (Call("bshl", (first, Const(HALF, kind)), kind), low), kind)
             made.append(first)
-        rules.add(name, Body(body.literals, made))
+        rules.add(name, Conjunction(body.literals, made))
 
-    def _check(self, rules, groups: Body, high: Var, low: Var, n: int) -> None:
+    def _check(self, rules, groups: Conjunction, high: Var, low: Var, n: int) -> None:
         """The groups of which a sum is no 64-bit integer: of its high half and what the low half carries."""
         kind, by = self.schema.kinds[n], self.schema.pick(range(len(self.by)))
         name = rules.declared("beyond", by)
@@ -197,4 +197,4 @@ class Aggregate(Node):
         whole = Call("+", (high, Call("bshru", (low, Const(HALF, kind)), kind)), kind)
         limits = [(">=", 1 << 32)] if kind == Kind.UNSIGNED else [(">=", 1 << 31), ("<", -(1 << 31))]
         for op, limit in limits:
-            rules.add(name, Body([*groups.literals, Compare(op, whole, Const(limit, kind), kind)], groups.terms))
+            rules.add(name, Conjunction([*groups.literals, Compare(op, whole, Const(limit, kind), kind)], groups.terms))

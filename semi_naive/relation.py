@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from semi_naive.algebra import ANSWER, Rules
 from semi_naive.config import Config
-from semi_naive.operators import Aggregate, Difference, Join, Node, Project, Select, Union
+from semi_naive.operators import Difference, GroupBy, NaturalJoin, Operator, Project, Select, Union
 from semi_naive.schema import Schema, aggregated, constant
 from semi_naive.tuples import Tuples
 
@@ -21,29 +21,29 @@ __all__ = ["Relation", "count", "sum_", "min_", "max_"]
 
 
 @dataclass(frozen=True)
-class Aggregated:
+class Summary:
     """What is computed of a group; make one with count(), sum_(column), min_(column) or max_(column)."""
 
     op: str
     column: str | None = None
 
 
-def count() -> Aggregated:
+def count() -> Summary:
     """How many tuples."""
-    return Aggregated("count")
+    return Summary("count")
 
 
-def sum_(column: str) -> Aggregated:
+def sum_(column: str) -> Summary:
     """The sum; of integers it is exact, or an OverflowError where it does not fit into 64 bits."""
-    return Aggregated("sum", column)
+    return Summary("sum", column)
 
 
-def min_(column: str) -> Aggregated:
-    return Aggregated("min", column)
+def min_(column: str) -> Summary:
+    return Summary("min", column)
 
 
-def max_(column: str) -> Aggregated:
-    return Aggregated("max", column)
+def max_(column: str) -> Summary:
+    return Summary("max", column)
 
 
 class Relation(Tuples):
@@ -54,7 +54,7 @@ class Relation(Tuples):
     columns that others have been joined on; what it was made of may go. They are kept as long as the relation, until `close`.
     """
 
-    def __init__(self, schema: Schema, node: Node, spark=None, config: Config | None = None):
+    def __init__(self, schema: Schema, node: Operator, spark=None, config: Config | None = None):
         self.schema, self._node, self._spark, self._config = schema, node, spark, config or Config()
 
     # -- where relations come from; spark: as for `Program.run`; options: tunables, by the names in `Config`
@@ -101,7 +101,7 @@ class Relation(Tuples):
 
     @classmethod
     def _holding(cls, schema: Schema, held, spark, config, options) -> "Relation":
-        return cls(schema, Node(schema, held=held), spark, (config or Config()).with_options(options))
+        return cls(schema, Operator(schema, held=held), spark, (config or Config()).with_options(options))
 
     # -- what is known of one without evaluating it
 
@@ -145,12 +145,12 @@ class Relation(Tuples):
         of this one, then those of the other that are not joined on."""
         pairs = self.schema.join_pairs(_relation(other).schema, on)
         schema, columns = self.schema.joined(other.schema, pairs)
-        return self._with(schema, Join, other, pairs=pairs, columns=columns)
+        return self._with(schema, NaturalJoin, other, pairs=pairs, columns=columns)
 
     def product(self, other: "Relation") -> "Relation":
         """Every tuple of this one with every tuple of the other."""
         schema, columns = self.schema.joined(_relation(other).schema, (), "product")
-        return self._with(schema, Join, other, columns=columns)
+        return self._with(schema, NaturalJoin, other, columns=columns)
 
     def union(self, *others: "Relation") -> "Relation":
         """Tuples of any of them."""
@@ -160,7 +160,7 @@ class Relation(Tuples):
     def intersection(self, other: "Relation") -> "Relation":
         """Tuples of both."""
         order = self.schema.aligned(_relation(other).schema, "intersection")
-        return self._with(self.schema, Join, other, pairs=tuple(enumerate(order)), columns=tuple(range(self.arity)))
+        return self._with(self.schema, NaturalJoin, other, pairs=tuple(enumerate(order)), columns=tuple(range(self.arity)))
 
     def difference(self, other: "Relation") -> "Relation":
         """Tuples of this one that are not in the other."""
@@ -181,11 +181,11 @@ class Relation(Tuples):
         """
         by = (by,) if isinstance(by, str) else tuple(by)
         for name, each in wanted.items():
-            if not isinstance(each, Aggregated):
+            if not isinstance(each, Summary):
                 raise ValueError(f"aggregate: {name}={each!r}: expected count(), sum_(…), min_(…) or max_(…) of a column")
         asked = {name: (each.op, each.column) for name, each in wanted.items()}
         places = tuple((op, None if column is None else self.schema.position(column)) for op, column in asked.values())
-        return self._with(aggregated(self.schema, by, asked), Aggregate, by=self.schema.positions(by), wanted=places)
+        return self._with(aggregated(self.schema, by, asked), GroupBy, by=self.schema.positions(by), wanted=places)
 
     def with_options(self, config: Config | None = None, **options) -> "Relation":
         """The same tuples; what is made of them first is evaluated under another configuration."""

@@ -4,7 +4,7 @@ import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.loading import Deal, Relocate
+from semi_naive.ra.rules.loading import DealHome, Relocate
 from semi_naive.ra.rules.parcels import Streams, home, received
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import store
@@ -38,7 +38,7 @@ def spread(*stored) -> PartitionedRelation:
 def test_several_blocks_dealt_by_one_partition(tmp_path):
     first, second = [(1, 2, 3), (8, 0, 0)], [(0, 9, 9), (4, 4, 4)]
     stored = store(str(tmp_path / "a"), block_of(NARROW, first)) + store(str(tmp_path / "b"), block_of(NARROW, second))
-    sent = [parcel for _, parcel in Deal({"r": spread()}, {"r": (stored, (0, 1, 2))}, 1)(0, [])]
+    sent = [parcel for _, parcel in DealHome({"r": spread()}, {"r": (stored, (0, 1, 2))}, 1)(0, [])]
     assert rows(received(sent, "r")) == sorted(first + second)
 
 

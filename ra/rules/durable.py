@@ -48,7 +48,7 @@ def fault(path: str, checksum: int) -> str:
 
 
 @dataclass
-class Copy:
+class CopyRuns:
     """A task that copies runs of its partition, (from, to) pairs, and yields (from, to, checksum) of each."""
 
     runs: list[list[tuple[str, str]]]

@@ -57,7 +57,7 @@ class Home:
 
 
 @dataclass
-class Dealt:
+class DealtPieces:
     """Tuples of one relation on every host, piece after piece: those of piece p are [begins[p], begins[p + 1])."""
 
     stored: list[StoredBlock]
@@ -100,7 +100,7 @@ class Finished:
 
 
 @dataclass
-class State:
+class PieceState:
     """A piece, or part of one, after some steps."""
 
     step: int
@@ -133,8 +133,8 @@ class RunGroups:
     world: World
     versions: list[Delta]
     homes: dict[str, Home]
-    full: dict[str, Dealt]
-    delta: dict[str, Dealt]
+    full: dict[str, DealtPieces]
+    delta: dict[str, DealtPieces]
     map: BucketMap
     steps: int | None
     root: str
@@ -162,14 +162,14 @@ class RunGroups:
                 written += 1
             waiting += halves
 
-    def _opened(self, number: int) -> State:
+    def _opened(self, number: int) -> PieceState:
         tables = {}
         for name, home in self.homes.items():
             full, delta = (dealt[name].piece(number) if name in dealt else None for dealt in (self.full, self.delta))
             tables[name] = home.table([] if full is None else [full], delta)
-        return State(0, tables)
+        return PieceState(0, tables)
 
-    def _fixpoint(self, state: State, finished: Finished) -> list[State]:
+    def _fixpoint(self, state: PieceState, finished: Finished) -> list[PieceState]:
         """Step after step; the halves that go on in its stead when it becomes too large."""
         while state.delta and (self.steps is None or state.step < self.steps):
             halves = halved(state, self.homes) if state.size > ROOM else []
@@ -181,7 +181,7 @@ class RunGroups:
             finished.births[state.step] += state.delta
         return []
 
-    def _step(self, state: State, finished: Finished) -> list[State]:
+    def _step(self, state: PieceState, finished: Finished) -> list[PieceState]:
         """One iteration. If it makes too much, none of it is kept, and the halves are to make it."""
         born, looked = 0, False
         context = PieceContext(self.world, finished.partition, self.map.partitions, tables=state.tables)
@@ -202,7 +202,7 @@ class RunGroups:
             table.advance()
         return []
 
-    def _store(self, state: State, label: str, finished: Finished) -> None:
+    def _store(self, state: PieceState, label: str, finished: Finished) -> None:
         groups = 0
         for name, home in self.homes.items():
             state.tables[name].settle()
@@ -241,16 +241,18 @@ def group_begins(block: Block, keys: int) -> np.ndarray:
 # -- cutting a piece in two
 
 
-def halved(state: State, homes: dict[str, Home]) -> list[State]:
+def halved(state: PieceState, homes: dict[str, Home]) -> list[PieceState]:
     """The groups before one in the middle, and the others: what was born since the last step is forgotten. None if it is one
     group, as far as a sample tells."""
     key = middle(state, homes)
     if key is None:
         return []
-    return [State(state.step, {n: part(t, homes[n], key, first) for n, t in state.tables.items()}) for first in (True, False)]
+    return [
+        PieceState(state.step, {n: part(t, homes[n], key, first) for n, t in state.tables.items()}) for first in (True, False)
+    ]
 
 
-def middle(state: State, homes: dict[str, Home]) -> tuple | None:
+def middle(state: PieceState, homes: dict[str, Home]) -> tuple | None:
     """The carried columns of a group with about half of the tuples in groups before it."""
     samples = []
     for name, table in state.tables.items():

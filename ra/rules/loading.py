@@ -33,7 +33,7 @@ def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: 
 
 
 @dataclass
-class Deal:
+class DealHome:
     """Each partition takes what it has of a relation, or its share of blocks that every host has, and sends each tuple home."""
 
     relations: dict[str, PartitionedRelation]

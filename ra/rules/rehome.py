@@ -80,7 +80,7 @@ class Arrive:
 
 
 @dataclass
-class Copy:
+class CopyBuckets:
     """Send the tuples of some buckets to more partitions than have them. to: only those, as a map."""
 
     index: PartitionedIndex

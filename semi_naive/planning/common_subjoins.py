@@ -24,7 +24,7 @@ MOST_ORDERS = 24  # of a part's atoms, tried for the one that is the same in eve
 
 
 @dataclass(frozen=True)
-class Part:
+class Subjoin:
     """Some atoms of a rule's body: at which places, in an order that every rule with the same part has."""
 
     rule: int
@@ -91,11 +91,14 @@ class _Parts:
                 if whole and not {atom.relation for atom in atoms} <= self.small and _joined(atoms):
                     yield tuple(sorted(shapes[place] for place in places)), places
 
-    def canonical(self, index: int, rule: ir.Rule) -> Iterator[tuple[str, Part]]:
+    def canonical(self, index: int, rule: ir.Rule) -> Iterator[tuple[str, Subjoin]]:
         for shape, places in self.choices(rule):
             if self.frequency[shape] > 1:
                 text, ordered = _ordered({place: rule.body[place] for place in places})
-                yield text, Part(index, ordered, tuple(rewrite.variables_of([rule.body[place] for place in ordered]).values()))
+                yield (
+                    text,
+                    Subjoin(index, ordered, tuple(rewrite.variables_of([rule.body[place] for place in ordered]).values())),
+                )
 
 
 def _only_facts(program: ir.Program) -> set[str]:
@@ -131,9 +134,9 @@ def _ordered(atoms: dict[int, ir.Atom]) -> tuple[str, tuple[int, ...]]:
     return min((rewrite.canonical(ir.Rule(ir.Atom("", ()), tuple(atoms[p] for p in places))), places) for places in tried)
 
 
-def _best(parts: _Parts, rules: list[ir.Rule]) -> list[Part] | None:
+def _best(parts: _Parts, rules: list[ir.Rule]) -> list[Subjoin] | None:
     """The same part of several rules, that which saves most joins; None if none pays."""
-    groups: dict[str, list[Part]] = defaultdict(list)
+    groups: dict[str, list[Subjoin]] = defaultdict(list)
     for found in parts.of:
         for text, part in found.items():
             groups[text].append(part)
@@ -141,22 +144,22 @@ def _best(parts: _Parts, rules: list[ir.Rule]) -> list[Part] | None:
     return next((group for group in shared if _pays(group, rules)), None)
 
 
-def _saving(group: list[Part]) -> tuple[int, int]:
+def _saving(group: list[Subjoin]) -> tuple[int, int]:
     """How many joins need not be made again, and how long the part is."""
     return (len(group) - 1) * (len(group[0].places) - 1), len(group[0].places)
 
 
-def _pays(group: list[Part], rules: list[ir.Rule]) -> bool:
+def _pays(group: list[Subjoin], rules: list[ir.Rule]) -> bool:
     """Something is projected away, and what is left is something."""
     return 0 < len(_needed(group, rules, _filters(group, rules))) < len(group[0].variables)
 
 
-def _numbered(literal: ir.Literal, part: Part) -> str:
+def _numbered(literal: ir.Literal, part: Subjoin) -> str:
     """A literal's text, with the part's variables by their numbers."""
     return repr(rewrite.substitute(literal, {v.name: replace(v, name=str(i)) for i, v in enumerate(part.variables)}))
 
 
-def _filters(group: list[Part], rules: list[ir.Rule]) -> set[str]:
+def _filters(group: list[Subjoin], rules: list[ir.Rule]) -> set[str]:
     """The constraints on nothing but the part's variables that all of the rules have.
 
     None that computes something: it may have no value for what another literal of its rule leaves out.
@@ -170,7 +173,7 @@ def _filters(group: list[Part], rules: list[ir.Rule]) -> set[str]:
     return set.intersection(*texts)
 
 
-def _rest(part: Part, rule: ir.Rule, filters: set[str]) -> dict[int, ir.Literal]:
+def _rest(part: Subjoin, rule: ir.Rule, filters: set[str]) -> dict[int, ir.Literal]:
     """What stays of a rule's body, by its place."""
     return {
         place: literal
@@ -179,7 +182,7 @@ def _rest(part: Part, rule: ir.Rule, filters: set[str]) -> dict[int, ir.Literal]
     }
 
 
-def _needed(group: list[Part], rules: list[ir.Rule], filters: set[str]) -> list[int]:
+def _needed(group: list[Subjoin], rules: list[ir.Rule], filters: set[str]) -> list[int]:
     """The numbers of the part's variables that some rule needs outside of it."""
     needed = set()
     for part in group:
@@ -189,7 +192,7 @@ def _needed(group: list[Part], rules: list[ir.Rule], filters: set[str]) -> list[
     return sorted(needed)
 
 
-def _helped(name: str, group: list[Part], rules: list[ir.Rule]) -> tuple[ir.Rule, dict[int, ir.Rule]]:
+def _helped(name: str, group: list[Subjoin], rules: list[ir.Rule]) -> tuple[ir.Rule, dict[int, ir.Rule]]:
     """The rule that makes the shared relation, and the rules that read it, by their index."""
     filters = _filters(group, rules)
     needed, changed = _needed(group, rules, filters), {}

@@ -100,7 +100,7 @@ class Checkpoints:
         wanted: list[list] = [[] for _ in range(self.cluster.jobs.partitions)]
         for path, (partition, _) in fresh.items():
             wanted[partition].append((path, str(self.files.new(Path(path).name))))
-        for source, target, checksum in self.cluster.jobs.job(durable.Copy(wanted)):
+        for source, target, checksum in self.cluster.jobs.job(durable.CopyRuns(wanted)):
             stored = fresh[source][1]
             self.copies[source] = durable.to_json(stored, self.files.name(target), checksum)
             self.size += 8 * stored.run.words

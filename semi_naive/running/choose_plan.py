@@ -13,7 +13,7 @@ READ_HERE = 4  # times Config.local_tuples: what a stratum may read in the drive
 
 
 @dataclass
-class Choice:
+class PlanChoice:
     """plan: "local", "balanced" or "decomposed". groups: how a stratum is decomposed, also one that is begun in the driver and
     turns out large; none if it would be balanced."""
 
@@ -41,31 +41,31 @@ class Groups:
         return f"all recursive rules carry {self.told} unchanged: its groups never meet, and what else is read fits every host"
 
 
-def chosen(stratum: Stratum, database, config: Config, plan: str = "auto", cores: int = 1) -> Choice:
+def chosen(stratum: Stratum, database, config: Config, plan: str = "auto", cores: int = 1) -> PlanChoice:
     """The plan that a stratum is begun by. `stratum` is without its facts; plan: what has been asked for; a ValueError if a
     recursive stratum cannot be decomposed, but is to be."""
     groups, refused = (None, "") if plan == "balanced" else decomposable(stratum, database, config)
     if plan == "decomposed" and stratum.recursive:
         if not groups:
             raise ValueError(f"{', '.join(stratum.relations)} cannot be evaluated by the decomposed plan: {refused}")
-        return Choice("decomposed", f"asked for; {groups.reason}", groups)
+        return PlanChoice("decomposed", f"asked for; {groups.reason}", groups)
     unfit = groups and worthless(stratum, groups, database, config, cores)
     groups, why = (None, f"; {unfit}") if unfit else (groups, f"; {groups.reason}" if groups else "")
     large = "decomposed" if groups else "balanced"
     if groups and groups.following and groups.following.large(database, config):
-        return Choice("decomposed", groups.reason, groups)
+        return PlanChoice("decomposed", groups.reason, groups)
     names = names_read(stratum.rules)
     here = in_one_place(stratum, database.program.relations)
     if here and not groups:
-        return Choice("local", here)
+        return PlanChoice("local", here)
     spread = [name for name in names.union(stratum.relations) if name in database.on_partitions]
     if sum(database.count(name) for name in spread) > config.local_tuples:  # fewer come back sooner than a job is done
-        return Choice(large, f"it reads {', '.join(sorted(spread))}, which is on the partitions{why}", groups)
+        return PlanChoice(large, f"it reads {', '.join(sorted(spread))}, which is on the partitions{why}", groups)
     total = round(sum(database.count(name) for name in names))
     reason = f"it reads {total:,} tuples"
     if config.local_tuples == 0 or total > READ_HERE * (config.local_tuples or 0):
-        return Choice(large, reason + why, groups)
-    return Choice("local", reason, groups)
+        return PlanChoice(large, reason + why, groups)
+    return PlanChoice("local", reason, groups)
 
 
 def decomposable(stratum: Stratum, database, config: Config) -> tuple[Groups | None, str]:

@@ -1,13 +1,13 @@
 """Tuples brought home on the partitions: what the driver has, a checkpoint, or facts that are on other partitions."""
 
-from semi_naive.ra.rules.loading import Deal
+from semi_naive.ra.rules.loading import DealHome
 from semi_naive.ra.rules.local_insert import absorb, inserts
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 
 
 def deal(cluster, relations: dict[str, PartitionedRelation], blocks: dict, encoded: bool = False) -> None:
     """One job: each tuple goes home, and what is not known there is born. `blocks`, `encoded`: see `Deal`."""
-    bring_home(cluster, relations, Deal(relations, blocks, cluster.jobs.partitions, encoded))
+    bring_home(cluster, relations, DealHome(relations, blocks, cluster.jobs.partitions, encoded))
 
 
 def bring_home(cluster, relations: dict[str, PartitionedRelation], task, source=None) -> list:

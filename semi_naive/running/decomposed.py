@@ -22,7 +22,7 @@ from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.context import World
-from semi_naive.ra.rules.groups import Dealt, Delta, Finished, Home, RunGroups, group_begins
+from semi_naive.ra.rules.groups import DealtPieces, Delta, Finished, Home, RunGroups, group_begins
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.database import Database
 from semi_naive.running.local import Local, located
@@ -116,7 +116,7 @@ class Decomposed:
     def told(self) -> str:
         return self.carried.told(self.database.program.relations)
 
-    def _dealt(self, base) -> tuple[list[tuple[int, int]], dict[str, dict[str, Dealt]]]:
+    def _dealt(self, base) -> tuple[list[tuple[int, int]], dict[str, dict[str, DealtPieces]]]:
         """The pieces, the heaviest first, and what each begins with."""
         slots = {
             (part, name): parcels.slots(block, self.homes[name].keys, self.map)
@@ -125,13 +125,13 @@ class Decomposed:
         }
         weights = sum((np.bincount(found, minlength=self.map.buckets) for found in slots.values()), np.zeros(self.map.buckets))
         pieces, piece_of = deal(weights, self.map, 1 if not self.cluster.local else EACH)
-        dealt: dict[str, dict[str, Dealt]] = {part: {} for part in base}
+        dealt: dict[str, dict[str, DealtPieces]] = {part: {} for part in base}
         for (part, name), found in slots.items():
             number, words = piece_of[found], base[part][name].words
             order = np.argsort(number, kind="stable")
             begins = np.concatenate(([0], np.cumsum(np.bincount(number, minlength=len(pieces)))))
             shuffled = Block(base[part][name].packing, np.ascontiguousarray(words[:, order]))
-            dealt[part][name] = Dealt(self.cluster.share(f"{name}-{part}", shuffled), begins)
+            dealt[part][name] = DealtPieces(self.cluster.share(f"{name}-{part}", shuffled), begins)
         return pieces, dealt
 
     # -- what comes of it

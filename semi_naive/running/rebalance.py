@@ -13,7 +13,7 @@ from semi_naive.balance.trace import Trace, tell_change
 from semi_naive.config import Config
 from semi_naive.ra.rules.ir import Var
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
-from semi_naive.ra.rules.rehome import Arrive, Copy, Leave, Moved, TakeCopy
+from semi_naive.ra.rules.rehome import Arrive, CopyBuckets, Leave, Moved, TakeCopy
 from semi_naive.ra.rules.steps import Join
 from semi_naive.ra.rules.weighing import Meeting, Meetings
 from semi_naive.running.cluster import Cluster
@@ -140,7 +140,7 @@ class Rebalance:
             return
         to = replace(index.map, homes=tuple(tuple(sorted(missing.get(b, ()))) for b in range(index.map.buckets)))
         label, copied = self.cluster.label(f"{name}-{number}-copy"), 0
-        for partition, stored in self.cluster.jobs.job(Copy(index, to), TakeCopy(self.cluster.root, label)):
+        for partition, stored in self.cluster.jobs.job(CopyBuckets(index, to), TakeCopy(self.cluster.root, label)):
             index.copied[partition] = index.copied[partition] + stored
             copied += sum(one.size for one in stored)
         known = {bucket: index.copies.get(bucket, frozenset(index.map.homes[bucket])) for bucket in missing}

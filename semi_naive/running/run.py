@@ -11,7 +11,7 @@ from semi_naive.ra.rules.ir import Kind, Rule
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.runs import RunMissing
 from semi_naive.running.answers import Result
-from semi_naive.running.choose_plan import Choice, chosen, in_one_place, limits
+from semi_naive.running.choose_plan import PlanChoice, chosen, in_one_place, limits
 from semi_naive.running.decomposed import Decomposed, NotGroups
 from semi_naive.running.fixpoint import Fixpoint
 from semi_naive.running.local import Local, TooLarge
@@ -133,11 +133,11 @@ class Run(State):
     def _watched(self, look) -> None:
         self.look = look
 
-    def _followed(self, number: int, stratum, choice: Choice):
+    def _followed(self, number: int, stratum, choice: PlanChoice):
         """(plan, reason, trace) after the stratum has been evaluated as chosen, or otherwise if that turned out too small."""
         running = self.recovery.running
         resumed = running if running and running["number"] == number else None
-        choice = Choice("balanced", "taken up from a checkpoint") if resumed else choice
+        choice = PlanChoice("balanced", "taken up from a checkpoint") if resumed else choice
         budget = None if in_one_place(stratum, self.program.relations) else self.config.local_tuples
         local = Local(
             stratum, number, self.database, self.indexes, self.profile, budget, self._telling(number, stratum), self._watched,
