@@ -45,7 +45,7 @@ def _by_arrow(data: bytes, form, relation, types: dict, values, threads) -> np.n
     data = data.replace(b"\r\n", b"\n") if b"\r" in data and b"\r\r" not in data else data
     _check_plain(data, form)
     data, delimiter = _tidied(data, form) if form.loose else (data, form.delimiter)
-    if not data or (form.loose and not data.strip(b"\n")):
+    if not data or (form.loose and not data.lstrip(b"\n")):
         return np.empty((relation.arity, 0), np.int64)
     fields = form.wanted(relation.arity)
     wanted = {f"c{field}": relation.attributes[attribute][1] for field, attribute in fields.items()}
@@ -88,7 +88,8 @@ def _check_plain(data: bytes, form) -> None:
 
 def _tidied(data: bytes, form) -> tuple[bytes, str]:
     """The rows of a graph's text without comments, with one delimiter between fields, and that delimiter."""
-    if form.comments and (data[:1] in form.comments or any(b"\n%c" % one in data for one in form.comments)):
+    begins = (b"%c" % one for one in form.comments)  # where there is none, one byte is found out to be missing sooner than two
+    if form.comments and any(data.startswith(one) or (one in data and b"\n" + one in data) for one in begins):
         data = re.sub(rb"(?m)^[%s].*\n?" % form.comments, b"", data)
     return _single_spaced(data) if form.spaced else (data, form.delimiter)
 

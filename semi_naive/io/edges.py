@@ -29,8 +29,8 @@ ACCEPTED = "expected a path, an (n, 2) integer array, a data frame, an Arrow tab
 class Edges:
     """A graph as read: in the order of its source, duplicates included.
 
-    `pairs` is an (n, 2) int64 array. `names` is None when the vertices were integers; otherwise a pyarrow string
-    array, and the ids in `pairs` are positions in it.
+    `pairs` is an (n, 2) int64 array, whose columns are contiguous. `names` is None when the vertices were integers; otherwise a
+    pyarrow string array, and the ids in `pairs` are positions in it.
     """
 
     pairs: np.ndarray
@@ -63,8 +63,7 @@ read_edges = as_edges
 def edges_of(source: Source) -> Edges:
     """The edges of a source, in this process; names get ids by their first appearance, sources first."""
     names = Names()
-    pairs = np.ascontiguousarray(source.columns(names).T)
-    return Edges(pairs, names.array() if source.relation.kinds[0] == Kind.SYMBOL else None)
+    return Edges(source.columns(names).T, names.array() if source.relation.kinds[0] == Kind.SYMBOL else None)
 
 
 def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids=False, delimiter=None) -> Source:
