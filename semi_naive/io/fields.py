@@ -40,7 +40,7 @@ def bits_of_arrow(column, type_, types: dict, values) -> np.ndarray:
     """A column of `arrow_type`, text dictionary-encoded, as int64: numbers by their bits, symbols and records by id."""
     if type_.kind not in (Kind.SYMBOL, Kind.RECORD):
         return within(type_, np.ascontiguousarray(column.to_numpy()).view(np.int64))
-    column = column.unify_dictionaries().combine_chunks() if hasattr(column, "unify_dictionaries") else column
+    column = column.combine_chunks() if hasattr(column, "combine_chunks") else column  # which unites dictionaries
     column = column.chunk(0) if hasattr(column, "num_chunks") else column
     texts, at = column.dictionary, column.indices.to_numpy(zero_copy_only=False)
     if type_.kind == Kind.SYMBOL:
