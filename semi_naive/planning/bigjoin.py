@@ -8,23 +8,37 @@ binding proposes, and all others intersect. Where only one can propose, that is 
 binds nothing.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any, Protocol
 
+from semi_naive.planning.placing import Placing
 from semi_naive.ra.rules.bigjoin import OFFER, Count, Intersect, Propose, Visit
 from semi_naive.ra.rules.ir import Atom, Const, Order, Var, Wild
 from semi_naive.ra.rules.steps import GROUP, EarlyProjection, Exchange, Join
 
-if TYPE_CHECKING:
-    from semi_naive.planning.body import Compiler
+
+class Compiling(Protocol):
+    """What is asked of a body's compiler (`planning.body.Compiler`): where it has come to, and steps for what is not cyclic."""
+
+    atoms: list[tuple[int, Any]]  # that are still to be joined
+    steps: list
+    bound: set[str]
+    begun: bool
+    parts: dict[int, str]
+    choose: Any
+    placing: Placing
+    order_for: Callable
+
+    def live(self) -> set[str]: ...
+    def join(self, number: int, atom: Atom) -> None: ...
+    def apply_ready(self) -> None: ...
 
 
 class BigJoin:
     """Compiles some atoms, by their places in the body. `left`: those that some variable of is still to be bound."""
 
-    def __init__(self, compiler: Compiler, atoms: dict[int, Atom], reason: str):
+    def __init__(self, compiler: Compiling, atoms: dict[int, Atom], reason: str):
         self.compiler, self.reason = compiler, reason
         compiler.atoms = [(n, atom) for n, atom in compiler.atoms if n not in atoms]
         needed = compiler.live() | compiler.bound
