@@ -20,7 +20,8 @@ GRAPH = np.unique(generators.rmat(7, 6 << 7, seed=1), axis=0)
 STAR = [(i, 0) for i in range(1, 300)] + [(0, i) for i in range(1, 300)] + [(1, 2), (2, 3)]
 HEAD = """
 .decl edge(x: number, y: number)
-.input edge
+.decl wide(a: number, b: number, c: number, d: number)
+.input edge, wide
 .decl found(x: number, y: number, z: number)
 .output found
 """
@@ -66,11 +67,15 @@ def test_what_was_stopped_is_resumed_on_another_layout(here, processes, tmp_path
     agrees()
 
 
-def runs(text: str, facts, here, **options) -> dict:
+def facts(edges) -> dict:
+    return {"edge": edges, "wide": np.random.default_rng(4).integers(0, 12, (900, 4))}
+
+
+def runs(text: str, given, here, **options) -> dict:
     """What a program finds by BiGJoin and without, which is the same; and the trace and the explanation by BiGJoin."""
-    with Program(text).run(facts, multiway="never") as expected:
+    with Program(text).run(given, multiway="never") as expected:
         whole = expected["found"].to_set()
-    with Program(text).run(facts, here, **PARTITIONED | options) as result:
+    with Program(text).run(given, here, **PARTITIONED | options) as result:
         assert result["found"].to_set() == whole != set()
         return {"trace": result.trace["strata"][-1]["trace"], "text": result.explain()}
 
@@ -90,20 +95,21 @@ def shipped(trace: dict) -> int:
         "edge(x, y), edge(y, z), edge(x, z), edge(z, z)",
         "edge(x, y), edge(x, z), edge(y, z), edge(z, w), edge(z + 1, w)",
         "x = range(0, 40), edge(x, y), edge(y, z), edge(x, z)",
+        "wide(x, y, v, v), edge(y, z), wide(_, x, z, u)",
         "edge(x, y), edge(y, z), edge(x, z), n = count : { edge(z, _) }, n > y",
     ],
 )
 @pytest.mark.parametrize("threshold", [8_000_000, 50])
 def test_patterns_by_bigjoin(here, rule, threshold):
     loops = np.concatenate([GRAPH, np.column_stack([np.arange(0, 128, 3)] * 2)])
-    found = runs(f"{HEAD}found(x, y, z) :- {rule}.", {"edge": loops}, here, multiway="always", rollover_threshold=threshold)
+    found = runs(f"{HEAD}found(x, y, z) :- {rule}.", facts(loops), here, multiway="always", rollover_threshold=threshold)
     assert "whichever has the fewest tuples proposes" in found["text"]
     assert any(event["event"] == "roll-over" for event in found["trace"]["events"]) == (threshold == 50)
 
 
 def test_a_hub_is_never_expanded(here):
     """A node with all others before and after it: binary joins ship every pair of those, BiGJoin a few times the edges."""
-    by = {mode: runs(TRIANGLES, {"edge": STAR}, here, multiway=mode)["trace"] for mode in ("always", "never")}
+    by = {mode: runs(TRIANGLES, facts(STAR), here, multiway=mode)["trace"] for mode in ("always", "never")}
     assert shipped(by["never"]) > 80_000 and shipped(by["always"]) < 6 * len(STAR)
 
 
@@ -119,25 +125,25 @@ def test_what_grows_is_refined_all_the_same(here, policy, wherever):
         "tolerance": 1.0,
     }
     some = np.unique(np.minimum(np.random.default_rng(5).geometric(0.08, (90, 2)), 30), axis=0)
-    found = runs(GROWING, {"edge": some}, here, check_interval=1, buckets=3, **options)
+    found = runs(GROWING, facts(some), here, check_interval=1, buckets=3, **options)
     assert found["text"].count("whichever has the fewest tuples proposes") == 3  # from each of the deltas
     assert any(event["event"] == "refine" for event in found["trace"]["events"])
 
 
 def test_the_planner_says_which_and_why(here, monkeypatch):
-    few = runs(TRIANGLES, {"edge": GRAPH}, here)["text"]
+    few = runs(TRIANGLES, facts(GRAPH), here)["text"]
     assert re.search(r"the body is cyclic; binary joins all the same: they are expected to make [\d,]+ bindings\n", few)
     monkeypatch.setattr(multiway, "SHIPPED", 100)
-    many = runs(TRIANGLES, {"edge": STAR}, here)["text"]
+    many = runs(TRIANGLES, facts(STAR), here)["text"]
     found = re.search(r"edge\(.*\) or edge\(.*\) +whichever has the fewest tuples proposes . → [\d,]+ bindings; (.*)\n", many)
     assert re.fullmatch(r"the cyclic core, partitioned: binary joins are expected to make [\d,]+ bindings", found[1])
-    assert "binary joins as Config.multiway asks" in runs(TRIANGLES, {"edge": GRAPH}, here, multiway="never")["text"]
-    assert "proposes" not in runs(TRIANGLES + " .join binary", {"edge": GRAPH}, here)["text"]
+    assert "binary joins as Config.multiway asks" in runs(TRIANGLES, facts(GRAPH), here, multiway="never")["text"]
+    assert "proposes" not in runs(TRIANGLES + " .join binary", facts(GRAPH), here)["text"]
 
 
 def test_where_all_nodes_are_alike_binary_joins_ship_no_more(here, monkeypatch):
     monkeypatch.setattr(multiway, "SHIPPED", 1000)
-    text = runs(TRIANGLES, {"edge": np.random.default_rng(1).integers(0, 60, (500, 2))}, here)["text"]
+    text = runs(TRIANGLES, facts(np.random.default_rng(1).integers(0, 60, (500, 2))), here)["text"]
     assert re.search(
         r"binary joins all the same: they are expected to make [\d,]+ bindings, and BiGJoin to ship [\d,]+\n", text
     )

@@ -42,7 +42,7 @@ class BigJoin:
         self.compiler, self.reason = compiler, reason
         compiler.atoms = [(n, atom) for n, atom in compiler.atoms if n not in atoms]
         needed = compiler.live() | compiler.bound
-        used = Counter(name for atom in atoms.values() for name in variables(atom))
+        used = Counter(term.name for atom in atoms.values() for term in atom.args if isinstance(term, Var))
         shared = {name for name, times in used.items() if times > 1 or name in needed}
         self.left = {n: projected(atom, shared) for n, atom in atoms.items()}
         compiler.atoms += self.left.items()
