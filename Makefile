@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 EXTRAS ?= test
+WORKERS ?= 2
 STAMP := $(VENV)/.installed-$(EXTRAS)
 
 .PHONY: demo test lint bench clean java
@@ -15,8 +16,9 @@ demo: java $(STAMP)
 	  --set replicate_bytes=0 --trace demo/run.json --plot demo/balance.png
 	@echo "the picture of the balance: demo/balance.png; the record of the run: demo/run.json"
 
+# In two processes, a file of tests in one of them: most tests keep one core busy. WORKERS=0: in this one.
 test: java $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP)
 	$(BIN)/ruff check

@@ -15,7 +15,7 @@ from semi_naive.ra.rules.ir import Kind, Relation, Type
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.symbols import SymbolTable
 from test_datalog_engine import LAYOUTS, SLOW, Asked
-from test_failure import python_workers, script
+from test_failure import python_workers, runs_in, script
 
 from semi_naive import CheckpointUnusable, Program, RunsLost
 from semi_naive.planning.passes import compiled
@@ -85,7 +85,7 @@ def evaluated(case, config, here, progress=None) -> dict[str, set]:
 def test_random_programs_resume_wherever_they_were_killed(here, processes, tmp_path, limit):
     """Killed after the first, the second, … iteration, and each time taken up on another layout."""
 
-    @settings(max_examples=20, **SLOW)
+    @settings(max_examples=12, **SLOW)
     @given(
         programs(), st.lists(st.sampled_from(LAYOUTS), min_size=2, max_size=2), st.integers(1, 2), st.sampled_from([0, 1 << 20])
     )
@@ -232,7 +232,10 @@ def test_a_directory_that_cannot_be_written_is_said_at_once(here, tmp_path):
 
 
 def test_a_dead_driver_is_resumed(spark, tmp_path):
-    """By another process, whose sets of strings have other orders, with another number of partitions."""
+    """By another process, whose sets of strings have other orders, with another number of partitions; what the dead one left
+    on the disk is swept."""
+    local, durable = tmp_path / "local", tmp_path / "durable"
+    local.mkdir()
     program = """
         import os, signal, sys
         from semi_naive import Program
@@ -241,17 +244,18 @@ def test_a_dead_driver_is_resumed(spark, tmp_path):
             if iteration == 4:
                 os.kill(os.getpid(), signal.SIGKILL)
         Program(GENERATION).run({"parent": TREE}, progress=tell, local_tuples=0, partitions=3,
-                                checkpoint_dir=sys.argv[1], checkpoint_interval=2, run_ahead=0)
+                                checkpoint_dir=sys.argv[1], checkpoint_interval=2, run_ahead=0, local_dir=sys.argv[2])
     """
-    tests = os.path.dirname(__file__)
-    assert (
-        script(program, tmp_path, env=os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": tests}).returncode == -signal.SIGKILL
-    )
-    options = SPREAD | {"partitions": 2, "checkpoint_dir": str(tmp_path), "checkpoint_interval": 2}
+    environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": os.path.dirname(__file__)}
+    assert script(program, durable, local, env=environment).returncode == -signal.SIGKILL
+    assert runs_in(local) and (durable / "manifest.json").exists()
+    places = {"checkpoint_dir": str(durable), "local_dir": str(local)}
+    options = SPREAD | {"partitions": 2, "checkpoint_interval": 2, **places}
     with Program(GENERATION).run({"parent": TREE}, spark, **options) as result:
         assert result["same"].count() == SAME and result["alone"].to_set() == {("n1",)}
         assert events(result, "restore") == [2]
-    assert not list(tmp_path.iterdir())
+        assert len(list(local.iterdir())) == 1
+    assert not list(local.iterdir()) and not list(durable.iterdir())
 
 
 def test_a_killed_worker_does_no_harm_to_a_checkpointing_run(spark, tmp_path):

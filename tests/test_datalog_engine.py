@@ -1,7 +1,5 @@
 """Datalog programs mean what the oracle says, wherever and however they are evaluated."""
 
-import signal
-
 import numpy as np
 import pytest
 from datalog_oracle import solve
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 from oracle import closure
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION
-from test_failure import python_workers
 
 from semi_naive import Config, EvaluationError, Program
 from semi_naive.__main__ import main
@@ -229,22 +226,6 @@ def test_an_error_in_a_worker_names_the_rule(spark):
     for options in ({}, {"local_tuples": 0}):
         with pytest.raises(EvaluationError, match=r"(?s)division by zero.*line 4, column 1.*b\(10 / x\)"):
             Program(text).run({"a": [(1,), (0,)]}, spark, **options)
-
-
-def test_a_killed_worker_costs_time_and_no_tuple(spark):
-    """SIGKILL, once, in the middle of the second iteration; the job is run again."""
-    killed = []
-
-    def kill(stratum, number, of, iteration, delta, tuples):
-        workers = python_workers()
-        if not killed and len(workers) > 1:
-            killed.append(workers[-1].pid)
-            workers[-1].send_signal(signal.SIGKILL)
-
-    edges = np.array([(i, i + 1) for i in range(20)])
-    with Program(NONLINEAR).run({"edge": edges}, spark, progress=kill, local_tuples=0, partitions=2) as result:
-        assert result["path"].count() == 20 * 21 // 2
-    assert killed
 
 
 def test_nothing_is_left_on_disk(spark, tmp_path):

@@ -124,28 +124,6 @@ def test_a_run_that_keeps_getting_lost_is_one_clear_error(spark, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_dead_driver_is_resumed(spark, tmp_path):
-    local, durable = tmp_path / "local", tmp_path / "durable"
-    local.mkdir()
-    program = """
-        import os, signal, sys, graphs
-        from semi_naive import transitive_closure
-        def tell(iteration, delta, tuples):
-            if iteration == 9:
-                os.kill(os.getpid(), signal.SIGKILL)
-        transitive_closure(graphs.grid(9), None, "balanced", progress=tell, run_ahead=0, partitions=3,
-                           checkpoint_dir=sys.argv[1], checkpoint_interval=3, local_dir=sys.argv[2])
-    """
-    assert script(program, durable, local).returncode == -signal.SIGKILL
-    assert runs_in(local) and (durable / "manifest.json").exists()
-    options = {"checkpoint_dir": str(durable), "local_dir": str(local), "partitions": 2, **STEPS}
-    with transitive_closure(EDGES, spark, **options) as result:
-        restored = [event["iteration"] for event in result.trace["events"] if event["event"] == "restore"]
-        assert result.count() == EXPECTED and restored == [6]
-        assert len(list(local.iterdir())) == 1, "what the dead driver left was swept"
-    assert not list(local.iterdir())
-
-
 def test_a_checkpoint_of_another_input_is_not_taken_up(spark, tmp_path):
     class Stopped(Exception):
         pass
