@@ -7,7 +7,8 @@ import numpy as np
 from numba import njit, types
 from semi_naive.balance.hashing import mix
 from semi_naive.ra import words as single
-from semi_naive.ra.words import JIT
+from semi_naive.ra.bits import lowest_bit
+from semi_naive.ra.words import JIT, RADIX_BITS
 
 u64_rows = types.Array(types.uint64, 2, "C")
 
@@ -25,12 +26,63 @@ def changes(rows: np.ndarray) -> np.ndarray:
     return differs
 
 
+@njit(u64_rows(u64_rows), **JIT)
+def _sort_rows(words):
+    """Tuples of several words (lanes, n) in ascending order, duplicates kept: radix, last lane first, from wherever
+    words differ; every lane moves along in each pass."""
+    lanes, size = words.shape
+    mask = np.uint64((1 << RADIX_BITS) - 1)
+    source, target = words.copy(), np.empty_like(words)
+    counts = np.empty(1 << RADIX_BITS, np.int64)
+    for lane in range(lanes - 1, -1, -1):
+        low = high = source[lane, 0] if size else np.uint64(0)
+        for i in range(size):
+            low |= source[lane, i]
+            high &= source[lane, i]
+        differing = low & ~high
+        while differing:
+            bits = lowest_bit(differing)
+            differing &= ~(mask << bits)
+            counts[:] = 0
+            for i in range(size):
+                counts[(source[lane, i] >> bits) & mask] += 1
+            total = 0
+            for digit in range(counts.size):
+                count = counts[digit]
+                counts[digit] = total
+                total += count
+            for i in range(size):
+                digit = (source[lane, i] >> bits) & mask
+                at = counts[digit]
+                counts[digit] += 1
+                for other in range(lanes):
+                    target[other, at] = source[other, i]
+            source, target = target, source
+    return source
+
+
+@njit(u64_rows(u64_rows), **JIT)
+def _unique_rows(words):
+    """Ascending tuples without their repetitions."""
+    lanes, size = words.shape
+    out = np.empty_like(words)
+    made = 0
+    for i in range(size):
+        same = i > 0
+        for lane in range(lanes):
+            same = same and words[lane, i] == words[lane, i - 1]
+        if not same:
+            for lane in range(lanes):
+                out[lane, made] = words[lane, i]
+            made += 1
+    return out[:, :made].copy()
+
+
 def sort_unique(words: np.ndarray) -> np.ndarray:
-    """Words (lanes, n) in ascending order, without repetitions. 20 ns a word of one lane, some 150 of two."""
+    """Words (lanes, n) in ascending order, without repetitions. 20 ns a tuple of one lane, some 50 of two."""
     if words.shape[0] == 1:
         return single.sort_unique(words[0])[None]
-    ordered = words[:, np.lexsort(words[::-1])]
-    return np.ascontiguousarray(ordered[:, changes(ordered)])
+    return _unique_rows(_sort_rows(np.ascontiguousarray(words)))
 
 
 def merge_all(blocks: list[np.ndarray], lanes: int) -> np.ndarray:

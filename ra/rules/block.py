@@ -9,7 +9,7 @@ from functools import cached_property, reduce
 
 import numpy as np
 from semi_naive.ra import words as single
-from semi_naive.ra.blocks import among, merge_all
+from semi_naive.ra.blocks import among, merge_all, sort_unique
 from semi_naive.ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
 from semi_naive.ra.rules import kernels
 
@@ -71,13 +71,6 @@ def pack(columns: list[np.ndarray], packing: Packing, size: int) -> np.ndarray:
             low = np.uint64(place.low & (1 << 64) - 1)
             kernels.pack_field(words[place.lane], np.require(column, np.int64, ["C", "W"]), place.shift, low)
     return words
-
-
-def sort_unique(words: np.ndarray) -> np.ndarray:
-    """Words (lanes, n) in ascending order, without repetitions."""
-    if words.shape[0] == 1:
-        return single.sort_unique(words[0])[None]
-    return kernels.unique_rows(kernels.sort_rows(np.ascontiguousarray(words)))
 
 
 def bounds_of(columns: list[np.ndarray]) -> Bounds:

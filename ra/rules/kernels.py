@@ -1,12 +1,12 @@
-"""Kernels of rule evaluation: pack and unpack columns, sort tuples of several words, look keys up, expand matches. Pure."""
+"""Kernels of rule evaluation: pack and unpack columns, look keys up, expand matches. Pure."""
 
 import numpy as np
 from numba import njit, types
 from semi_naive.balance.hashing import mix
-from semi_naive.ra.bits import count_bits, lowest_bit
-from semi_naive.ra.words import JIT, RADIX_BITS, i64, u64
+from semi_naive.ra.bits import count_bits
+from semi_naive.ra.blocks import u64_rows
+from semi_naive.ra.words import JIT, i64, u64
 
-u64_rows = types.Array(types.uint64, 2, "C")
 _mix = njit(inline="always")(mix)
 
 
@@ -36,58 +36,6 @@ def field_at(words, positions, shift, mask, low):
     for i in range(positions.size):
         out[i] = np.int64(((words[positions[i]] >> bits) & mask) + low)
     return out
-
-
-@njit(u64_rows(u64_rows), **JIT)
-def sort_rows(words):
-    """Tuples of several words (lanes, n) in ascending order, duplicates kept: radix, last lane first, from wherever
-    words differ; every lane moves along in each pass."""
-    lanes, size = words.shape
-    mask = np.uint64((1 << RADIX_BITS) - 1)
-    source, target = words.copy(), np.empty_like(words)
-    counts = np.empty(1 << RADIX_BITS, np.int64)
-    for lane in range(lanes - 1, -1, -1):
-        low = high = source[lane, 0] if size else np.uint64(0)
-        for i in range(size):
-            low |= source[lane, i]
-            high &= source[lane, i]
-        differing = low & ~high
-        while differing:
-            bits = lowest_bit(differing)
-            differing &= ~(mask << bits)
-            counts[:] = 0
-            for i in range(size):
-                counts[(source[lane, i] >> bits) & mask] += 1
-            total = 0
-            for digit in range(counts.size):
-                count = counts[digit]
-                counts[digit] = total
-                total += count
-            for i in range(size):
-                digit = (source[lane, i] >> bits) & mask
-                at = counts[digit]
-                counts[digit] += 1
-                for other in range(lanes):
-                    target[other, at] = source[other, i]
-            source, target = target, source
-    return source
-
-
-@njit(u64_rows(u64_rows), **JIT)
-def unique_rows(words):
-    """Ascending tuples without their repetitions."""
-    lanes, size = words.shape
-    out = np.empty_like(words)
-    made = 0
-    for i in range(size):
-        same = i > 0
-        for lane in range(lanes):
-            same = same and words[lane, i] == words[lane, i - 1]
-        if not same:
-            for lane in range(lanes):
-                out[lane, made] = words[lane, i]
-            made += 1
-    return out[:, :made].copy()
 
 
 @njit(i64(u64, types.int64, types.uint64, types.int64, types.int64), **JIT)

@@ -9,7 +9,8 @@ for ever. Rules see, as delta, what improved; as full, the best of now.
 from dataclasses import dataclass, field
 
 import numpy as np
-from semi_naive.ra.rules.block import Block, bounds_of, fits, merged, pack, roomy, sort_unique
+from semi_naive.ra.blocks import sort_unique
+from semi_naive.ra.rules.block import Block, bounds_of, fits, merged, pack, roomy
 from semi_naive.ra.rules.ir import Kind
 
 SIGN = np.int64(-1 << 63)
