@@ -5,11 +5,10 @@ Program.from_file("program.dl").run("facts").write("out")
 transitive_closure("edges.tsv").to_df()
 """
 
-from importlib import import_module
+from semi_naive.lazy import lazily
 
 __version__ = "0.1.0"
 
-# Loaded when first used: `import semi_naive` must not cost the half second that the compiled kernels do.
 _LAZY = {
     "Program": "semi_naive.program",
     "ProgramError": "semi_naive.language.errors",
@@ -29,12 +28,7 @@ _LAZY = {
     "RunsLost": "semi_naive.ra.jobs",
 }
 __all__ = sorted(_LAZY)
-
-
-def __getattr__(name: str):
-    if name not in _LAZY:
-        raise AttributeError(f"module 'semi_naive' has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+__getattr__ = lazily(__name__, _LAZY)
 
 
 def __dir__():

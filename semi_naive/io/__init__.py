@@ -15,7 +15,7 @@ ours besides. *Columns* are an int64 array (arity, n): numbers as they are, unsi
 records as the ids that `values` gives them.
 """
 
-from importlib import import_module
+from semi_naive.lazy import lazily
 
 _LAZY = {
     "Options": "semi_naive.io.directives",
@@ -30,9 +30,4 @@ _LAZY = {
     "arrow_table": "semi_naive.io.arrow",
 }
 __all__ = sorted(_LAZY)
-
-
-def __getattr__(name: str):
-    if name not in _LAZY:
-        raise AttributeError(f"module 'semi_naive.io' has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+__getattr__ = lazily(__name__, _LAZY)

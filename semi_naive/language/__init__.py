@@ -10,12 +10,7 @@
 `checking.check` is the same in code.
 """
 
-from importlib import import_module
+from semi_naive.lazy import lazily
 
 __all__ = ["check", "compile_text"]
-
-
-def __getattr__(name: str):
-    if name not in __all__:
-        raise AttributeError(f"module 'semi_naive.language' has no attribute {name!r}")
-    return getattr(import_module("semi_naive.language.checking"), name)
+__getattr__ = lazily(__name__, dict.fromkeys(__all__, "semi_naive.language.checking"))
