@@ -16,9 +16,10 @@ import functools
 import gc
 import logging
 import os
+from itertools import zip_longest
 
 from semi_naive.ra import shipping
-from semi_naive.ra.runs import Remove, RunMissing, Store
+from semi_naive.ra.runs import Remove, RunMissing, Store, unlink
 
 log = logging.getLogger("semi_naive")
 
@@ -63,8 +64,16 @@ class PartitionedJobs:
         self.sc, self.partitions, self.local = sc, partitions, sc.master.startswith("local[")
         anchors = sc.parallelize([(p, None) for p in range(partitions)], partitions).partitionBy(partitions, home)
         self.anchors = anchors.persist(StorageLevel.MEMORY_AND_DISK)  # evicted from memory, an anchor would be forgotten
+        self._discarded: list[list[str]] = []  # by partition: files that the next job removes
         if not self.local:
             self.anchors.count()
+
+    def discard(self, paths: list[list[str]]) -> None:
+        """Remove runs, by partition, that no later job reads: where all hosts are this one at once, else in the next job."""
+        if self.local:
+            unlink([path for own in paths for path in own])
+        else:
+            self._discarded = [[*before, *own] for before, own in zip_longest(self._discarded, paths, fillvalue=())]
 
     def job(self, *tasks, source=None) -> list:
         """Run a chain of tasks; returns what the last yields, by partition. `source`: an RDD that the first task reads
@@ -104,12 +113,14 @@ class PartitionedJobs:
 
     def _chain(self, tasks, source=None, shipments=()):
         rdd = self.anchors if source is None else source
+        discarded, last = self._discarded, len(tasks) - 1
         for number, task in enumerate(tasks):
             raw = number == 0 and source is not None
             arrived = [*shipments, rdd.partitionBy(self.partitions, home)] if number else shipments
             if arrived and not raw:
                 rdd = arrived[0] if self.local else self.sc.union([self.anchors] * (VOTES * len(arrived)) + [*arrived])
-            rdd = rdd.mapPartitionsWithIndex(_Step(task, raw))
+            rdd = rdd.mapPartitionsWithIndex(_Step(task, raw, discarded if number == last and not raw else []))
+            self._discarded = discarded if raw else []
         return rdd
 
     def _everywhere(self, task):
@@ -141,11 +152,12 @@ def _settle() -> None:
 class _Step:
     """A task as Spark calls it. Reads its input to the end first: a worker that leaves input unread is not used again."""
 
-    def __init__(self, task, raw: bool):
-        self.task, self.raw = task, raw
+    def __init__(self, task, raw: bool, discarded: list[list[str]]):
+        self.task, self.raw, self.discarded = task, raw, discarded
 
     def __call__(self, partition, records):
         _settle()
+        unlink(self.discarded[partition] if self.discarded else [])
         if not self.raw:
             records = shipping.unpacked([record for _, record in records if record is not None])
         try:

@@ -137,6 +137,13 @@ class Store:
         return sum(file.stat().st_size for file in Path(self.root).rglob("*") if file.is_file())
 
 
+def unlink(paths: list[str]) -> None:
+    """Remove files, as far as they are on this host."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
 @dataclass
 class Remove:
     """A task that removes the store from the host it runs on."""

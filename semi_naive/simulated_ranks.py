@@ -13,6 +13,7 @@ import numpy as np
 
 from semi_naive.balance.machine import Machine
 from semi_naive.config import Config
+from semi_naive.ra.runs import unlink
 
 RANKS = 4096  # more would take this process too long: some milliseconds a rank, phase and iteration
 
@@ -61,6 +62,9 @@ class JobsHere:
 
     def _everywhere(self, task, inputs: list[list]) -> list:
         return [record for partition, records in enumerate(inputs) for record in self.run(task, partition, list(records))]
+
+    def discard(self, paths: list[list[str]]) -> None:
+        unlink([path for own in paths for path in own])
 
     def remove(self, store) -> None:
         store.remove()

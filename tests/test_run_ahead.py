@@ -1,5 +1,7 @@
 """Many iterations in one job: the same tuples, born in the same iterations, as one job an iteration makes."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -76,6 +78,17 @@ def test_few_jobs_and_bounded_rounds(here):
         assert result["path"].count() == 300 * 301 // 2
         sent = [n for entry in trace["iterations"] for phase in entry["phases"] for n in phase["sent"]]
         assert max(sent) <= 500 + 64 * 300 and any(event["event"] == "roll-over" for event in trace["events"])
+
+
+@pytest.mark.parametrize("options", [{}, {"run_ahead": 0}, {"buckets": 1, "refinement_minimum": 1}], ids=str)
+def test_runs_that_were_merged_are_removed(here, options):
+    """What a chain leaves on disk is its tuples, 8 bytes each, however many iterations there were."""
+    chain = np.column_stack([np.arange(120), np.arange(1, 121)])
+    facts, base = {"base": chain, "edge": chain, "back": []}, {"local_tuples": 0, "plan": "balanced", "partitions": 2}
+    with Program(DECLARED + FORWARD).run(facts, here, **base, **options) as result:
+        pairs = result["path"].count()
+        left = sum(file.stat().st_size for file in Path(result.cluster.root).rglob("path-*"))
+        assert pairs == 120 * 121 // 2 and left <= 1.1 * 8 * pairs
 
 
 @pytest.mark.parametrize("shift", [-5, 1 << 40])

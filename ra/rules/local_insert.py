@@ -164,8 +164,9 @@ def weighed(block: Block | None, index: PartitionedIndex, meetings=(), partition
 
 
 def compacted(blocks: list[StoredBlock], path: str, most: int = FEW) -> list[StoredBlock]:
-    """When there are more than `most`, make one of all but the largest half of `most`. The old ones stay on disk, for whoever
-    still reads them. Words of one packing are merged piece by piece, half a megabyte of each block in memory at a time."""
+    """When there are more than `most`, make one of all but the largest half of `most`. The old ones stay on disk until the
+    iteration is over, for whoever still reads them. Words of one packing are merged piece by piece, half a megabyte of each
+    block in memory at a time."""
     if len(blocks) <= most:
         return blocks
     ordered = sorted(blocks, key=lambda stored: -stored.size)

@@ -104,6 +104,12 @@ class PartitionedRelation:
     def index(self, order: Order) -> PartitionedIndex | None:
         return next((index for index in self.indexes if index.order == order), None)
 
+    def paths(self, partition: int):
+        """Of all runs that a partition has."""
+        for index in self.indexes:
+            for part in (index.full, index.delta, index.new, index.copied):
+                yield from (stored.run.path for stored in part[partition])
+
     def as_read(self) -> "PartitionedRelation":
         """What joins read in an iteration, whatever its inner iterations insert meanwhile."""
         indexes = [replace(index, full=list(index.full), delta=list(index.delta), new=[]) for index in self.indexes]

@@ -57,6 +57,7 @@ class Partitioned:
         self.placing = Placing(own, self.config.replicate_bytes, self.database.bytes)
         self.statics = Statics(self.database, self.cluster, self.placing, self.trace, self.cluster.bucket_map())
         self.walk = walk_of(self.local, self.config)
+        self.runs: list[set[str]] = [set() for _ in range(self.partitions)]  # of the relations, after the last iteration
         if self.local.watch:
             self.local.watch(self.trace.so_far)
 
@@ -252,9 +253,16 @@ class Partitioned:
         """An iteration of one step or several is over: tell the trace, and whoever watches. births: tuples born in each."""
         births = births or [0]  # a step in which nothing is born is a step
         self.iteration += len(births)
+        self._discard()
         self._record(delta, births, phases, begun)
         if self.local.tell:
             self.local.tell(self.iteration, delta, sum(relation.count for relation in self.relations.values()))
+
+    def _discard(self) -> None:
+        """Remove the runs that were merged or moved since the last time: no later job reads them."""
+        now = [{path for relation in self.relations.values() for path in relation.paths(p)} for p in range(self.partitions)]
+        self.cluster.jobs.discard([sorted(before - after) for before, after in zip(self.runs, now, strict=True)])
+        self.runs = now
 
     def _meetings(self) -> Meetings:
         """What the tuples that are born in this iteration will be joined with, if the balance is looked at after it."""
