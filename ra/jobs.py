@@ -85,7 +85,9 @@ class PartitionedJobs:
         shipments, lost = {}, 0
         while True:
             try:
-                return self._chain(tasks, source, [rdd for rdd, _ in shipments.values()]).collect()
+                found = self._chain(tasks, source, [rdd for rdd, _ in shipments.values()]).collect()
+                self._discarded = self._discarded if source is not None and len(tasks) == 1 else []
+                return found
             except Exception as error:  # py4j's own classes come and go between Spark versions
                 text = str(error)
                 if RunMissing.MARK in text:
@@ -113,14 +115,12 @@ class PartitionedJobs:
 
     def _chain(self, tasks, source=None, shipments=()):
         rdd = self.anchors if source is None else source
-        discarded, last = self._discarded, len(tasks) - 1
         for number, task in enumerate(tasks):
             raw = number == 0 and source is not None
             arrived = [*shipments, rdd.partitionBy(self.partitions, home)] if number else shipments
             if arrived and not raw:
                 rdd = arrived[0] if self.local else self.sc.union([self.anchors] * (VOTES * len(arrived)) + [*arrived])
-            rdd = rdd.mapPartitionsWithIndex(_Step(task, raw, discarded if number == last and not raw else []))
-            self._discarded = discarded if raw else []
+            rdd = rdd.mapPartitionsWithIndex(_Step(task, raw, self._discarded if not raw and number == len(tasks) - 1 else []))
         return rdd
 
     def _everywhere(self, task):

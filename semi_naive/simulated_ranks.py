@@ -36,7 +36,7 @@ class Ranks:
 
 
 class JobsHere:
-    """A stand-in for `semi_naive.ra.exchange.PartitionedJobs`: the same tasks, in this process."""
+    """A stand-in for `semi_naive.ra.jobs.PartitionedJobs`: the same tasks, in this process."""
 
     local = True
 

@@ -43,12 +43,11 @@ class Partitions:
     def run(self, output: str, consumer) -> dict:
         record = self._record()
         waiting: dict[int, list[Waiting | None]] = {0: self.steps.start(self.plan, self.indexed.handles, self.indexed.sizes)}
-        garbage = [[] for _ in range(self.jobs.partitions)]
         while any(any(queue) for queue in waiting.values()):
             stage = max(number for number, queue in waiting.items() if any(queue))
             rounds = self._rounds(stage, waiting[stage], 1 if output == "rows" else TASKS)
-            found = self.jobs.job(*self.steps.chain(self._setting(output, garbage), rounds))
-            garbage = self._after(record, waiting, [item for _, item in found if isinstance(item, Report)])
+            found = self.jobs.job(*self.steps.chain(self._setting(output), rounds))
+            self._after(record, waiting, [item for _, item in found if isinstance(item, Report)])
             self._answered(record, found, consumer)
         return record.finished()
 
@@ -67,20 +66,20 @@ class Partitions:
             rounds.append(Round(stage, dealt(left, self.batch), waiting))
         return rounds
 
-    def _setting(self, output: str, garbage) -> Setting:
+    def _setting(self, output: str) -> Setting:
         own, partitions = self.indexed, self.jobs.partitions
-        return Setting(self.plan, own.handles, own.sizes, partitions, own.store.root, output, own.job(), garbage)
+        return Setting(self.plan, own.handles, own.sizes, partitions, own.store.root, output, own.job())
 
-    def _after(self, record: Record, waiting, reports: list[Report]) -> list[list]:
-        """Take down what a job did and what waits now; returns what does not wait any more."""
+    def _after(self, record: Record, waiting, reports: list[Report]) -> None:
+        """Take down what a job did and what waits now, and remove what does not wait any more."""
         record.job(reports, {number: sum(w.rest for w in queue if w) for number, queue in waiting.items()})
-        garbage = [[] for _ in range(self.jobs.partitions)]
+        done: list[list[str]] = [[] for _ in range(self.jobs.partitions)]
         for report in sorted((r for r in reports if r.phase == PROPOSE), key=lambda r: r.facts["number"]):
             queue = waiting.setdefault(report.facts["stage"], [None] * self.jobs.partitions)
             before, queue[report.partition] = queue[report.partition], report.facts["waiting"]
             if before and before.run and not queue[report.partition]:
-                garbage[report.partition].append(before.run)
-        return garbage
+                done[report.partition].append(before.run.path)
+        self.jobs.discard(done)
 
     def _answered(self, record: Record, found, consumer) -> None:
         width = len(self.plan.stages)

@@ -1,6 +1,5 @@
 """What all tasks of a distributed join have in common: their setting, the queues of prefixes between jobs, their reports."""
 
-import contextlib
 import os
 import time
 from dataclasses import dataclass, field
@@ -65,13 +64,6 @@ def kept(path: str, frontier: Frontier) -> Waiting | None:
     return Waiting(run, -1, frontier.rows, 0, int(frontier.low[frontier.row]), frontier.left)
 
 
-def remove(runs: list[Run]) -> None:
-    """Remove what waited once: the jobs that might read it again are over."""
-    for run in runs:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(run.path)
-
-
 def cheapest(plan: Plan, sizes: dict[IndexKey, int]) -> tuple[int, int]:
     """The verb that offers the prefix that binds nothing the fewest extensions, and how many."""
     stage = plan.stages[0]
@@ -91,7 +83,6 @@ class Setting:
     root: str
     output: str  # "count", "rows" or "runs"
     job: int
-    garbage: list[list[Run]]  # by partition: what waited once, and does not any more
 
     def path(self, partition: int, name: str) -> str:
         return os.path.join(self.root, str(partition), f"{name}-{self.job}")
@@ -164,8 +155,7 @@ class Here:
         self.report.sent += tuples
 
     def queue(self, waiting: list[Waiting | None]) -> Waiting | None:
-        """What the round before has left, or else what waited when the job began; what waited once is removed."""
-        remove(self.setting.garbage[self.partition])
+        """What the round before has left, or else what waited when the job began."""
         return self.before.facts["waiting"] if self.before else waiting[self.partition]
 
     def begun(self, task: "Task", messages) -> list[Proposals]:
