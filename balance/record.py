@@ -10,6 +10,8 @@ HEAD = {"plan": str, "rule": str, "program": str, "config": dict, "seconds": NUM
 RESIZED = ("refine", "consolidate", "move")  # events that tell of each bucket
 STRATUM = {"relations": list, "plan": str, "seconds": NUMBER, "tuples": int}
 RULE = {"rule": str, "seconds": NUMBER, "made": int}
+RELATION = {"relation": str, "tuples": int}
+MEMORY = {"tables": int, "peak": int, "peak_with_workers": int}
 TYPES = {int: "a whole number", NUMBER: "a number", str: "a text", list: "a list", dict: "a dictionary"}
 
 
@@ -75,8 +77,17 @@ def _check_program(record: dict) -> None:
         if "trace" in stratum:
             _check_closure(stratum["trace"], where + "trace.")
     _check_optional(record, HEAD, "")
-    for number, rule in enumerate(list_of_dicts(record.get("profile", {}), "rules", "profile.")):
+    _check_profile(record.get("profile", {}))
+
+
+def _check_profile(profile: dict) -> None:
+    for number, rule in enumerate(list_of_dicts(profile, "rules", "profile.")):
         check_fields(rule, RULE, f"profile.rules[{number}].")
+    for number, relation in enumerate(list_of_dicts(profile, "relations", "profile.")):
+        check_fields(relation, RELATION, f"profile.relations[{number}].")
+        _check_optional(relation, {"bytes": int}, f"profile.relations[{number}].")
+    _check_optional(profile, {"memory": dict}, "profile.")
+    _check_optional(profile.get("memory", {}), MEMORY, "profile.memory.")
 
 
 def list_of_dicts(holder: dict, key: str, where: str) -> list[dict]:

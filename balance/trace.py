@@ -25,7 +25,8 @@ The decomposed plan is one iteration of many steps, with one phase, "groups", wh
 
 The record of a Datalog program's run has instead of the iterations
 strata: of each its relations, plan, reason, tuples, seconds, and if it was on the partitions its trace, as above
-profile                         what each rule took
+profile                         what each rule took; of each relation its tuples, seconds, and bytes if it is in the driver
+    memory                      bytes of all tables in the driver; the peak of its process, and with Spark's processes
 
 A join of many relations by itself has another (`balance.joins`); its plan is "multiway".
 """
@@ -72,6 +73,17 @@ class Trace:
         self.record["seconds"] = time.perf_counter() - self.begun
         self.record["result"] = plain(result)
         return self.record
+
+
+def of_groups(trace: Trace, births, loads: list, groups: list, seconds: list) -> None:
+    """One iteration of many steps: tuples born in each, and of each task what it made, how many groups and how long it took."""
+    tuples = int(births.sum())
+    phase = {"received": groups, "sent": loads, "bytes": [0] * len(loads), "seconds": seconds}
+    trace.iteration(
+        births.size, delta=int(births[0]) if births.size else 0, born=tuples, births=births, full=tuples, steps=births.size,
+        loads=loads, imbalance={"partitions": imbalance_ratio(loads)},
+        phases=[{"inner": 0, "phase": "groups"} | phase],
+    )  # fmt: skip
 
 
 def phases_of(inner: int, reports: list, arrivals: list, partitions: int) -> list[dict]:

@@ -49,9 +49,11 @@ def show(tables, toy: bool) -> None:
 
 
 def surroundings(spark, options) -> dict:
-    """What a number means nothing without: versions, cores, memory."""
-    java = spark.sparkContext._jvm.java.lang.System.getProperty("java.version")
-    here = {"spark_cores": spark.sparkContext.defaultParallelism, "java": java}
+    """What a number means nothing without: versions, cores, memory; `spark` is None where nothing runs on it."""
+    here = {}
+    if spark is not None:
+        java = spark.sparkContext._jvm.java.lang.System.getProperty("java.version")
+        here = {"spark_cores": spark.sparkContext.defaultParallelism, "java": java}
     return {
         "toy": options.toy, "repeat": options.repeat, "timeout": getattr(options, "timeout", None),
         "machine": machine(packages=PACKAGES) | here,

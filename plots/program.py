@@ -1,8 +1,8 @@
 """What a report says of a Datalog program: its strata, its rules, its relations, from the program's record."""
 
 from semi_naive.plots.page import bar, code, folded, paragraph, table
-from semi_naive.plots.summary import named
-from semi_naive.plots.words import number, seconds
+from semi_naive.plots.summary import bytes_a_tuple, named
+from semi_naive.plots.words import number, seconds, size
 
 HOTTEST = 15  # rules that are seen at once
 ROWS = 500  # of any table: a program may have thousands of rules
@@ -54,11 +54,19 @@ def _place(rule: dict) -> str:
 
 
 def relations(trace: dict) -> str:
-    """How many tuples each has, in the order in which they are declared."""
+    """How many tuples each has, in the order in which they are declared, and the bytes of those in the driver."""
     counts = trace.get("result", {}).get("relations", {})
     most = max(counts.values(), default=0) or 1
-    rows = [[name, f"{count:,}", bar(count / most)] for name, count in counts.items()]
-    return _long("relations", "Tuples", [("relation", "text"), ("tuples", "number"), ("share", "bar")], rows) if rows else ""
+    held = {entry["relation"]: entry for entry in trace.get("profile", {}).get("relations", []) if "bytes" in entry}
+    rows = [[name, f"{count:,}", bar(count / most), *_held(held.get(name))] for name, count in counts.items()]
+    columns = [("relation", "text"), ("tuples", "number"), ("share", "bar"), ("memory", "number"), ("bytes a tuple", "number")]
+    caption = "Tuples; and what tables in the driver take, with all of their indexes"
+    return _long("relations", caption, columns, rows) if rows else ""
+
+
+def _held(entry: dict | None) -> list[str]:
+    """The memory of a relation, and that of a tuple; nothing of one that is not in the driver."""
+    return [size(entry["bytes"]), bytes_a_tuple(entry)] if entry else ["", ""]
 
 
 def _long(name: str, caption: str, columns: list, rows: list[list]) -> str:

@@ -61,6 +61,8 @@ def _of_program(trace: dict) -> dict[str, str]:
     }
     if "seconds" in trace:
         lines["seconds"] = f"{trace['seconds']:.2f}"
+    if memory := memory_of(trace.get("profile", {})):
+        lines["memory"] = memory
     slowest = max(strata, key=lambda stratum: stratum.get("seconds", 0), default=None)
     if slowest and len(strata) > 1:
         lines["slowest stratum"] = f"{named(slowest)}, {seconds(slowest.get('seconds', 0))}"
@@ -68,6 +70,27 @@ def _of_program(trace: dict) -> dict[str, str]:
     if traces:
         lines["imbalance"] = _most_uneven(traces)
     return lines | _done([event for each in traces.values() for event in each["events"]])
+
+
+def memory_of(profile: dict) -> str:
+    """What a run took, as far as its profile says.
+
+    >>> memory_of({"memory": {"tables": 16_000, "peak": 171_000_000, "peak_with_workers": 2_000_000_000}})
+    "16.0 kB in the driver's tables, at most 171 MB in its process, 2.0 GB with the processes of Spark"
+    """
+    found = profile.get("memory", {})
+    said = {"tables": "{} in the driver's tables", "peak": "at most {} in its process",
+            "peak_with_workers": "{} with the processes of Spark"}  # fmt: skip
+    return ", ".join(text.format(size(found[key])) for key, text in said.items() if found.get(key))
+
+
+def bytes_a_tuple(relation: dict) -> str:
+    """Of a relation in a profile, with all of its indexes; nothing where the driver has no tuple of it.
+
+    >>> bytes_a_tuple({"tuples": 1000, "bytes": 17_300}), bytes_a_tuple({"tuples": 1000})
+    ('17.3', '')
+    """
+    return f"{relation['bytes'] / relation['tuples']:,.1f}" if relation.get("bytes") and relation["tuples"] else ""
 
 
 def _most_uneven(traces: dict[str, dict]) -> str:

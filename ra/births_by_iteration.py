@@ -1,13 +1,13 @@
 """The tuples of a closure by the iteration that makes them first: what `ra.bitset_bfs` finds, kept in the order of birth."""
 
 import numpy as np
-from numba import njit, types
+from semi_naive.balance.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.bitset_bfs import LANES, advance, reach
-from semi_naive.ra.words import JIT, i64, sort, u64
+from semi_naive.ra.words import JOIN, i64, sort, u64
 
 
-@njit(types.void(i64, i64, i64, u64, u64, u64, i64, i64, i64, i64, u64, types.int64), **JIT)
+@njit(types.void(i64, i64, i64, u64, u64, u64, i64, i64, i64, i64, u64, types.int64), **JOIN)
 def _emit(sources, indptr, targets, seen, front, fresh, todo, later, touched, at, out, shift):
     """As `reach`, until at.size steps have been taken; step k writes its words z << shift | x at out[at[k]:], and moves
     at[k] on. Leaves `seen`, `front` and `fresh` zero."""

@@ -1,13 +1,34 @@
-"""Two machine instructions that numba has no name for."""
+"""Machine instructions that numba has no name for."""
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
 
 
-@intrinsic
-def lowest_bit(typingctx, word):
-    """The position of the lowest set bit of a uint64 that is not zero."""
+@dataclass(frozen=True)
+class Instruction:
+    """For kernels to call. uncompiled: what it does in a kernel that is not compiled; compiled: as `numba.extending.intrinsic`
+    has it."""
+
+    uncompiled: Callable
+    compiled: Callable
+
+    def __call__(self, *given):
+        return self.uncompiled(*given)
+
+    @cached_property
+    def _numba_type_(self):
+        from numba.extending import intrinsic
+        from semi_naive.balance.kernel_cache import type_of
+
+        return type_of(intrinsic(self.compiled))
+
+
+def _lowest_bit(typingctx, word):
+    from llvmlite import ir
+    from numba import types
 
     def codegen(context, builder, signature, args):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
@@ -15,11 +36,21 @@ def lowest_bit(typingctx, word):
     return types.uint64(types.uint64), codegen
 
 
-@intrinsic
-def count_bits(typingctx, word):
-    """How many bits of a uint64 are set."""
+def _count_bits(typingctx, word):
+    from numba import types
 
     def codegen(context, builder, signature, args):
         return builder.ctpop(args[0])
 
     return types.uint64(types.uint64), codegen
+
+
+def _place(word: int) -> np.uint64:
+    return np.uint64((word & -word).bit_length() - 1)
+
+
+# The position of the lowest set bit of a uint64 that is not zero.
+lowest_bit = Instruction(lambda word: _place(int(word)), _lowest_bit)
+
+# How many bits of a uint64 are set.
+count_bits = Instruction(lambda word: np.uint64(int(word).bit_count()), _count_bits)

@@ -8,9 +8,9 @@ all 64 is followed once. `delta` of semi-naive evaluation is the word `front[y]`
 """
 
 import numpy as np
-from numba import njit, types
+from semi_naive.balance.jit import njit, types
 from semi_naive.ra.bits import count_bits, lowest_bit
-from semi_naive.ra.words import JIT, i64, u64
+from semi_naive.ra.words import JIT, JOIN, i64, u64
 
 LANES = 64  # groups in one word
 
@@ -52,7 +52,7 @@ def begin(groups, firsts, bases, fresh, later):
     return found
 
 
-@njit(types.int64(i64, i64, i64, i64, i64, u64, u64, u64, i64, i64, i64, i64, types.int64), **JIT)
+@njit(types.int64(i64, i64, i64, i64, i64, u64, u64, u64, i64, i64, i64, i64, types.int64), **JOIN)
 def reach(groups, firsts, bases, indptr, targets, seen, front, fresh, todo, later, touched, levels, steps):
     """Run up to LANES groups from their bases to their fixpoint, or for `steps` steps, the base being the first; returns how
     many z were reached. Of a closure the bases are the edges: firsts is indptr, bases is targets.

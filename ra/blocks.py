@@ -4,8 +4,8 @@
 """
 
 import numpy as np
-from numba import njit, types
 from semi_naive.balance.hashing import mix
+from semi_naive.balance.jit import njit, types
 from semi_naive.ra import words as single
 from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.words import JIT, RADIX_BITS
@@ -26,7 +26,7 @@ def changes(rows: np.ndarray) -> np.ndarray:
     return differs
 
 
-@njit(u64_rows(u64_rows), **JIT)
+@njit(u64_rows(u64_rows), uncompiled=lambda words: np.ascontiguousarray(words[:, np.lexsort(words[::-1])]), **JIT)
 def _sort_rows(words):
     """Tuples of several words (lanes, n) in ascending order, duplicates kept: radix, last lane first, from wherever
     words differ; every lane moves along in each pass."""

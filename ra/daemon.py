@@ -1,9 +1,9 @@
 """What Spark starts on each host to fork Python workers from, for sessions that `ra.session` starts.
 
 Spark puts its own sources as a zip in front of the path, where no byte code is kept, and every worker would import numba
-and the kernels anew. Here the installed pyspark comes first and the kernels are loaded once, before the first fork. Those of
-rules (0.2 s) and of multiway joins (0.1 s) are left to the workers that need them, which load them side by side: here
-everybody would wait for them, one after the other.
+and the kernels anew. Here the installed pyspark comes first, and numba and the kernels of words and of closures are loaded
+once, before the first fork, as far as they have been compiled. All others are left to the workers that need them, which load
+them side by side: here everybody would wait for them, one after the other.
 """
 
 import sys
@@ -12,8 +12,10 @@ sys.path.sort(key=lambda path: path.endswith(".zip"))  # stable: the rest keeps 
 
 import numpy  # noqa: E402, F401
 import semi_naive.ra.bitset_bfs  # noqa: E402, F401
+from semi_naive.balance import jit  # noqa: E402
 
 if __name__ == "__main__":
     from pyspark.daemon import manager
 
+    jit.load()
     manager()

@@ -1,4 +1,7 @@
-"""Spark DataFrames of what the partitions hold, read on the hosts that hold it whenever Spark needs it."""
+"""Spark DataFrames of what the partitions hold, and streams to the driver: read on the hosts that hold it.
+
+A `reader` is a task: `reader(partition, records)` yields what it makes of its partition's runs, here Arrow record batches.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,16 +9,18 @@ from dataclasses import dataclass
 from semi_naive.ra.runs import Run
 from semi_naive.ra.session import map_in_arrow
 
+Reader = Callable
+
 
 @dataclass
 class Touch:
-    """A task that reads nothing of its partition's runs, but fails if one is not on its host."""
+    """A task that reads nothing of its partition's runs, but fails if one is not on its host, or cut short."""
 
     runs: list[list[Run]]
 
     def __call__(self, partition, records):
         for run in self.runs[partition]:
-            run.open()
+            run.mapped()
         return []
 
 
@@ -23,12 +28,12 @@ class Touch:
 class Each:
     """As `DataFrame.mapInArrow` calls it: one row for each partition in, its batches out."""
 
-    batches: Callable
+    reader: Reader
 
     def __call__(self, rows):
         for row in rows:
             for partition in row.column(0).to_pylist():
-                yield from self.batches(partition)
+                yield from self.reader(partition, ())
 
 
 @dataclass
@@ -36,13 +41,12 @@ class InBytes:
     """A partition's batches, in bytes: Spark carries them from the Python worker that reads to the one that gives them to the
     JVM as columns."""
 
-    batches: Callable
+    reader: Reader
 
     def __call__(self, partition, records):
         import pyarrow as pa
 
-        list(records)
-        for batch in self.batches(partition):
+        for batch in self.reader(partition, records):
             with pa.BufferOutputStream() as sink:
                 with pa.ipc.new_stream(sink, batch.schema) as writer:
                     writer.write_batch(batch)
@@ -58,17 +62,30 @@ def unwrapped(rows):
             yield from pa.ipc.open_stream(data.as_buffer())
 
 
-def dataframe(jobs, runs: list[list[Run]], batches: Callable, schema):
-    """The DataFrame of the Arrow record batches that `batches(partition)` yields; it reads `runs`.
+def anywhere(pieces: int, reader: Reader, schema):
+    """The DataFrame of the batches of so many pieces, which any host can make."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.getOrCreate()
+    return map_in_arrow(session.range(0, pieces, 1, pieces), Each(reader), schema)
+
+
+def dataframe(jobs, runs: list[list[Run]], reader: Reader, schema):
+    """The DataFrame of the batches that a reader of `runs` yields.
 
     Costs one small job on a cluster, by which each partition's runs are on one host: what the user makes of the DataFrame is
     computed by Spark alone. There tuples go through two Python workers, as only an RDD is computed where its anchors are.
     """
     from pyspark.sql import SparkSession
 
-    session = SparkSession.builder.getOrCreate()
     if jobs.local:
-        return map_in_arrow(session.range(0, len(runs), 1, len(runs)), Each(batches), schema)
+        return anywhere(len(runs), reader, schema)
     jobs.job(Touch(runs))
-    pieces = jobs.anchors.mapPartitionsWithIndex(InBytes(batches))
+    pieces, session = jobs.anchors.mapPartitionsWithIndex(InBytes(reader)), SparkSession.builder.getOrCreate()
     return map_in_arrow(session.createDataFrame(pieces, "batch binary", verifySchema=False), unwrapped, schema)
+
+
+def streamed(jobs, runs: list[list[Run]], reader: Reader):
+    """What a reader of `runs` yields, one partition after the other; the next one is read meanwhile. Costs the same job."""
+    jobs.job(Touch(runs))
+    return jobs.anchors.mapPartitionsWithIndex(reader).toLocalIterator(prefetchPartitions=True)

@@ -18,7 +18,9 @@ import logging
 import os
 from itertools import zip_longest
 
-from semi_naive.ra import shipping
+from semi_naive.ra import memory, memory_limits, shipping
+from semi_naive.ra.aside import spark_call
+from semi_naive.ra.failures import WorkerLost, job_failure
 from semi_naive.ra.runs import Remove, RunMissing, Store, unlink
 
 log = logging.getLogger("semi_naive")
@@ -28,25 +30,10 @@ ATTEMPTS = 4  # of a job; Spark itself retries tasks, but never in local mode un
 # fifth of what a partition gets was written: on up to five executors, which may be of one host. One anchor would be outvoted.
 VOTES = 6
 ADVICE = "a longer spark.locality.wait keeps tasks where their runs are"
-LOST_WORKER = (
-    "Python worker exited unexpectedly",
-    "ExecutorLostFailure",
-    "Connection reset",
-    "worker died",
-    "EOFException",
-)
 
 
 class RunsLost(RuntimeError):
     """Runs are gone with their executor or disk; the fixpoint goes back to its last checkpoint, or to the start."""
-
-
-class DiskFull(RuntimeError):
-    """A disk has no room left for runs or shuffles."""
-
-
-class JobFailed(RuntimeError):
-    """A job failed in a way that trying again does not mend."""
 
 
 def home(partition: int) -> int:
@@ -82,27 +69,27 @@ class PartitionedJobs:
         Safe to run again, as tasks are functions of immutable runs: a job that lost a worker is, up to ATTEMPTS times, and
         one that found runs on other hosts, with a shipment of them.
         """
-        shipments, lost = {}, 0
+        shipments, lost, killed = {}, 0, memory_limits.kills()
         while True:
             try:
-                found = self._chain(tasks, source, [rdd for rdd, _ in shipments.values()]).collect()
+                rdd = self._chain(tasks, source, [rdd for rdd, _ in shipments.values()])
+                found = spark_call(self.sc, rdd.collect, memory.check)
                 self._discarded = self._discarded if source is not None and len(tasks) == 1 else []
                 return found
             except Exception as error:  # py4j's own classes come and go between Spark versions
-                text = str(error)
-                if RunMissing.MARK in text:
-                    self._ship(text, shipments)
+                if missing := RunMissing.told(str(error)):
+                    self._ship(missing, shipments)
                     continue
-                if "No space left on device" in text:
-                    raise DiskFull("no space left on a disk that holds runs or shuffles: see Config.local_dir") from None
-                lost += 1
-                if lost == ATTEMPTS or not any(sign in text for sign in LOST_WORKER):
-                    raise JobFailed(_cause(text)) from error
+                lost, failed = lost + 1, job_failure(error, self.sc)
+                if lost == ATTEMPTS or not isinstance(failed, WorkerLost):
+                    raise failed from error
+                if memory_limits.kills() > killed:  # the same would happen again
+                    raise memory.killed() from error
                 log.warning("a Python worker or an executor was lost; running the job again (%d)", lost)
 
-    def _ship(self, text: str, shipments: dict) -> None:
+    def _ship(self, missing: tuple, shipments: dict) -> None:
         """Add to the shipments what a failed job has missed; RunsLost if no host has it."""
-        path, host, partition = RunMissing.told(text)
+        what, path, host, partition = missing
         place = partition, os.path.dirname(path)
         tries = shipments[place][1] + 1 if place in shipments else 1
         if not self.local and partition is not None and tries <= ATTEMPTS:
@@ -111,7 +98,7 @@ class PartitionedJobs:
                 log.warning("partition %d ran on %s, away from its runs: they are sent there (%s)", partition, host, ADVICE)
                 shipments[place] = sent.partitionBy(self.partitions, home), tries
                 return
-        raise RunsLost(f"{RunMissing.MARK}: {path}; {host} does not have it, and no other host that Spark reaches") from None
+        raise RunsLost(f"{what}: {path}; {host} does not have it whole, and no other host that Spark reaches has") from None
 
     def _chain(self, tasks, source=None, shipments=()):
         rdd = self.anchors if source is None else source
@@ -163,11 +150,4 @@ class _Step:
         try:
             yield from self.task(partition, records)
         except RunMissing as missing:
-            raise RunMissing(missing.path, None if self.raw else partition) from None
-
-
-def _cause(text: str) -> str:
-    """The line of a Python error in a worker's traceback, out of the hundred that Java puts around it."""
-    lines = [line for line in text.splitlines() if line and not line.startswith((" ", "\t", "Traceback"))]
-    named = [line for line in lines if ": " in line and line.split(":")[0].isidentifier()]
-    return named[-1] if named else (lines[0] if lines else text)
+            raise RunMissing(missing.path, None if self.raw else partition, missing.what) from None

@@ -10,9 +10,9 @@ or hashing all of them takes 20.
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, types
+from semi_naive.balance.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
-from semi_naive.ra.words import FEW, JIT, i64, put, seek, sort, u64
+from semi_naive.ra.words import FEW, JIT, JOIN, i64, put, seek, sort, u64
 
 CHUNK = 1 << 20  # head tuples made before they are coded and shipped: 8 MB, so the join needs no more than that
 
@@ -75,8 +75,8 @@ def settle_row(out, begin, end, row, mask, seen):
 
 @njit(
     types.UniTuple(types.int64, 3)(u64, u64, i64, i64, types.int64, types.int64, types.int64, u64, u64),
-    **JIT,
-)
+    scratch="out seen", **JOIN,
+)  # fmt: skip
 def _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen):
     """Make head tuples from pairs[cursor:] into `out` until a pair ends at or past `limit`, or `out` might overflow.
 
@@ -133,12 +133,13 @@ class KeyedJoin:
     joined: int = 0  # pairs of tuples that met
     made: int = 0  # head tuples that were left after local deduplication
     done: bool = False
+    share: tuple[int, int] = (0, 1)  # (number, count): make one of so many shares of all heads
 
     def chunks(self, limit: int | None = None, most: int | None = None):
         """Yield sorted arrays of head words (z, x) from the cursor on, until at least `limit` have been made. `most` of one are
         fewer than usual. Together they ascend, without repetitions, but where one of these ends within a z."""
         pairs, starts, ends = _match(self.outer, self.inner, self.shift)
-        pairs = sort(pairs)
+        pairs = self._shared(sort(pairs))
         seen = np.zeros((self.domain + 63) // 64, np.uint64)
         out = np.empty(CHUNK + self.domain + 1, np.uint64)
         while self.cursor < pairs.size and (limit is None or self.made < limit):
@@ -148,3 +149,16 @@ class KeyedJoin:
             self.made, self.joined = self.made + made, self.joined + joined
             yield out[:made]  # overwritten by the next chunk
         self.done = self.cursor >= pairs.size
+
+    def _shared(self, pairs: np.ndarray) -> np.ndarray:
+        """The pairs of whole z that are this share's."""
+        number, count = self.share
+        begin, end = (self._begin_of_z(pairs, part * pairs.size // count) for part in (number, number + 1))
+        return pairs[begin:end]
+
+    @staticmethod
+    def _begin_of_z(pairs: np.ndarray, position: int) -> int:
+        """Where the z of a position begins."""
+        if position == pairs.size:
+            return position
+        return seek(pairs, 0, pairs[position] >> np.uint64(32) << np.uint64(32))

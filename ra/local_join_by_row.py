@@ -8,9 +8,9 @@ sorted by (y, x), and its heads are sorted by (z, x); so two joins in a row, one
 """
 
 import numpy as np
-from numba import njit, types
+from semi_naive.balance.jit import njit, types
 from semi_naive.ra.local_join import CHUNK, settle_row
-from semi_naive.ra.words import FEW, JIT, i64, put, u64
+from semi_naive.ra.words import FEW, JIT, JOIN, i64, put, u64
 
 HALF = np.uint64(32)
 LOW = np.uint64((1 << 32) - 1)
@@ -27,7 +27,9 @@ def _of_key(inner, key, low, high):
     return low, end
 
 
-@njit(types.UniTuple(types.int64, 3)(u64, types.int64, u64, types.uint64, types.int64, i64, u64, u64), **JIT)
+@njit(
+    types.UniTuple(types.int64, 3)(u64, types.int64, u64, types.uint64, types.int64, i64, u64, u64), scratch="out seen", **JOIN
+)
 def _rows(outer, cursor, inner, base, coarse, starts, out, seen):
     """Make heads of whole rows from outer[cursor:] into `out` until it might overflow. Returns (heads, pairs, cursor).
 

@@ -1,20 +1,15 @@
 """The Spark session: the one a user already has, as it is, or an embedded one with the settings measured to matter."""
 
-import contextlib
+import logging
 import os
-import re
-import shutil
-import subprocess
 import sys
-import tempfile
+import threading
 import time
 
-JAVA = 17
-NEEDS_JAVA = f"Spark needs Java {JAVA} or later"
-HOW = (
-    "install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless · Fedora: dnf install java-17-openjdk-headless"
-    " · macOS: brew install openjdk@17 · any: https://adoptium.net), or set JAVA_HOME to where it is"
-)
+from semi_naive.balance import leftovers
+from semi_naive.ra import lost
+from semi_naive.ra.aside import aside
+from semi_naive.ra.java import gateway, heap
 
 SETTLES, STILL = 30.0, 1.5  # seconds, of a context in which executors come, and without a new one after which all have
 
@@ -32,37 +27,18 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",  # its bar would write over ours
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     DAEMON: "semi_naive.ra.daemon",  # not documented by Spark; 1.2 s to the first result instead of 1.7
-    "spark.driver.memory": "2g",
     "spark.driver.maxResultSize": "0",
     "spark.log.level": "ERROR",
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
 }
 
 
-class NoJava(RuntimeError):
-    """Java is missing or too old; the message says what to install and how."""
-
-
-def check_java() -> int:
-    """The major version of the Java that Spark would start. NoJava when there is none, or it is too old."""
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else "java"
-    if not shutil.which(java):
-        raise NoJava(f"{NEEDS_JAVA}, and there is no {java!r}: {HOW}")
-    text = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
-    found = re.search(r'version "(?:1\.)?(\d+)', text)
-    if not found or int(found[1]) < JAVA:
-        raise NoJava(f"{NEEDS_JAVA}, and {java!r} is {text.splitlines()[0] if text else 'not a Java'}: {HOW}")
-    return int(found[1])
-
-
 def start(master: str | None = None, cores: int | None = None):
     """A SparkSession: the one that runs, or one on a new context (see `context`)."""
     from pyspark.sql import SparkSession
 
-    if master is None and (running := SparkSession.getActiveSession()) is not None:
-        return running
-    return SparkSession(context(master, cores))
+    found = context(master, cores)
+    return (SparkSession.getActiveSession() if master is None else None) or SparkSession(found)
 
 
 def context(master: str | None = None, cores: int | None = None):
@@ -70,14 +46,17 @@ def context(master: str | None = None, cores: int | None = None):
     tried again. Takes 2.5 s; a session on top of it takes another 2 s, so that is left to whoever needs DataFrames."""
     from pyspark import SparkConf, SparkContext
 
-    if master is None and (running := SparkContext._active_spark_context) is not None:
+    running = SparkContext._active_spark_context
+    if running is not None and leftovers.is_ours(getattr(running._gateway, "proc", None)) and lost.is_lost(running):
+        lost.forget(running)
+    elif running is not None and master is None:
         return context_of(running)
-    check_java()
     # Workers would otherwise be started by whatever `python3` is on the path, which need not have this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf().setAppName("semi-naive").setMaster(master or f"local[{cores or cpus()},4]")
     for key, value in SETTINGS.items():
         conf.set(key, value)
+    conf.set("spark.driver.memory", f"{heap() >> 20}m")
     if master is None:
         conf.set("spark.driver.bindAddress", LOOPBACK).set("spark.driver.host", LOOPBACK)
     elif not master.startswith("local"):
@@ -85,30 +64,32 @@ def context(master: str | None = None, cores: int | None = None):
         # for the host that has its runs than has them sent.
         conf.set(DAEMON, "pyspark.daemon").set(WAIT, conf.get(WAIT, "10min"))
     conf.set("spark.sql.shuffle.partitions", str(cores or cpus()))
-    with _quiet():
-        return SparkContext.getOrCreate(conf)
+    given_up = threading.Event()
+    return aside(lambda: _made(conf, given_up), given_up.set)
 
 
-@contextlib.contextmanager
-def _quiet():
-    """Keep what a starting JVM says (it inherits our stderr for life) off the terminal, unless it does not start."""
-    try:
-        ours = os.dup(2)
-    except OSError:  # no stderr to keep clean
-        yield
-        return
-    with tempfile.TemporaryFile() as said:
-        sys.stderr.flush()
-        os.dup2(said.fileno(), 2)
-        try:
-            yield
-        except Exception as error:
-            said.seek(0)
-            text = said.read().decode(errors="replace")
-            raise RuntimeError(f"Spark did not start: {error}\n{text[-2000:]}") from error
-        finally:
-            os.dup2(ours, 2)
-            os.close(ours)
+def _made(conf, given_up: threading.Event):
+    from pyspark import SparkContext
+
+    with SparkContext._lock:
+        if SparkContext._active_spark_context is None:
+            java = SparkContext._gateway or gateway(conf, given_up)
+            try:
+                made = SparkContext(conf=conf, gateway=java)
+            except Exception as error:
+                if not lost.ended(java, lost.ENDS):
+                    raise
+                lost.forget()
+                raise lost.error(java) from error
+            # Both would tell of a Java that ends on standard error, with the stack; who uses it gets an exception.
+            made._accumulatorServer.handle_error = lambda *_: None
+            logging.getLogger().addFilter(_of_others)
+        return SparkContext._active_spark_context
+
+
+def _of_others(record: logging.LogRecord) -> bool:
+    """Whether what is logged is not what py4j says, to the root logger of all, when a connection ends."""
+    return record.msg != "Exception while sending command."
 
 
 def cpus() -> int:
@@ -134,11 +115,13 @@ def context_of(spark):
     """The SparkContext of what a user gave: a session, a context, or None for the one that runs or a new one.
 
     A local context whose workers would be whatever `python3` is on the path, as nobody has said otherwise, gets this
-    interpreter instead: that one need not have this package.
+    interpreter instead: that one need not have this package. SparkLost if what was given can no longer be used.
     """
     if spark is None:
         return context()
     found = getattr(spark, "sparkContext", spark)
+    if lost.is_lost(found):
+        raise lost.error(found._gateway)
     if found.pythonExec == "python3" and found.master.startswith("local"):
         found.pythonExec = sys.executable
     return found

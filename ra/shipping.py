@@ -13,6 +13,8 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from semi_naive.balance import private
+
 PIECE = 1 << 18  # bytes of a file in one record: Spark's `partitionBy` keeps up to a thousand records in memory
 PATIENCE = (0.0, 0.3, 1.0, 2.0)  # seconds that the tasks of each search last, so that busy executors get one, too
 
@@ -66,7 +68,7 @@ class Send:
 
     def _first(self) -> bool:
         with contextlib.suppress(FileExistsError):
-            os.close(os.open(os.path.join(self.folder, f".{self.token}"), os.O_CREAT | os.O_EXCL))
+            os.close(os.open(os.path.join(self.folder, f".{self.token}"), os.O_CREAT | os.O_EXCL, 0o600))
             return True
         return False
 
@@ -86,13 +88,10 @@ def unpacked(records: list) -> list:
 
 
 def _write(path: Path, pieces: list[Piece]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
-    with open(partial, "wb") as file:
+    with private.whole(path) as file:
         for piece in pieces:
             file.seek(piece.offset)
             file.write(piece.data)
-    os.replace(partial, path)
 
 
 def files_of(folder: str) -> dict[str, int]:

@@ -6,7 +6,7 @@ cached on disk, so that only the first process ever compiles it.
 """
 
 import numpy as np
-from numba import njit, types
+from semi_naive.balance.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
 
 u8 = types.Array(types.uint8, 1, "C")
@@ -14,11 +14,12 @@ i64 = types.Array(types.int64, 1, "C")
 u64 = types.Array(types.uint64, 1, "C")
 
 JIT = {"cache": True, "nogil": True}
+JOIN = JIT | {"few": 400}  # of what may take the product of its arrays' sizes
 RADIX_BITS = 11
 FEW = 24  # words that are kept in order one by one
 
 
-@njit(u64(u64), **JIT)
+@njit(u64(u64), uncompiled=np.sort, **JIT)
 def sort(words):
     """The words in ascending order, duplicates kept: a radix sort of 11 bits a pass, from wherever words still differ.
 

@@ -22,10 +22,13 @@ _LAZY = {
     "Relation": "semi_naive.relation",
     "BadInput": "semi_naive.io.errors",
     "CheckpointUnusable": "semi_naive.running.manifest",
-    "DiskFull": "semi_naive.ra.jobs",
-    "JobFailed": "semi_naive.ra.jobs",
-    "NoJava": "semi_naive.ra.session",
+    "DiskFull": "semi_naive.ra.failures",
+    "JobFailed": "semi_naive.ra.failures",
+    "NoJava": "semi_naive.ra.java",
+    "NotStarted": "semi_naive.ra.java",
+    "OutOfMemory": "semi_naive.ra.memory",
     "RunsLost": "semi_naive.ra.jobs",
+    "SparkLost": "semi_naive.ra.lost",
 }
 __all__ = sorted(_LAZY)
 __getattr__ = lazily(__name__, _LAZY)

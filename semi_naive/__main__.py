@@ -1,6 +1,12 @@
 """`semi-naive run PROGRAM.dl`, `tc EDGES`, `subgraphs EDGES`, `plot run.json`, `simulate EDGES`, `profile FILE`."""
 
 import sys
+
+if __name__ == "__main__":  # before anything is loaded that takes long: it can be interrupted from then on
+    from semi_naive.cli.ending import command
+
+    sys.exit(command())
+
 import threading
 from functools import partial
 from importlib import import_module
@@ -37,6 +43,7 @@ def cli():
 @click.option(
     "-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros for the preprocessor, as in -M 'A=1 B'."
 )
+@click.option("--sandbox", metavar="DIR", help="Read and write only files below this folder, whatever the program says.")
 @click.option("-j", "--jobs", metavar="N", help="Use so many cores; auto uses all.")
 @click.option("-w", "--no-warn", is_flag=True, help="Print no warnings, and take a missing fact file as empty.")
 @click.option("-p", "--profile", metavar="FILE", help="Write how long each rule took; see `semi-naive profile`.")
@@ -90,10 +97,11 @@ def tc(
 ):  # fmt: skip
     """Compute the transitive closure of EDGES, a .facts .tsv .csv .txt .mtx file (also .gz) or .parquet."""
     from semi_naive import Config, transitive_closure
-    from semi_naive.closure import read
-    from semi_naive.ra import session
-    from semi_naive.result import output_format
+    from semi_naive.cli.run import spark_of
+    from semi_naive.closure import read, small
+    from semi_naive.io.outputs import output_format
 
+    spark = spark_of(master, cores and str(cores))
     config = Config().with_options(dict(_assignment(text) for text in options))
     config = config.with_options({} if max_iterations is None else {"max_iterations": max_iterations})
     reading = {"header": header, "strings": strings, "any_ids": any_ids, "expand_symmetric": symmetric}
@@ -102,12 +110,10 @@ def tc(
         output_format(output)
     name = Path(edges).name
     with live_page(live, live_host, name) as page:
-        warm = threading.Thread(target=_load_kernels, args=[plan], daemon=True)
-        warm.start()  # beside the reading and the start of the JVM, which take longer
         with Progress("closure", quiet, page) as progress:
             source = read(edges, **reading)
-            spark = session.context(master, cores)
-            warm.join()
+            if plan != "auto" or not small(source, config):
+                threading.Thread(target=_load_kernels, args=[plan], daemon=True).start()  # beside the JVM, which takes longer
             closure = transitive_closure(source, spark, plan, config, progress.closure, page and page.watch)
         with closure:
             if output:
@@ -185,7 +191,7 @@ def simulate(source, ranks, policies, options, trace, quiet, facts):
 def subgraphs(edges, pattern, directed, output, every, plan, memory, trace, header):
     """Count the subgraphs of EDGES that look like a pattern. With -o, write where they are."""
     from semi_naive import subgraphs
-    from semi_naive.result import output_format
+    from semi_naive.io.outputs import output_format
 
     _check_writable(output, trace)
     if output:
@@ -215,8 +221,11 @@ def _check_writable(*paths) -> None:
 
 
 def _load_kernels(plan: str) -> None:
-    """Load what the plan will need; compiled once, and kept on disk."""
+    """Load what the plan will need, as far as it has been compiled."""
+    from semi_naive.balance import jit
+
     import_module("semi_naive.running.partitioned" if plan == "balanced" else "semi_naive.running.reaching")
+    jit.load()
 
 
 def _report(closure, quiet: bool) -> None:
@@ -238,7 +247,11 @@ def _report(closure, quiet: bool) -> None:
 # What a run that was right can end with, by the module that raises it: one that was not loaded raised nothing, and loading
 # it to find out takes as long as a small program.
 FAILURES = {
-    "semi_naive.ra.jobs": ("DiskFull", "JobFailed", "RunsLost"),
+    "semi_naive.ra.failures": ("DiskFull", "JobFailed"),
+    "semi_naive.ra.java": ("NotStarted",),
+    "semi_naive.ra.jobs": ("RunsLost",),
+    "semi_naive.ra.lost": ("SparkLost",),
+    "semi_naive.ra.memory": ("OutOfMemory",),
     "semi_naive.ra.rules.arithmetic": ("EvaluationError",),
 }
 
@@ -247,7 +260,7 @@ def main(arguments=None) -> None:
     """Run the command line; every expected error is one message on stderr. Exit status 1: the program is wrong, or
     failed; 2: bad input and usage."""
     from semi_naive.language.errors import ProgramError
-    from semi_naive.ra.session import NoJava
+    from semi_naive.ra.java import NoJava
 
     try:
         cli.main(arguments, prog_name="semi-naive", standalone_mode=False)
@@ -256,26 +269,29 @@ def main(arguments=None) -> None:
     except click.ClickException as wrong:
         wrong.show()
         sys.exit(BAD)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as stop:
+        if isinstance(stop.__cause__, EOFError):  # click takes it for an interrupt
+            raise stop.__cause__ from None
         click.echo("semi-naive: interrupted", err=True)
         sys.exit(130)
     except ProgramError as wrong:
         click.echo(wrong, err=True)
         sys.exit(1)
-    except (ValueError, NoJava, OSError) as wrong:
-        click.echo(f"semi-naive: {wrong}", err=True)
-        sys.exit(BAD)
     except Exception as failed:
-        if not _is_failure(failed):
+        named = getattr(failed, "filename", None) is not None  # a full disk by itself does not say where
+        found = (None if named else _of_spark(failed)) or failed
+        if not _is_failure(found) and not isinstance(found, (ValueError, NoJava, OSError)):
             raise
-        click.echo(f"semi-naive: {failed}", err=True)
-        sys.exit(1)
+        click.echo(f"semi-naive: {found}", err=True)
+        sys.exit(1 if _is_failure(found) else BAD)
+
+
+def _of_spark(error: Exception) -> Exception | None:
+    """Our error for one of Spark's that nobody has expected."""
+    failures, spark = (sys.modules.get(name) for name in ("semi_naive.ra.failures", "pyspark"))
+    return failures and failures.failure(error, spark and spark.SparkContext._active_spark_context)
 
 
 def _is_failure(error: Exception) -> bool:
     loaded = [(sys.modules[module], names) for module, names in FAILURES.items() if module in sys.modules]
     return isinstance(error, tuple(getattr(module, name) for module, names in loaded for name in names))
-
-
-if __name__ == "__main__":
-    main()

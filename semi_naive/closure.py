@@ -5,15 +5,21 @@ path(x, z) :- path(x, y), edge(y, z).        or another of `semi_naive.config.RU
 """
 
 import functools
+import logging
+import time
 from typing import Any
 
 import numpy as np
 
 from semi_naive.config import PLANS, Config
+from semi_naive.honoured import OF_A_CLOSURE, ignored
 from semi_naive.io.edges import Edges, edge_source, edges_of
 from semi_naive.io.python_data import is_spark_frame
 from semi_naive.io.sources import Source
 from semi_naive.ra import session
+from semi_naive.running.detect_closure import SMALL
+
+log = logging.getLogger("semi_naive")
 
 READING = ("header", "expand_symmetric", "strings", "any_ids", "delimiter")
 
@@ -24,8 +30,9 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
     edges: a path (.facts .tsv .csv .txt .mtx, each also .gz; .parquet .json .sqlite), a Spark or pandas DataFrame, an Arrow
         table, an (n, 2) integer array, an iterable of pairs (ints or strings), a networkx DiGraph. Files from 64 MB and Spark
         DataFrames are read by Spark's tasks, and come to this process only where they are to be copied to every host.
-    spark: a SparkSession or SparkContext; None: the one that runs, or an embedded one.
-    plan: "balanced", "decomposed", or "auto", which chooses and says why in the result's `reason`.
+    spark: a SparkSession or SparkContext; None: the one that runs, or an embedded one, which is started when it is needed.
+    plan: "balanced", "decomposed", or "auto", which chooses and says why in the result's `reason`: few edges are followed in
+        this process, as long as that does not lead to many pairs.
     config, options: tunables of the evaluation (see `Config`), and of reading a file: header, expand_symmetric, strings,
         any_ids, delimiter.
     progress: called as progress(iteration, delta, tuples) after each iteration; while the decomposed plan's only job
@@ -34,7 +41,7 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
         `balance.trace`) whenever it is called, from any thread.
 
     Raises `BadInput` (a ValueError that names file, line and column), ValueError for a wrong option, and
-    `ra.session.NoJava` where Spark cannot be started.
+    `ra.java.NoJava` where Spark cannot be started.
     """
     reading = {name: options.pop(name) for name in READING if name in options}
     config = (config or Config()).with_options(options)
@@ -42,8 +49,12 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
     if is_spark_frame(edges):
         spark = edges.sparkSession
     graph = read(edges, **reading)
-    context = session.context_of(spark)
-    return evaluate(graph, context, *choose(plan, config, graph.rows()), config, progress, watch)
+    for line in ignored(config, {plan}, OF_A_CLOSURE):
+        log.warning("%s", line)
+    if plan == "auto" and small(graph, config):
+        return evaluate(graph, spark, "auto", "", config, progress, watch)
+    spark = spark() if callable(spark) else spark
+    return evaluate(graph, session.context_of(spark), *choose(plan, config, graph.rows()), config, progress, watch)
 
 
 @functools.cache
@@ -70,42 +81,65 @@ def read(edges, **reading) -> Edges | Source:
     return source if source.large else edges_of(source)
 
 
-def evaluate(graph: Edges | Source, sc, plan: str, reason: str, config: Config, progress, watch):
-    """Run the program on the partitions; a `Closure`.
+def small(graph: Edges | Source, config: Config) -> bool:
+    """Whether a closure is first tried in this process, where no plan is asked for."""
+    here = isinstance(graph, Edges) and graph.rows() <= SMALL and config.local_tuples != 0
+    return here and choose("auto", config, graph.rows())[0] == "decomposed"
+
+
+def evaluate(graph: Edges | Source, spark, plan: str, reason: str, config: Config, progress, watch):
+    """Run the program; a `Closure`. By the plan "auto" in this process, and on the partitions only if it turns out large.
 
     Edges in this process go in as numbers, names by their place: for the balanced plan as dense ones, neighbours in
     breadth-first order side by side.
     """
-    from semi_naive.ra.replica import Replica
-    from semi_naive.result import Closure, Names, Pairs, Reader
-    from semi_naive.running.on_partitions import OnPartitions
+    from semi_naive.result import Closure
 
     facts: Any = graph
     kind, values = "number", None
     told: dict[str, Any] = {"plan": plan, "reason": reason}
+    births = Births(progress)
     if isinstance(graph, Source):
         kind = graph.relation.kinds[0].value
         told = told if reason else {}
+    elif plan == "auto":
+        facts, told = graph.pairs, {"input": {"nodes": int(np.unique(graph.pairs).size)}}
     elif plan == "balanced":
         facts, values = numbered(graph.pairs)
         told["input"] = {"nodes": values.size}
     else:
         facts = graph.pairs
+    settings = {"rule": Config.rule} | ({} if plan == "auto" else {"local_tuples": 0})
     result = closure_program(config.rule, kind).run(
-        {"edge": facts}, sc, config.with_options({"local_tuples": 0}), plan=plan,
-        progress=progress and (lambda name, number, of, *told, **pieces: progress(*told, **pieces)),
-        watch=watch and (lambda look: watch(lambda: _only_stratum(look(), config, told))),
+        {"edge": facts}, spark, config.with_options(settings), plan=plan, progress=births.take,
+        watch=watch and (lambda look: watch(lambda: _only_stratum(look(), config, told, births))),
     )  # fmt: skip
-    found, cluster = result.database.on_partitions["path"], result.cluster
-    names = None
-    if isinstance(graph, Edges) and graph.names is not None:
-        names = Names(cluster.sc.broadcast(graph.names))
-    elif kind == "symbol":
-        names = cluster.share_values(result.values)
-    nodes = None if values is None else Replica.share(cluster.sc, cluster.store, "nodes", values)
-    reader = Reader(Pairs(found.relation, found.pieces), nodes, names)
-    jobs = cluster.jobs if isinstance(found, OnPartitions) else None
-    return Closure(sc, reader, found.count, _only_stratum(result.trace, config, told), result.close, jobs)
+    names = graph.names if isinstance(graph, Edges) else None
+    return Closure(result, _only_stratum(result.trace, config, told, births), values, names)
+
+
+class Births:
+    """How many pairs are born in each iteration of a closure, from what the run tells of its progress. `forward`: who else is
+    told, if anybody."""
+
+    def __init__(self, forward):
+        self.forward, self.sizes, self.begun = forward, [0], time.perf_counter()
+
+    def take(self, name, number, of, iteration: int, delta: int, tuples: int, **pieces) -> None:
+        self.sizes.append(tuples)
+        if self.forward:
+            self.forward(iteration, delta, tuples, **pieces)
+
+    def trace(self) -> dict:
+        """The part of a record that plans on the partitions write; here all is one task, as of the decomposed plan."""
+        from semi_naive.balance.trace import Trace, of_groups
+
+        trace = Trace()
+        born = np.trim_zeros(np.diff(self.sizes), "b")
+        if born.size:
+            seconds = time.perf_counter() - self.begun
+            of_groups(trace, born, [int(born.sum())], [1], [seconds])
+        return trace.finish(tuples=int(born.sum()), iterations=born.size, disk_bytes=0)
 
 
 def numbered(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -116,10 +150,10 @@ def numbered(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.column_stack([graph.sources, graph.targets]).view(np.int64), graph.values
 
 
-def _only_stratum(record: dict, config: Config, told: dict) -> dict:
+def _only_stratum(record: dict, config: Config, told: dict, births: Births) -> dict:
     """The record of a closure, from that of its program, so far or whole. told: what this module knows better."""
     stratum = (record["strata"] or [{"plan": "running", "reason": ""}])[-1]
-    trace = stratum.get("trace", {"version": record["version"], "started": record["started"], "iterations": [], "events": []})
+    trace = stratum.get("trace") or births.trace() | {"started": record["started"]}
     trace = trace | {"plan": stratum["plan"], "reason": stratum["reason"]} | told
     trace |= {"rule": config.rule, "config": config.to_json(), "seconds": record["seconds"]}
     if "result" in trace or "result" in record:
@@ -137,6 +171,8 @@ def choose(plan: str, config: Config, edges: int | None = 0) -> tuple[str, str]:
     if plan not in PLANS:
         raise ValueError(f"plan is {plan!r}: expected one of {', '.join(PLANS)}")
     carries = config.rule != "path-path"
+    if plan == "decomposed" and config.checkpoint_dir:
+        raise ValueError("the decomposed plan is one job and makes no checkpoints: leave out checkpoint_dir, or the plan")
     if plan == "decomposed" and not carries:
         raise ValueError("the decomposed plan needs a rule that carries a column unchanged; path-path carries none")
     if plan != "auto":

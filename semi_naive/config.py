@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from semi_naive.quantities import bytes_of
+
 RULES = {
     "path-edge": "path(x, z) :- path(x, y), edge(y, z).",
     "edge-path": "path(x, z) :- edge(x, y), path(y, z).",
@@ -11,12 +13,15 @@ RULES = {
 PLANS = ("auto", "balanced", "decomposed")
 POLICIES = ("work", "paper")
 MULTIWAY = ("auto", "always", "never")
+BYTES = ("memory", "replicate_bytes")  # that may be given as "2G"
 JOB = 1_000_000  # tuples that are joined and inserted on a partition while Spark runs a job of nothing
 
 
 @dataclass(frozen=True)
 class Config:
     """How to evaluate. The answer does not depend on any tunable, except on `max_iterations` and on what ids are allowed.
+
+    A run says which tunables were given and had no effect: see `semi_naive.honoured`.
 
     buckets: the fixed number of buckets of a relation. None means eight for each partition, and at least 64.
     partitions: the number of Spark partitions. None means as many as Spark has cores.
@@ -41,6 +46,11 @@ class Config:
     local_tuples: the driver evaluates a stratum without a Spark job until the rules make so many tuples in one iteration; 0
         means never. None means 4 million, or 64 million where Spark has no more than two cores: two partitions take as long
         for what they send each other as they save.
+    small_delta: while the deltas of a stratum in the driver have at most so many tuples for each recursive atom of its rules,
+        its iterations run a tuple at a time, in compiled code. Others run a block at a time. 0 switches this off.
+    memory: bytes that the tables of a stratum's relations may take in the driver, with all of their indexes. Beyond it the
+        stratum goes to the partitions; one that has to stay in one place ends in `OutOfMemory`. None sets no such bound.
+        Whatever it is, a stratum goes once the driver has 40 % of the memory there is. As an option it may have a unit, "2G".
     replicate_bytes: bytes of each host for copies of the relations that a stratum on the partitions reads of other strata. The
         smallest indexes are replicated first, and all that are replicated take no more together. The others are partitioned:
         each tuple is on one host. The default is 1 GiB.
@@ -54,7 +64,8 @@ class Config:
     checkpoint_dir, checkpoint_interval: the engine copies the runs to this durable directory, which every host must see. It
         does so every so many iterations of a stratum on the partitions, and after strata that took long. A later run of the
         same program on the same facts goes on from there, whatever its number of partitions. So does this run, should it
-        lose its state. One run at a time uses the directory, and the directory is empty again once the run is complete.
+        lose its state. One run at a time uses the directory, and the directory is empty again once the run is complete. It
+        must belong to this user, and nobody else may write to it.
     local_dir: where runs live on each host. None means the system's temporary directory.
     """
 
@@ -77,6 +88,8 @@ class Config:
     run_ahead: int = 1_000_000
     run_ahead_budget: int = 4_000_000
     local_tuples: int | None = None
+    small_delta: int = 250
+    memory: int | None = None
     replicate_bytes: int = 1 << 30
     multiway: str = "auto"
     max_iterations: int | None = None
@@ -87,9 +100,9 @@ class Config:
 
     def __post_init__(self):
         for name in ("buckets", "partitions", "check_interval", "rollover_threshold", "max_iterations",
-                     "checkpoint_interval", "run_ahead_budget"):  # fmt: skip
+                     "checkpoint_interval", "run_ahead_budget", "memory"):  # fmt: skip
             self._check(name, lambda value: isinstance(value, int) and value >= 1, "a whole number from 1")
-        for name in ("run_ahead", "refinement_minimum", "local_tuples", "replicate_bytes"):
+        for name in ("run_ahead", "refinement_minimum", "local_tuples", "small_delta", "replicate_bytes"):
             self._check(name, lambda value: isinstance(value, int) and value >= 0, "a whole number from 0")
         self._check("refinement_ratio", lambda value: value >= 1, "a number from 1")
         self._check("tolerance", lambda value: value >= 1, "a number from 1")
@@ -103,7 +116,7 @@ class Config:
 
     def _check(self, name, holds, expected: str) -> None:
         value = getattr(self, name)
-        optional = {"buckets", "partitions", "max_iterations", "refinement_minimum", "local_tuples"}
+        optional = {"buckets", "partitions", "max_iterations", "refinement_minimum", "local_tuples", "memory"}
         try:
             right = (value is None and name in optional) or (value is not None and holds(value))
         except TypeError:
@@ -149,6 +162,9 @@ def _parsed(name: str, kind, value):
     if value.lower() in words and value.lower() not in ("0", "1"):
         return words[value.lower()]
     try:
+        if name in BYTES:
+            return bytes_of(value)
         return float(value) if "float" in str(kind) else int(value.replace("_", ""))
     except ValueError:
-        raise ValueError(f"{name}={value}: expected {getattr(kind, '__name__', kind)}") from None
+        expected = "a number of bytes, such as 500000, 64M or 2G" if name in BYTES else getattr(kind, "__name__", kind)
+        raise ValueError(f"{name}={value}: expected {expected}") from None

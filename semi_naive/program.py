@@ -14,25 +14,29 @@ from semi_naive.language import check, compile_text
 from semi_naive.language.parse import parse_file
 from semi_naive.planning.passes import Compiled, compiled
 from semi_naive.ra.rules import ir
+from semi_naive.sandbox import Sandbox
 
 
 class Program:
     """A checked program. Raises `ProgramError`, with everything that is wrong at its place, if it cannot be run.
 
     text: in Soufflé's dialect. file: what errors call it. include_dirs: where .include and #include look besides.
-    defines: macros, {"N": "10"}.
+    defines: macros, {"N": "10"}. sandbox: a folder that what it includes, its .input and .output stay below; without one a
+    program may read and write any file that its user may.
     """
 
-    def __init__(self, text: str, file: str = "<program>", include_dirs=(), defines=None):
-        self.name = file
-        self.checked = compile_text(text, file, include_dirs=include_dirs, defines=defines or {})
+    sandbox: Sandbox | None = None
+
+    def __init__(self, text: str, file: str = "<program>", include_dirs=(), defines=None, sandbox=None):
+        self.name, self.sandbox = file, sandbox and Sandbox(sandbox)
+        self.checked = compile_text(text, file, include_dirs, defines or {}, self.sandbox)
 
     @classmethod
-    def from_file(cls, path, include_dirs=(), defines=None) -> "Program":
-        """The program in a file. FileNotFoundError if there is none."""
+    def from_file(cls, path, include_dirs=(), defines=None, sandbox=None) -> "Program":
+        """The program in a file, which may be outside of the sandbox. FileNotFoundError if there is none."""
         program = cls.__new__(cls)
-        program.name = os.fspath(path)
-        program.checked = check(parse_file(program.name, include_dirs, defines or {}))
+        program.name, program.sandbox = os.fspath(path), sandbox and Sandbox(sandbox)
+        program.checked = check(parse_file(program.name, include_dirs, defines or {}, program.sandbox))
         return program
 
     @classmethod

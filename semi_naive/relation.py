@@ -231,6 +231,12 @@ class Relation(Tuples):
         """How many tuples. Evaluates; known without work afterwards."""
         return self._answer().count()
 
+    def arrow_schema(self):
+        return self._answer().arrow_schema()
+
+    def to_batches(self):
+        return self._answer().to_batches()
+
     def to_arrow(self):
         """A pyarrow Table, collected to this process."""
         return self._answer().to_arrow()

@@ -36,8 +36,8 @@ class Evaluated:
 
 
 class Tuples(Evaluated):
-    """A set of tuples with named `columns`. Who inherits says how many there are, how they become an Arrow table and a Spark
-    DataFrame, and how they are written; the rest follows, and collects them to this process."""
+    """A set of tuples with named `columns`. Who inherits says how many there are, and gives them as Arrow record batches and as
+    a Spark DataFrame; the rest follows, and collects them to this process."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -46,14 +46,28 @@ class Tuples(Evaluated):
     def count(self) -> int:
         raise NotImplementedError
 
-    def to_arrow(self):
+    def arrow_schema(self):
+        """The names and types of the columns, as pyarrow has them."""
+        raise NotImplementedError
+
+    def to_batches(self):
+        """An iterator of pyarrow RecordBatches of a million tuples or so, in no order."""
         raise NotImplementedError
 
     def to_df(self):
         raise NotImplementedError
 
+    def to_arrow(self):
+        """A pyarrow Table, collected to this process."""
+        import pyarrow as pa
+
+        return pa.Table.from_batches(self.to_batches(), self.arrow_schema())
+
     def write(self, path) -> None:
-        raise NotImplementedError
+        """Write one file in no order, whole or not at all: .parquet, .csv, .tsv, .facts, .txt, all but the first also .gz."""
+        from semi_naive.io.outputs import write_batches
+
+        write_batches(path, self.arrow_schema(), self.to_batches())
 
     def __len__(self) -> int:
         return self.count()
@@ -68,11 +82,15 @@ class Tuples(Evaluated):
 
     def to_numpy(self) -> np.ndarray:
         """An array (n, arity), collected to this process: int64, uint64 or float64 where all columns are, else of objects."""
-        columns = [column.to_numpy() for column in self.to_arrow().columns]
-        if not columns:
+        if not self.columns:
             return np.empty((self.count(), 0), np.int64)
-        same = len({column.dtype for column in columns}) == 1 and columns[0].dtype != object
-        return np.column_stack(columns if same else [column.astype(object) for column in columns])
+        found = np.empty((self.count(), len(self.columns)), _common_dtype(self.arrow_schema()))
+        end = 0
+        for batch in self.to_batches():
+            begin, end = end, end + batch.num_rows
+            for place, column in enumerate(batch.columns):
+                found[begin:end, place] = column.to_numpy(zero_copy_only=False)
+        return found
 
     def to_list(self) -> list[tuple]:
         """Tuples of Python values, records as tuples too, collected to this process."""
@@ -88,3 +106,11 @@ class Tuples(Evaluated):
 def plain(value):
     """A record, which Arrow gives as a dict, as a tuple."""
     return tuple(map(plain, value.values())) if isinstance(value, dict) else value
+
+
+def _common_dtype(schema) -> np.dtype:
+    """The one of all columns that numpy has without Python objects, else of objects."""
+    import pyarrow as pa
+
+    kinds = set(schema.types)
+    return np.dtype(kinds.pop().to_pandas_dtype() if len(kinds) == 1 and pa.types.is_primitive(schema.types[0]) else object)

@@ -1,16 +1,24 @@
 """What tests share: one Spark session of two cores, the command line, and which random cases are looked at."""
 
 import os
+import signal
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from jobs_here import ContextHere, JobsAsSpark
 from semi_naive.ra import session
+from semi_naive.ra.rules.values import Values
+from semi_naive.ra.symbols import SymbolTable
 
 from semi_naive.__main__ import main
 
 # A JVM of a few minutes does not win back what its second compiler takes: starting Spark, 10.6 s of CPU time and 5.9 without.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
+# Commands that the tests start are sent signals. Who runs the tests in the background, or by nohup, has them ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +33,28 @@ def here():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("semi_naive.running.cluster.PartitionedJobs", JobsAsSpark.of)
         yield ContextHere()
+
+
+@pytest.fixture(scope="session")
+def machine():
+    """Compiled, or loaded: small iterations go there from the first one on."""
+    from semi_naive.ra.tuple_at_a_time.machine import KERNELS
+
+    for kernel in KERNELS:
+        kernel.compiled()
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """Every run has symbols of its own, as in a process of its own, and saves at the end of each stratum."""
+
+    def values():
+        table = SymbolTable()
+        table.intern([f"junk {i}" for i in range(np.random.default_rng().integers(1, 50))])
+        return Values(table)
+
+    monkeypatch.setattr("semi_naive.running.state.Values", values)
+    monkeypatch.setattr("semi_naive.running.checkpoint.LONG", -1.0)
 
 
 @pytest.fixture

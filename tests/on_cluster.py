@@ -103,6 +103,13 @@ def closures(spark) -> None:
     expected = {tuple(pair) for pair in transitive_closure(edges, plan="decomposed", spark=spark).to_numpy().tolist()}
     with transitive_closure(edges, spark, "balanced", run_ahead=0) as found:
         say("closure", right={tuple(pair) for pair in found.to_numpy().tolist()} == expected, counts=found.count())
+    names = [(f"n{x}", f"n{y}") for x, y in edges.tolist()]
+    rows = {f"n{x}\tn{y}" for x, y in expected}
+    for plan in ("balanced", "decomposed"):
+        with transitive_closure(names, spark, plan) as found:
+            batches = {f"{x}\t{y}" for batch in found.to_batches() for x, y in zip(*batch.to_pydict().values(), strict=True)}
+            right = batches == set(lines(found)) == {"\t".join(row) for row in found.to_df().collect()} == rows
+            say(f"closure of names, {plan}: batches, files, frames", right=right, counts=found.count())
 
 
 def flights() -> dict:
@@ -139,10 +146,14 @@ def dataframes(spark) -> None:
 def written(answer) -> str:
     """The file that tasks write in pieces, which come to the driver a hundred bytes at a time."""
     files.MANY, ranges.CHUNK = 10, 100
+    return "".join(lines(answer, keepends=True))
+
+
+def lines(answer, keepends: bool = False) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         answer.write(f"{folder}/rows.tsv")
         with open(f"{folder}/rows.tsv") as file:
-            return file.read()
+            return file.read().splitlines(keepends)
 
 
 def tree(height: int) -> list[tuple[int, int]]:

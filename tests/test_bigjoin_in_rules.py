@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from semi_naive.graphs import generators
 from semi_naive.ra.rules import bigjoin
-from test_checkpoints import SLOW, Killed, dying, evaluated, processes  # noqa: F401
+from test_checkpoints import SLOW, Killed, dying, evaluated
 from test_datalog_engine import LAYOUTS, SETTINGS, check
 from test_multiway_datalog import cyclic, interpreted  # noqa: F401
 

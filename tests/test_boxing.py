@@ -8,11 +8,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from semi_naive.graphs import generators
+from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.multiway import boxing, leapfrog
 from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query
 from semi_naive.ra.multiway.tries.boxes import BudgetTooSmall
 from semi_naive.ra.multiway.tries.slices import bytes_of, cut, least_bytes, siblings
-from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
+from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
 from semi_naive.ra.runs import Store
 
 from tests import multiway_oracle as oracle
@@ -96,6 +97,20 @@ def test_the_list_of_a_value_that_is_too_long_spills(oriented):  # noqa: F811
     spilled = [box for box in boxed.trace["boxes"] if box["ranges"][0] == [0, 0]]
     assert len(spilled) > 1 and len({tuple(box["ranges"][2]) for box in spilled}) > 1
     assert boxed.count == leapfrog.run(query, {"e": pairs}, count=True) and within(boxed, 2_500)
+
+
+def test_tries_that_are_damaged_on_disk_are_one_clear_error(monkeypatch):
+    write = TrieFile.write
+
+    def damaged(trie, path):
+        file = write(trie, path)
+        with open(path, "r+b") as words:
+            words.write(b"\1")
+        return file
+
+    monkeypatch.setattr(TrieFile, "write", damaged)
+    with pytest.raises(RunsLost, match="a run is damaged or cut short: .*0.trie"):
+        boxing.run(TRIANGLE, {"e": np.arange(20).reshape(2, 10).T}, 6_000, count=True)
 
 
 def test_a_comparison_skips_boxes():

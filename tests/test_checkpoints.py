@@ -14,13 +14,12 @@ from semi_naive.ra.rules.fingerprint import Fingerprint
 from semi_naive.ra.rules.ir import Kind, Relation, Type
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.symbols import SymbolTable
-from test_datalog_engine import LAYOUTS, SLOW, Asked
+from test_datalog_engine import LAYOUTS, SLOW
 from test_failure import python_workers, runs_in, script
 
 from semi_naive import CheckpointUnusable, Program, RunsLost
 from semi_naive.planning.passes import compiled
 from semi_naive.planning.simplify import simplify
-from semi_naive.running import checkpoint
 from semi_naive.running.run import Run
 
 GENERATION = """
@@ -54,19 +53,6 @@ def dying(after: int):
     return tell
 
 
-@pytest.fixture
-def processes(monkeypatch):
-    """Every run has symbols of its own, as in a process of its own, and saves at the end of each stratum."""
-
-    def values():
-        table = SymbolTable()
-        table.intern([f"junk {i}" for i in range(np.random.default_rng().integers(1, 50))])
-        return Values(table)
-
-    monkeypatch.setattr("semi_naive.running.state.Values", values)
-    monkeypatch.setattr(checkpoint, "LONG", -1.0)
-
-
 def events(result, kind: str) -> list[int]:
     """The iterations of the events of a kind, stratum after stratum."""
     found = (event for stratum in result.trace["strata"] for event in stratum.get("trace", {}).get("events", []))
@@ -76,7 +62,7 @@ def events(result, kind: str) -> list[int]:
 def evaluated(case, config, here, progress=None) -> dict[str, set]:
     program, facts = case
     limited = config.max_iterations is not None
-    run = Run(Asked(program), compiled(program, None, list(facts), limited), config, here, progress)
+    run = Run(Program.from_checked(program), compiled(program, None, list(facts), limited), config, here, progress)
     with run.run(facts, False) as result:
         return {name: result[name].to_set() for name in result}
 
@@ -201,27 +187,6 @@ def test_runs_that_keep_getting_lost_are_one_clear_error(here, tmp_path):
     with pytest.raises(RunsLost, match="a run is missing: .*same"):
         Program(GENERATION).run({"parent": TREE}, here, progress=lose, local_dir=str(tmp_path), **SPREAD)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_damaged_checkpoint_is_one_clear_error(here, processes, tmp_path):
-    """Whichever of its files is cut short, changed or gone: the error names it and says what to do."""
-    options = {"checkpoint_dir": str(tmp_path), "checkpoint_interval": 2, **SPREAD}
-    with pytest.raises(Killed):
-        Program(GENERATION).run({"parent": TREE}, here, progress=dying(4), **options)
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    kinds = {path.name.split("-")[-1] for path in files}
-    assert len(files) > 5 and {"manifest.json", "trace"} <= {name.split("-")[-1] for name in kinds}
-    for path in files:
-        content = path.read_bytes()
-        for broken in (content[:-1], content[:-1] + bytes([content[-1] ^ 1]), None):
-            if broken is None and path.name == "manifest.json":
-                continue  # then there is no checkpoint
-            path.unlink() if broken is None else path.write_bytes(broken)
-            with pytest.raises(CheckpointUnusable, match=f"{path.name}.*remove .*manifest.json|manifest.json .*remove it"):
-                Program(GENERATION).run({"parent": TREE}, here, **options)
-        path.write_bytes(content)
-    with Program(GENERATION).run({"parent": TREE}, here, **options) as result:
-        assert result["same"].count() == SAME and events(result, "restore") == [2]
 
 
 def test_a_directory_that_cannot_be_written_is_said_at_once(here, tmp_path):

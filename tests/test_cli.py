@@ -1,5 +1,6 @@
 """The command line as a person uses it: what it prints, writes and refuses, with what exit status."""
 
+import errno
 import gzip
 import json
 import subprocess
@@ -7,7 +8,9 @@ import sys
 
 import pytest
 from oracle import closure
-from semi_naive.ra.session import NoJava, check_java
+from semi_naive.ra.java import NoJava, check_java
+
+from semi_naive.__main__ import main
 
 EDGES = [(1, 2), (2, 3), (3, 1), (4, 1)]
 
@@ -29,7 +32,7 @@ def test_prints_what_happened(run, edges):
     status, out, _ = run("tc", edges)
     lines = dict(line.split(None, 1) for line in out.splitlines() if line[:1] != " ")
     assert status == 0
-    assert lines["pairs"].strip() == str(len(closure(EDGES))) and lines["plan"].startswith("decomposed")
+    assert lines["pairs"].strip() == str(len(closure(EDGES))) and lines["plan"].startswith("local")
     assert run("tc", edges, "-q")[:2] == (0, f"{len(closure(EDGES))}\n")
 
 
@@ -95,7 +98,7 @@ def test_usage_errors(run):
 def test_no_java(tmp_path, monkeypatch):
     """Said by a process that would have to start Spark; told apart from a Java that is too old."""
     (tmp_path / "e.tsv").write_text("1\t2\n")
-    command = [sys.executable, "-m", "semi_naive", "tc", str(tmp_path / "e.tsv")]
+    command = [sys.executable, "-m", "semi_naive", "tc", str(tmp_path / "e.tsv"), "--plan", "balanced"]
     env = {"JAVA_HOME": str(tmp_path / "none"), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert done.returncode == 2 and "there is no" in done.stderr and "apt-get install" in done.stderr
@@ -122,3 +125,22 @@ def test_importing_the_package_loads_no_kernels():
     program = f"import sys; from semi_naive import transitive_closure, Config; print([m for m in sys.modules if m in {heavy}])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_a_full_disk_that_does_not_say_where_is_told_with_its_folder(monkeypatch, capsys):
+    def fails(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("semi_naive.__main__.cli.main", fails)
+    with pytest.raises(SystemExit) as ended:
+        main(["tc", "edges.tsv"])
+    assert ended.value.code == 1 and "local_dir names another folder" in capsys.readouterr().err
+
+
+def test_the_end_of_a_file_is_no_interrupt(monkeypatch):
+    def cut_short(*_, **__):
+        raise EOFError("Ran out of input")
+
+    monkeypatch.setattr("semi_naive.cli.run.run_program", cut_short)
+    with pytest.raises(EOFError, match="Ran out of input"):
+        main(["run", "p.dl"])

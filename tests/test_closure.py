@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import closure, differences, pairs, steps
+from semi_naive.balance.trace import read_trace, write_trace
 
 from semi_naive import Config, graphs, transitive_closure
 
@@ -217,8 +218,42 @@ def test_outputs_agree(spark, tmp_path, plan):
         result.to_df()
 
 
+@given(edges, st.sampled_from(["path-edge", "edge-path"]), st.sampled_from([None, 1, 2, 3]))
+def test_small_closures_in_this_process(edges, rule, length):
+    agrees(no_spark, edges, ("auto", rule), {}, length)
+
+
+def no_spark():
+    raise AssertionError("Spark is started")
+
+
+def test_what_is_asked_of_a_small_closure(tmp_path, spark):
+    told = []
+    with transitive_closure([("a", "b"), ("b", "c")], no_spark, progress=lambda *given: told.append(given)) as result:
+        assert result.plan == "local" and "no job is worth it" in result.reason and result.iterations == 2
+        assert told == [(1, 0, 2), (2, 2, 3), (3, 1, 3)]
+        assert result.to_set() == {("a", "b"), ("b", "c"), ("a", "c")} == set(result.to_arrow().to_pandas().itertuples(False))
+        write_trace(result.trace, tmp_path / "run.json")
+        record = read_trace(tmp_path / "run.json")
+        assert record["input"] == {"nodes": 3} and record["result"] == {"tuples": 3, "iterations": 2, "disk_bytes": 0}
+        assert record["iterations"][0]["births"] == [2, 1] and "3 pairs in 2 iterations" in result.explain()
+        assert "<td>b</td><td>c</td>" in result._repr_html_()
+        result.plot(tmp_path / "run.svg")
+        result.report(tmp_path / "run.html")
+        result.write(tmp_path / "run.tsv")
+        assert (tmp_path / "run.tsv").read_text().count("\n") == 3
+    with transitive_closure([("a", "b"), ("b", "c")], spark) as result:
+        assert result.plan == "local" and sorted(map(tuple, result.to_df().collect())) == [("a", "b"), ("a", "c"), ("b", "c")]
+
+
+def test_what_turns_out_large_goes_to_the_partitions(spark, monkeypatch):
+    monkeypatch.setattr("semi_naive.running.run.CLOSED", 1000)
+    with transitive_closure([(i, i + 1) for i in range(60)], spark) as result:
+        assert result.count() == 1830 and result.plan == "decomposed" and "too many tuples for one process" in result.reason
+
+
 def test_auto_says_why(spark):
-    with transitive_closure(EXAMPLE, spark) as result:
+    with transitive_closure(EXAMPLE, spark, local_tuples=0) as result:
         assert result.plan == "decomposed" and "carries x" in result.reason
     with transitive_closure(EXAMPLE, spark, rule="path-path") as result:
         assert result.plan == "balanced" and "carries no column" in result.reason

@@ -12,7 +12,9 @@ from private_cluster import private_cluster, refused
 
 CASES = [
     "reachability", "same generation", "strings, negation, aggregates", "partitioned: strings, negation, aggregates",
-    "partitioned: same generation", "partitioned: triangles", "closure", "triangles as a rule", "triangles, leapfrog",
+    "partitioned: same generation", "partitioned: triangles", "closure",
+    "closure of names, balanced: batches, files, frames", "closure of names, decomposed: batches, files, frames",
+    "triangles as a rule", "triangles, leapfrog",
     "triangles, boxed", "triangles, bigjoin", "facts as a DataFrame", "results as a DataFrame", "results in files",
     "facts of strings as a DataFrame", "a busy host", "killed", "after it",
 ]  # fmt: skip

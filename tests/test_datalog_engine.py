@@ -35,13 +35,6 @@ path(x, z) :- path(x, y), path(y, z), x >= 0.
 """
 
 
-class Asked:
-    """What a `Run` wants to know of the program that it runs, where there is no text."""
-
-    def __init__(self, program):
-        self.relations, self.name = program.relations, "random"
-
-
 def check(case, config, spark=None):
     """Every relation is as the oracle has it, and the trace is one that can be drawn. A rule that never fires joins no strata,
     where iterations are counted."""
@@ -49,17 +42,60 @@ def check(case, config, spark=None):
     note(listing(program, facts))
     limited = config.max_iterations is not None
     expected = solve(simplify(program, None, facts) if limited else program, facts, config.max_iterations)
-    with Run(Asked(program), compiled(program, None, list(facts), limited), config, spark).run(facts, False) as result:
+    run = Run(Program.from_checked(program), compiled(program, None, list(facts), limited), config, spark)
+    with run.run(facts, False) as result:
         checked(result.trace, VERSION)
         for name in result:
             found = result[name].to_set()
             assert found == expected[name], f"{name}: missing {expected[name] - found}, extra {found - expected[name]}"
 
 
-@settings(max_examples=150, **SETTINGS)
-@given(programs())
-def test_the_driver_agrees_with_the_oracle(case):
-    check(case, Config())
+@settings(max_examples=200, **SETTINGS)
+@given(programs(), st.sampled_from([0, 1, 2, 3, 5, 50_000]))
+def test_the_driver_agrees_with_the_oracle(machine, case, small_delta):
+    """A block at a time, a tuple at a time, and to and fro between them."""
+    check(case, Config(small_delta=small_delta))
+
+
+def test_slices_of_a_rule_on_several_cores_agree_with_the_oracle(monkeypatch):
+    """However little there is to cut, and with small iterations a block at a time as well."""
+    monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
+    monkeypatch.setattr("semi_naive.running.cluster.Cluster.here", 3)
+
+    @settings(max_examples=150, **SETTINGS)
+    @given(programs())
+    def agrees(case):
+        check(case, Config(small_delta=0))
+
+    agrees()
+
+
+def test_threads_insert_what_needs_a_wider_packing(monkeypatch):
+    """While others sort what they have made by the one before; a lattice and an equivalence, too."""
+    monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
+    monkeypatch.setattr("semi_naive.running.cluster.Cluster.here", 4)
+    text = """
+    .decl given(x: number, y: number)
+    .input given
+    .decl wide(x: number, y: number)
+    .output wide
+    .decl least(x: number, y: number)
+    .output least
+    .decl same(x: number, y: number) eqrel
+    .output same
+    wide(x * x * x, y) :- given(x, y).
+    wide(x, y - 1000000) :- wide(x, y), y > 100, x >= 0.
+    least(x % 10, min(y)) :- given(x, y).
+    same(x, y) :- given(x, y), x < 50, y < 50.
+    """
+    rows = np.random.default_rng(0).integers(-(10**6), 10**6, (3000, 2))
+    rows[:200] %= 60
+    found = {}
+    for cores in (1, 4):
+        monkeypatch.setattr("semi_naive.running.cluster.Cluster.here", cores)
+        with Program(text).run({"given": rows}, small_delta=0) as result:
+            found[cores] = {name: result[name].to_set() for name in ("wide", "least", "same")}
+    assert found[1] == found[4] and len(found[1]["wide"]) > 3000
 
 
 @pytest.mark.parametrize("replicated", [1 << 30, 100, 0], ids=["replicated", "some", "partitioned"])
@@ -76,7 +112,7 @@ def test_every_layout_agrees_with_the_oracle(here, config, replicated):
 
 
 @pytest.mark.parametrize("iterations", range(1, 6))
-def test_every_stratum_stops_after_so_many_iterations(here, iterations):
+def test_every_stratum_stops_after_so_many_iterations(here, machine, iterations):
     """Wherever it is evaluated: facts and rules without recursion are the first, each further one applies all rules."""
 
     @settings(max_examples=20, **SETTINGS)

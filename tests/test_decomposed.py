@@ -7,7 +7,6 @@ from datalog_programs import listing, programs
 from hypothesis import HealthCheck, given, note, reject, settings
 from hypothesis import strategies as st
 from semi_naive.ra.rules import groups
-from test_datalog_engine import Asked
 
 from semi_naive import Config, EvaluationError, Program
 from semi_naive.planning.passes import compiled
@@ -47,7 +46,7 @@ def test_every_layout_agrees_with_the_oracle(here, config, room, monkeypatch):
         expected = solve(simplify(program, None, facts) if limited else program, facts, iterations)
         planned = compiled(program, None, list(facts), limited)
         try:
-            made = Run(Asked(program), planned, own, here, plan="decomposed").run(facts, False)
+            made = Run(Program.from_checked(program), planned, own, here, plan="decomposed").run(facts, False)
         except ValueError as refused:
             assert "carries no column" in str(refused)  # a column of one value is a constant by now
             reject()

@@ -1,6 +1,7 @@
 """Killed workers, lost runs, lost executors, a dead driver, Ctrl-C: the same answer, or one clear error; nothing left."""
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -11,7 +12,8 @@ import numpy as np
 import psutil
 import pytest
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.jobs import JobFailed, PartitionedJobs, RunsLost
+from semi_naive.ra.failures import DiskFull, JobFailed
+from semi_naive.ra.jobs import PartitionedJobs, RunsLost
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.local_insert import Born, Insert
@@ -19,7 +21,7 @@ from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelatio
 from semi_naive.ra.rules.stored import store
 from semi_naive.ra.runs import RunMissing, Store, write_run
 
-from semi_naive import graphs, transitive_closure
+from semi_naive import Program, SparkLost, graphs, transitive_closure
 from semi_naive.running.manifest import CheckpointUnusable
 
 EDGES = graphs.grid(9)
@@ -150,6 +152,56 @@ def test_ctrl_c_leaves_nothing(spark, tmp_path):
     assert not list(tmp_path.iterdir())
     with transitive_closure([(1, 2), (2, 3)], spark, **STEPS) as result:
         assert result.count() == 3, "Spark goes on"
+
+
+def test_a_dead_java_is_one_error_and_the_next_run_starts_another():
+    program = """
+        import os, signal
+        from semi_naive import SparkLost, graphs, transitive_closure
+        from semi_naive.ra import session
+        def kill(iteration, delta, tuples):
+            os.kill(session.context()._gateway.proc.pid, signal.SIGKILL)
+        try:
+            transitive_closure(graphs.grid(5), plan="balanced", run_ahead=0, progress=kill)
+        except SparkLost as error:
+            print(error)
+        with transitive_closure(graphs.grid(5), plan="balanced") as result:
+            print(result.count(), result.to_df().count())
+    """
+    done = script(program, check=0)
+    assert done.stdout == (
+        f"Spark's Java process was killed by signal 9: run again, and another one is started\n{15 * 15 - 25} {15 * 15 - 25}\n"
+    )
+    assert "Traceback" not in done.stderr and "ERROR" not in done.stderr
+
+
+def test_a_dead_spark_of_the_users_own_is_theirs_to_start_again():
+    class Dead:
+        master, pythonExec, _jsc, _gateway = "local[2]", sys.executable, None, None
+
+    with pytest.raises(SparkLost, match="has ended: start a new SparkSession, and run again"):
+        Program(".decl a(x: number)\n.output a\na(1).").run(spark=Dead(), local_tuples=0).cluster.start()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_with_its_folder_and_the_setting(spark, tmp_path, number):
+    def task(partition, records):
+        raise OSError(number, os.strerror(number))
+
+    jobs, leftovers_of_a_run = PartitionedJobs(spark.sparkContext, 2), Store.create(str(tmp_path))
+    with pytest.raises(DiskFull, match=r"^no space left in /.* \([\d,]+ bytes are free\): the setting local_dir .* TMPDIR"):
+        jobs.job(task)
+    jobs.close()
+    leftovers_of_a_run.remove()
+
+
+def test_a_full_disk_of_the_driver_is_told_alike(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("semi_naive.running.local.Local.run", full)
+    with pytest.raises(DiskFull, match="local_dir"):
+        Program(".decl a(x: number)\n.output a\na(1). a(x) :- a(y), x = y + 1, y < 9.").run()
 
 
 def test_lost_executor(tmp_path):

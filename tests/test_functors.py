@@ -1,13 +1,18 @@
 """Functors, constraints, ranges and aggregates over columns, on values worked out by hand."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from semi_naive.ra.rules import ir
+from counted import python_calls
+from hypothesis import given
+from hypothesis import strategies as st
+from semi_naive.ra.rules import ir, patterns
 from semi_naive.ra.rules.aggregates import reduce_groups
 from semi_naive.ra.rules.functors import EvaluationError, evaluate, holds
 from semi_naive.ra.rules.ir import Autoinc, Call, Compare, Const, Kind, Pack, Truth, Var, Wild
 from semi_naive.ra.rules.patterns import BadPattern, compiled
-from semi_naive.ra.rules.ranges import expand_ranges
+from semi_naive.ra.rules.ranges import range_counts, range_values
+from semi_naive.ra.rules.text import FUNCTIONS, TESTS, substring
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.symbols import SymbolTable
 
@@ -114,6 +119,27 @@ def test_substr_counts_bytes_and_warns_out_of_range(values, capsys):
     result = call("substr", SYMBOL, values, ["abc"] * 6, starts, lengths, kinds=[SYMBOL, NUMBER, NUMBER])
     assert result == ["ab", "bc", "", "bc", "", ""]
     assert capsys.readouterr().err.count('substr("abc"') == 2
+
+
+CUTS = st.tuples(st.text(max_size=6) | st.sampled_from(["naïve", "日本", "abcdefgh"]), st.integers(-1, 9), st.integers(-2, 12))
+
+
+@given(st.lists(CUTS, min_size=1), st.booleans())
+def test_substr_of_many_is_that_of_each(tmp_path_factory, cuts, shared):
+    values = Values(SymbolTable())
+    if shared:
+        values.share(str(tmp_path_factory.mktemp("shared")))
+    strings, starts, lengths = (list(each) for each in zip(*cuts, strict=True))
+    found = call("substr", SYMBOL, values, strings, starts, lengths, kinds=[SYMBOL, NUMBER, NUMBER])
+    assert found == [substring(*each) for each in cuts]
+    assert call("strlen", NUMBER, values, found, kinds=[SYMBOL]) == [len(part.encode()) for part in found]
+
+
+def test_no_python_runs_for_each_substring(values):
+    ids, starts = values.intern([f"word {i} of many" for i in range(1000)]), np.arange(100_000) % 9
+    rows = [np.tile(ids, 100), starts, np.broadcast_to(np.int64(7), 100_000)]
+    FUNCTIONS["substr"](rows, values)  # compiled
+    assert python_calls(lambda: FUNCTIONS["substr"](rows, values)) < 1000
 
 
 @pytest.mark.parametrize(
@@ -230,6 +256,19 @@ def test_contains(values):
     assert satisfied("contains", "b", ["abc", "x"], values, negated=True) == [False, True]
 
 
+@given(st.lists(st.sampled_from(["", "a", "b", "é", "ab"]), min_size=1), st.booleans())
+def test_contains_of_many_strings(needles, negated):
+    """Few different needles among many strings, and as many as there are strings."""
+    values, wholes = Values(SymbolTable()), [f"{i % 37}{'abé'[i % 3] * (i % 2)}b{i}" for i in range(100)]
+    pairs = (
+        [(part, whole) for part in needles for whole in wholes]
+        if len(needles) < 4
+        else list(zip(needles, wholes, strict=False))
+    )
+    found = TESTS["contains"](*(values.intern(list(each)) for each in zip(*pairs, strict=True)), negated, values)
+    assert found.tolist() == [(part in whole) != negated for part, whole in pairs]
+
+
 @pytest.mark.parametrize(
     "pattern, matching, other",
     [
@@ -251,8 +290,73 @@ def test_contains(values):
     ],
 )
 def test_patterns_as_ecmascript_writes_them(pattern, matching, other):
+    assert patterns.matching(pattern, pa.array([matching, other])).tolist() == [True, False]
     assert compiled(pattern).fullmatch(matching.encode())
     assert not compiled(pattern).fullmatch(other.encode())
+
+
+PIECES = [
+    "a",
+    "b",
+    "é",
+    ".",
+    "[ab]",
+    "[^a]",
+    r"\s",
+    r"\S",
+    r"[\S]",
+    r"[^\s]",
+    r"\w",
+    r"\W",
+    r"\d",
+    r"[\D]",
+    r"\b",
+    r"\B",
+    "^",
+    "$",
+    "|",
+    "(",
+    ")",
+]
+PIECES += [
+    "*",
+    "+",
+    "?",
+    "{2}",
+    "{1,2}",
+    "*?",
+    "[[:space:]]",
+    "[[:punct:]-]",
+    "[]",
+    "[^]",
+    r"\v",
+    r"\0",
+    r"\x41",
+    "-",
+    r"\-",
+    "#",
+    " ",
+]
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=7).map("".join), st.lists(st.text("abé \v\n\r\0A-#1_", max_size=6), max_size=8)
+)
+def test_patterns_match_the_same_with_and_without_re2(pattern, strings):
+    try:
+        expression = compiled(pattern)
+    except BadPattern:
+        return
+    expected = [bool(expression.fullmatch(string.encode())) for string in strings]
+    assert patterns.matching(pattern, pa.array(strings, pa.string())).tolist() == expected
+
+
+def test_patterns_that_are_tried_in_many_ways(values, monkeypatch):
+    assert patterns.matching("(a+)+b", pa.array(["a" * 100_000, "a" * 99 + "b"])).tolist() == [False, True]
+    monkeypatch.setattr(patterns, "SECONDS", 0.05)
+    expression, string = values.intern([r"(a+)+\1b"]), values.intern(["a" * 40])
+    with pytest.raises(EvaluationError, match="matching takes more than 0.05 s; without back references"):
+        TESTS["match"](expression, string, False, values)
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "*a", "a\\", "(?<n>a)", "[[:what:]]", "[z-a]", "{2}", "a)"])
@@ -262,15 +366,21 @@ def test_what_is_no_pattern(pattern):
 
 
 def test_ranges():
-    def expanded(kind, *columns):
-        return [part.tolist() for part in expand_ranges(kind, *(np.array(c) for c in columns))]
+    def expanded(kind, dtype, *columns):
+        start, stop, step = (np.array(column, dtype) for column in (*columns, *[[]] * (3 - len(columns))))
+        step, counts = range_counts(kind, start, stop, step if step.size else None)
+        rows = np.repeat(np.arange(start.size), counts)
+        values = range_values(kind, start, step, rows, np.concatenate([np.arange(count) for count in counts]))
+        return rows.tolist(), values.view(dtype).tolist()
 
-    assert expanded(NUMBER, [0, 3, 2, 9], [5, 0, 2, 0], [2, -2, 1, 1]) == [[0, 0, 0, 1, 1], [0, 2, 4, 3, 1]]
-    assert expanded(NUMBER, [5, 5], [7, 5], [0, 0]) == [[0], [5]]
-    assert expanded(NUMBER, [MOST - 1, LEAST], [MOST, MOST], [5, MOST]) == [[0, 1, 1, 1], [MOST - 1, LEAST, -1, MOST - 1]]
-    assert expanded(UNSIGNED, [3, 1], [1, 3]) == [[1, 1], [1, 2]]
-    halves = expand_ranges(FLOAT, *(np.array([x]).view(np.int64) for x in (0.0, 2.0, 0.75)))
-    assert halves[1].view(np.float64).tolist() == [0.0, 0.75, 1.5]
+    assert expanded(NUMBER, np.int64, [0, 3, 2, 9], [5, 0, 2, 0], [2, -2, 1, 1]) == ([0, 0, 0, 1, 1], [0, 2, 4, 3, 1])
+    assert expanded(NUMBER, np.int64, [5, 5], [7, 5], [0, 0]) == ([0], [5])
+    wide = [MOST - 1, LEAST], [MOST, MOST], [5, MOST]
+    assert expanded(NUMBER, np.int64, *wide) == ([0, 1, 1, 1], [MOST - 1, LEAST, -1, MOST - 1])
+    assert expanded(UNSIGNED, np.uint64, [3, 1], [1, 3]) == ([1, 1], [1, 2])
+    assert expanded(FLOAT, np.float64, [0.0], [2.0], [0.75]) == ([0, 0, 0], [0.0, 0.75, 1.5])
+    with pytest.raises(EvaluationError, match=r"range\(0, 1000000000001, 1\): it has more than 1,000,000,000,000 values"):
+        expanded(NUMBER, np.int64, [0], [10**12 + 1])
 
 
 GROUP = np.array([1, 0, 1, 3])

@@ -169,8 +169,8 @@ def test_names_and_values_do_not_change_the_kernel():
 
 def test_machine_code_is_kept_for_other_processes(oriented):
     source = Generator(Shape(TRIANGLE, TRIANGLE.variables), 0).kernel()
-    compiled.compiled(source)
-    again = compiled.compiled.__wrapped__(source)
+    compiled.compiled(source).compiled()
+    again = compiled.compiled.__wrapped__(source).compiled()
     assert sum(again.stats.cache_hits.values()) == 1 and not again.stats.cache_misses
 
 

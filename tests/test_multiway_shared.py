@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from semi_naive.ra import runs
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway import query as joins
 from semi_naive.ra.multiway.query import Comparison, Constant, Query
@@ -57,6 +58,19 @@ def test_what_one_process_has_built_another_maps(tmp_path, monkeypatch, builds, 
     assert SharedTries.there(tmp_path) and built >= 3
     again = leapfrog.run(QUERY, SharedTries.at(tmp_path, lambda: pytest.fail("the relations are there")))
     assert np.array_equal(first, again) and len(builds) == built
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", None])
+def test_shared_tries_that_are_damaged_are_built_again(tmp_path, builds, damage):
+    """Each file in turn, as another process finds it: the handles, the relations, and every trie."""
+    relations = {name: np.random.default_rng(1).integers(0, 9, (60, arity)) for name, arity in {"b": 2, "c": 2, "d": 3}.items()}
+    first = leapfrog.run(QUERY, SharedTries.at(tmp_path, lambda: relations))
+    for path in list(tmp_path.iterdir()):
+        data = path.read_bytes()
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]) if damage is None else damage)
+        runs._verified.clear()  # as in another process
+        assert np.array_equal(leapfrog.run(QUERY, SharedTries.at(tmp_path, lambda: relations)), first)
+        assert path.read_bytes() == data
 
 
 def test_relations_without_tuples_are_shared(tmp_path):

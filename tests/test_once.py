@@ -7,7 +7,8 @@ import textwrap
 import time
 
 import pytest
-from semi_naive.ra import once
+from semi_naive.balance.alone import alone
+from semi_naive.ra.once import once
 
 MEET = """
     import os, sys, time
@@ -30,14 +31,18 @@ COMPILE = """
     from semi_naive.ra.multiway.loops.compiled import compiled
     from semi_naive.ra.multiway.query import Atom, Query
     from semi_naive.ra.multiway.tries.shape import Shape
+    from pathlib import Path
+    from semi_naive.balance import kernel_cache, private
+    kernels = Path(private.folder(f"{folder}/kernels"))
+    kernel_cache.home = lambda: kernels
     query = Query((Atom("e", ("x", "y")),))
     source = Generator(Shape(query, query.variables), 0).kernel()
     meet()
-    stats = compiled(source).stats
+    stats = compiled(source).compiled().stats
     print(sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
 """
 HOLD = """
-    from semi_naive.ra.once import alone
+    from semi_naive.balance.alone import alone
     with alone(f"{folder}/lock"):
         meet()
 """
@@ -68,29 +73,37 @@ def test_the_first_makes_it_and_the_others_wait(tmp_path):
 
 
 def test_a_kernel_is_compiled_by_one_process(tmp_path):
-    said = together(COMPILE, tmp_path, 2, XDG_CACHE_HOME=str(tmp_path))
+    said = together(COMPILE, tmp_path, 2)
     assert sorted(said) == ["0 1", "1 0"]  # misses and hits of the cache
 
 
 def test_what_is_made_may_fail(tmp_path):
     with pytest.raises(ZeroDivisionError):
-        once.once(f"{tmp_path}/thing", lambda: 1 // 0)
-    assert once.once(f"{tmp_path}/thing", lambda: 5) == once.once(f"{tmp_path}/thing", lambda: 6) == 5
+        once(f"{tmp_path}/thing", lambda: 1 // 0)
+    assert once(f"{tmp_path}/thing", lambda: 5) == once(f"{tmp_path}/thing", lambda: 6) == 5
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", None])
+def test_what_is_damaged_is_made_again(tmp_path, damage):
+    thing = tmp_path / "thing"
+    once(str(thing), lambda: list(range(100)))
+    thing.write_bytes(damage if damage is not None else thing.read_bytes()[:-1])
+    assert once(str(thing), lambda: 6) == once(str(thing), lambda: 7) == 6
 
 
 def test_a_lock_ends_with_its_process(tmp_path):
     holder = begun(HOLD, tmp_path, 0)
     wait_for(tmp_path, 1)
-    with once.alone(tmp_path / "lock", 0.02) as mine:
+    with alone(tmp_path / "lock", 0.02) as mine:
         assert not mine
     holder.kill()
     holder.communicate()
     assert (tmp_path / "lock").exists()
-    with once.alone(tmp_path / "lock", 20) as mine:
+    with alone(tmp_path / "lock", 20) as mine:
         assert mine
     assert not (tmp_path / "lock").exists()
 
 
 def test_files_that_cannot_be_locked_stop_nobody(tmp_path):
-    with once.alone(tmp_path / "no such folder" / "lock") as mine:
+    with alone(tmp_path / "no such folder" / "lock") as mine:
         assert not mine

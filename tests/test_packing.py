@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from semi_naive.ra import blocks
 from semi_naive.ra.packing import HIGHEST, LOWEST, Packing, bounds_of, widen
-from semi_naive.ra.symbols import SymbolTable
 
 from semi_naive.schema import Schema
 
@@ -78,14 +77,6 @@ def test_among_and_merge_are_those_of_sets(arity, data):
     assert set(rows_of(packing.unpack(one[:, found]))) == set(left) & set(right)
     merged = blocks.merge_all([one, two], packing.lanes)
     assert rows_of(packing.unpack(merged)) == sorted(set(left) | set(right))
-
-
-def test_symbols_are_dense_and_stay():
-    table = SymbolTable()
-    assert table.intern(["b", "", "b", "ü"]).tolist() == [0, 1, 0, 2]
-    assert table.intern(["ü", "new"]).tolist() == [2, 3]
-    assert table.strings(np.array([3, 1, 0])).to_pylist() == ["new", "", "b"]
-    assert table.intern([]).size == 0 and len(table) == 4
 
 
 X, Y, NAME = (Schema((name,), (kind,)) for name, kind in (("x", "number"), ("y", "number"), ("x", "symbol")))

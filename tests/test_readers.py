@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from semi_naive.graphs import BadInput, as_edges, read_edges
 from semi_naive.ra.rules.ir import Kind
-from semi_naive.ra.rules.values import Names
+from semi_naive.ra.rules.values import Values
 
 from semi_naive.io.edges import edge_source
 from semi_naive.io.parallel import ReadSpan, check_reports, frame_parts
@@ -320,7 +320,7 @@ def test_what_is_large(write, tmp_path):
 
 def by_tasks(data, split=SPLIT, **reading) -> list:
     """The edges as tasks read them: the named pairs in order."""
-    source, names, found = edge_source(data, **reading), Names(), []
+    source, names, found = edge_source(data, **reading), Values(), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("semi_naive.io.sources.SPLIT", split)
         read = frame_parts(source).collect() if is_spark_frame(data) else chain(*map(ReadSpan(source), source.spans()))

@@ -27,6 +27,10 @@ def broken(path: str, value) -> str:
     return json.dumps(record)
 
 
+def with_profile(**facts) -> str:
+    return json.dumps(SPREAD | {"profile": facts})
+
+
 WRONG = {
     "empty": ("", "is not a trace"),
     "truncated": (json.dumps(REFINED)[:-100], "cut short.*record the run again"),
@@ -50,6 +54,8 @@ WRONG = {
     "a stratum without its time": (json.dumps(program([{"relations": ["a"], "plan": "local"}])), r"strata\[0\].seconds is"),
     "a stratum's trace": (json.dumps(program([stratum("a", 1.0, {"iterations": [{}]})])), r"strata\[0\].trace.iterations\[0\]"),
     "a rule without a text": (json.dumps(SPREAD | {"profile": {"rules": [{}]}}), r"profile.rules\[0\].rule is missing"),
+    "bytes of a relation": (with_profile(relations=[{"relation": "a", "tuples": 1, "bytes": "8"}]), r"\[0\].bytes is '8'"),
+    "memory below 0": (with_profile(memory={"peak": -1}), r"profile.memory.peak holds -1: expected numbers from 0"),
 }  # fmt: skip
 
 

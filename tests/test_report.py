@@ -164,6 +164,14 @@ def test_a_program_with_its_strata_rules_and_relations(program):
     assert "a<b>.dl" in page.text and 'cat("<b>&\\"", to_string(x))' in page.text and "x <= y" in page.text
     assert re.search(r"a<b>\.dl:\d+", page.text) and "balanced" in page.text
     assert len(page.all("i")) == 2 + 3 + 3  # bars of strata, rules, relations
+    assert "with the processes of Spark" in page.text
+
+
+def test_a_relation_in_the_driver_has_its_bytes():
+    with Program(RULES).run({"edge": [(1, 2), (2, 1)]}) as result:
+        page, held = Page(result.report()), {each["relation"]: each["bytes"] for each in result.trace["profile"]["relations"]}
+    assert held["edge"] >= 16 and f"{held['edge']} B {held['edge'] / 2:.1f}" in page.text
+    assert f"{size(result.trace['profile']['memory']['tables'])} in the driver's tables, at most " in page.text
 
 
 def test_a_program_that_stayed_in_the_driver_has_no_figures():

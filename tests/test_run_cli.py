@@ -158,6 +158,9 @@ def test_trace_and_profile(run, paths):
     assert {rule["relation"] for rule in record["rules"]} == {"path"}
     status, out, _ = run("profile", "prof.json")
     assert status == 0 and "path(x, z) :- path(x, y), edge(y, z)." in out and "p.dl:8" in out
+    held = {entry["relation"]: entry["bytes"] for entry in record["relations"]}
+    assert sum(held.values()) == record["memory"]["tables"] > 0 and record["memory"]["peak"] > 1 << 20
+    assert "B in the driver's tables, at most " in out and "bytes a tuple" in out and f"{held['path']:,}" in out
 
 
 def record(**changes):
@@ -175,6 +178,7 @@ def test_profiles_are_shown_hottest_first(run, tmp_path):
     status, out, _ = run("profile", "p.json")
     assert status == 0 and "p.dl: 3.000 s" in out and "hot(x) :- b[x].  [p.dl:4]" in out
     assert out.index("hot(x)") < out.index("cold(x)") and "1,000,000" in out
+    assert "in the driver" not in out, "what other versions have written is without bytes"
     cut = run("profile", "p.json", "--top", 1)[1]
     assert "cold" not in cut and "1 more rules" in cut
 

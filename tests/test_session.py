@@ -4,12 +4,20 @@ import gc
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
+import threading
+from types import SimpleNamespace
 
 import psutil
 import pytest
-from semi_naive.ra import session
+from pyspark import SparkConf
+from semi_naive.balance import leftovers
+from semi_naive.ra import java, session
 from semi_naive.ra.jobs import PartitionedJobs
+from semi_naive.ra.runs import Store
+
+from semi_naive import SparkLost
 
 
 @pytest.fixture
@@ -53,7 +61,36 @@ def test_what_runs_is_used(spark):
 
 
 def test_java_is_found():
-    assert session.check_java() >= session.JAVA
+    assert java.check_java() >= java.JAVA
+
+
+@pytest.mark.parametrize("length", [10, 60])
+def test_the_sockets_of_workers_have_short_names_in_a_folder_of_ours(tmp_path, monkeypatch, length):
+    """A socket's path has room for some hundred bytes, and what is outside of a store, nobody removes."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("x" * length)))
+    conf = SparkConf(loadDefaults=False, _jconf=None).setMaster("local[2]")
+    scratch = Store.create()
+    places = dict(java._places(conf, scratch))
+    folder = places["spark.python.unix.domain.socket.dir"]
+    assert os.path.isdir(folder) and len(folder) <= java.SOCKET and folder in leftovers.folders()
+    for store in {scratch.root, folder}:
+        Store(store).remove()
+
+
+def test_a_java_that_ends_while_the_context_is_made(monkeypatch):
+    """It is told as one that ends later, and the next context gets another."""
+    dead = SimpleNamespace(proc=subprocess.Popen(["sh", "-c", "kill -9 $$"], stdin=subprocess.PIPE), shutdown=lambda: None)
+
+    class Context:
+        _lock, _active_spark_context, _gateway, _jvm = threading.RLock(), None, dead, None
+
+        def __init__(self, **_):
+            raise OSError("Error while sending or receiving")
+
+    monkeypatch.setattr("pyspark.SparkContext", Context)
+    with pytest.raises(SparkLost, match="Spark's Java process was killed by signal 9: start a new SparkSession"):
+        session._made(None, threading.Event())
+    assert Context._gateway is None
 
 
 def test_a_session_of_the_users_own_runs_our_interpreter(tmp_path):

@@ -6,8 +6,10 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
+from semi_naive.ra.session import cpus
 
 from semi_naive import Program, Relation, subgraphs, transitive_closure
+from semi_naive.threads import AHEAD, in_threads
 
 EDGES = [("a", "b"), ("b", "c"), ("a", "c")]
 PATH = ".decl edge(x: symbol, y: symbol)\n.decl path(x: symbol, y: symbol)\npath(x, y) :- edge(x, y).\n"
@@ -27,6 +29,7 @@ def test_every_result_shows_one_face(make, spark, tmp_path):
         assert found.count() == len(found) == 3 and found.columns == ("x", "y")
         assert found.to_set() == set(found.to_list()) == set(EDGES)
         assert found.to_arrow().schema == pa.schema([("x", pa.string()), ("y", pa.string())])
+        assert {tuple(row.values()) for batch in found.to_batches() for row in batch.to_pylist()} == set(EDGES)
         assert set(map(tuple, found.to_numpy().tolist())) == set(EDGES) and found.to_numpy().dtype == object
         assert set(found.to_pandas().itertuples(index=False, name=None)) == set(EDGES)
         assert set(map(tuple, found.to_df().collect())) == set(EDGES)
@@ -81,3 +84,20 @@ def test_without_pandas_only_pandas_is_missing(tmp_path):
     made = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert "to_pandas() needs the package pandas, which is not installed: pip install pandas" in made.stdout, made.stderr
     assert made.returncode == 0, made.stderr
+
+
+def test_batches_wait_for_who_takes_them():
+    """However many there are, threads make a few ahead; whoever stops in the middle leaves none running."""
+    made = []
+    batches = in_threads(lambda number: made.append(number) or number, iter(range(1000)))
+    assert [next(batches), next(batches)] == [0, 1]
+    batches.close()
+    assert len(made) <= 2 + AHEAD * cpus() + cpus()
+    assert list(in_threads(str, range(50))) == list(map(str, range(50)))
+    with pytest.raises(ZeroDivisionError):
+        list(in_threads(lambda number: 1 // number, [1, 0]))
+
+
+def test_a_relation_without_attributes_has_no_batches():
+    with pytest.raises(ValueError, match="yes has no attributes, so it has no batches"):
+        Program(".decl yes()\n.output yes\nyes().").run()["yes"].to_batches()

@@ -5,7 +5,8 @@ import random
 import pyarrow.parquet as pq
 import pytest
 
-from semi_naive import Program
+from semi_naive import Program, RunsLost
+from semi_naive.io.ranges import ReadChunk
 
 TEXT = """
 .type List = [head: number, tail: List]
@@ -52,3 +53,15 @@ def test_pieces_make_the_driver_s_file(here, tmp_path, monkeypatch, kind, chunk)
     assert written[0].keys() == written[10**9].keys()
     for name, content in written[0].items():
         assert content == written[10**9][name], name
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-1] + bytes([data[-1] ^ 1])])
+def test_a_damaged_piece_is_one_clear_error(here, tmp_path, monkeypatch, damage):
+    read = ReadChunk.__call__
+    monkeypatch.setattr(ReadChunk, "__call__", lambda self, *task: [damage(chunk) for chunk in read(self, *task)])
+    monkeypatch.setattr("semi_naive.running.files.MANY", 0)
+    program, facts = Program(TEXT.format(kind="number")), {"fact": [(n, "b", n) for n in range(300)]}
+    with program.run(facts, spark=here, local_tuples=0, partitions=2) as result:
+        with pytest.raises(RunsLost, match="a run is damaged or cut short: .*, a piece of the result: run the program again"):
+            result["row"].write(tmp_path / "answer.tsv")
+    assert not list(tmp_path.iterdir())

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from semi_naive.balance.trace import VERSION
-from semi_naive.ra.jobs import PartitionedJobs
+from semi_naive.ra.jobs import PartitionedJobs, RunsLost
 from semi_naive.ra.multiway.leapfrog import Leapfrog, Nest, nest
 from semi_naive.ra.multiway.query import Query
 from semi_naive.ra.multiway.tries.boxes import Box, Boxes, Slice
@@ -32,7 +32,7 @@ from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.shape import Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import cut, siblings
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
-from semi_naive.ra.runs import Store
+from semi_naive.ra.runs import RunMissing, Store
 from semi_naive.ra.session import cores
 
 log = logging.getLogger("semi_naive")
@@ -73,6 +73,10 @@ def run(
         keep, begun = 0 if count else len(shelf.order), time.perf_counter()
         parts = list(shelf.on_spark(sc, list(boxes), keep) if sc else shelf.here(boxes, keep, threads))
         return shelf.result(budget, keep, parts, time.perf_counter() - begun)
+    except Exception as error:  # Spark's own, in which what a task said is a text
+        if told := RunMissing.told(str(error)):
+            raise RunsLost(f"{told[0]}: {told[1]} on {told[2]}: ask again") from None
+        raise
     finally:
         store.remove()
         if sc and not sc.master.startswith("local["):

@@ -12,12 +12,15 @@ EVERY_HASH = (1 << 64) - (1 << 11)  # the greatest that a float holds
 class Batch:
     """`size` bindings: columns of int64 by variable name. `pair` = (first, second, words): the batch is also at hand as
     sorted distinct words first << 32 | second, and its columns are made only if someone looks at them. What a step that can be
-    taken up says of a batch it has made: `at`, where it goes on after it, and `joined`, the pairs of tuples that met in it."""
+    taken up says of a batch it has made: `at`, where it goes on after it, and `joined`, the pairs of tuples that met in it.
+    share = (number, count): of what the next join makes of all bindings, this batch stands for one of so many shares."""
 
-    __slots__ = ("size", "pair", "_columns", "at", "joined")
+    __slots__ = ("size", "pair", "_columns", "at", "joined", "share")
 
-    def __init__(self, size: int, columns: dict[str, np.ndarray] | None = None, pair=None, at=None, joined: int = 0):
-        self.size, self.pair, self._columns, self.at, self.joined = size, pair, columns, at, joined
+    def __init__(
+        self, size: int, columns: dict[str, np.ndarray] | None = None, pair=None, at=None, joined: int = 0, share=(0, 1)
+    ):
+        self.size, self.pair, self._columns, self.at, self.joined, self.share = size, pair, columns, at, joined, share
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
@@ -39,6 +42,14 @@ class Batch:
         if mask.all():
             return Batch(self.size, kept)
         return Batch(int(np.count_nonzero(mask)), {name: column[mask] for name, column in kept.items()})
+
+    def slice(self, begin: int, end: int) -> "Batch":
+        """The bindings [begin, end)."""
+        if (begin, end) == (0, self.size):
+            return self
+        if self.pair:
+            return Batch(end - begin, pair=(*self.pair[:2], self.pair[2][begin:end]))
+        return Batch(end - begin, {name: column[begin:end] for name, column in self.columns.items()})
 
     def with_columns(self, more: dict[str, np.ndarray]) -> "Batch":
         return Batch(self.size, {**self.columns, **more})

@@ -99,6 +99,11 @@ class Block:
     def arity(self) -> int:
         return len(self.packing.bounds)
 
+    @property
+    def nbytes(self) -> int:
+        """Of the words and the directories made by now; words that are mapped from a file count as well."""
+        return self.words.nbytes + sum(starts.nbytes for _, _, starts in list(self._directories.values()))
+
     def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
         """One column, of all tuples or of those at some positions."""
         place = self.packing.fields[number]
@@ -150,7 +155,7 @@ class Block:
         if self.packing.lanes == 1:
             rest = self.packing.fields[len(keys) - 1].shift
             if rest < 64:
-                return kernels.ranges(self.words[0], rest, *self._directory(rest), prefix[0] >> np.uint64(rest), within)
+                return kernels.ranges(self.words[0], rest, *self.directory(rest), prefix[0] >> np.uint64(rest), within)
         return kernels.ranges_rows(np.ascontiguousarray(self.words), prefix, self._masks(len(keys)), within)
 
     def _masks(self, keys: int) -> np.ndarray:
@@ -159,7 +164,7 @@ class Block:
             masks[place.lane] |= ((1 << place.bits) - 1) << place.shift
         return np.array(masks, np.uint64)
 
-    def _directory(self, rest: int):
+    def directory(self, rest: int):
         """(base, coarse, starts): see `kernels.directory`. Made when first asked for; 8 to 16 bytes a tuple, or less."""
         if rest not in self._directories:
             words = self.words[0]
@@ -172,7 +177,7 @@ class Block:
 
     def by_first(self):
         """The directory of the first column of a block of pairs in words of two halves, and the greatest second value."""
-        return self._directory(32), self._greatest_second
+        return self.directory(32), self._greatest_second
 
     @cached_property
     def _greatest_second(self) -> int:

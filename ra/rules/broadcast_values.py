@@ -1,9 +1,8 @@
 """Symbols and records on hosts other than the driver's: the files of a snapshot, sent along by Spark."""
 
 import os
-import uuid
-from pathlib import Path
 
+from semi_naive.balance import private
 from semi_naive.ra.rules.dictionary import Dictionary
 from semi_naive.ra.rules.values import SharedValues
 
@@ -31,7 +30,5 @@ class BroadcastValues(SharedValues):
         """The files that are not here yet, each whole or not at all."""
         for path, broadcast in self.files.items():
             if not os.path.exists(path):
-                Path(path).parent.mkdir(parents=True, exist_ok=True)
-                partial = f"{path}.{uuid.uuid4().hex}.partial"
-                Path(partial).write_bytes(broadcast.value)
-                os.replace(partial, path)
+                with private.whole(path) as file:
+                    file.write(broadcast.value)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from semi_naive.balance.hashing import bucket_of
+from semi_naive.balance.private import digest
 from semi_naive.ra.blocks import combined
-from semi_naive.ra.once import digest
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.partitioned import PartitionedRelation

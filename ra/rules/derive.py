@@ -9,6 +9,7 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Order, Term, Var
 from semi_naive.ra.rules.steps import Context, run_steps
+from semi_naive.ra.rules.table import NOBODY
 
 HALVES = Packing(((0, (1 << 32) - 1),) * 2)
 GATHERED = 1 << 22  # head tuples that are sorted and compared with what is known at a time
@@ -24,8 +25,12 @@ class Derivation:
 
     def heads(self, context: Context, order: Order):
         """Yield what the rule makes, its columns in an order, with repetitions: as blocks or as (columns, size)."""
-        for batch in run_steps(self.steps, unit(), context):
-            yield self.heads_of(batch, context, order)
+        return self.heads_from(unit(), self.steps, context, order)
+
+    def heads_from(self, batch: Batch, steps: list, context: Context, order: Order):
+        """The same from a batch that comes out of the steps before these."""
+        for made in run_steps(steps, batch, context):
+            yield self.heads_of(made, context, order)
 
     def heads_of(self, batch: Batch, context: Context, order: Order) -> Block | tuple[list[np.ndarray], int]:
         """Of bindings that have come out of the last step. A pair is sorted by whichever column comes first, at most once."""
@@ -37,16 +42,17 @@ class Derivation:
 
 
 class Sink:
-    """Takes heads of one relation, in its home order, into a table, many at a time. `made` counts them, with repetitions."""
+    """Takes heads of one relation, in its home order, into a table, many at a time. `made` counts them, with repetitions;
+    `alone`: what several sinks of a table hold while they change it."""
 
-    def __init__(self, table):
-        self.table, self.made, self.born = table, 0, 0
+    def __init__(self, table, alone=NOBODY):
+        self.table, self.alone, self.made, self.born = table, alone, 0, 0
         self.waiting, self.rows = [], 0
 
     def take(self, heads) -> None:
         if isinstance(heads, Block) and hasattr(self.table, "insert_block"):
             self.made += heads.size
-            self.born += self.table.insert_block(heads)
+            self.born += self.table.insert_block(heads, self.alone)
             return
         columns, size = (heads.columns(), heads.size) if isinstance(heads, Block) else heads
         self.made += size
@@ -61,6 +67,6 @@ class Sink:
             home = self.table.home
             places = [home.index(i) for i in range(len(home))]
             columns = [np.concatenate([columns[place] for columns, _ in self.waiting]) for place in places]
-            self.born += self.table.insert(columns, self.rows)
+            self.born += self.table.insert(columns, self.rows, self.alone)
             self.waiting, self.rows = [], 0
         return self.born

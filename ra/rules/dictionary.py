@@ -7,13 +7,17 @@ ones are merged into their neighbours, log-structured, so each piece of content 
 The first `dense` pieces of content have the ids base, base + 1, …; any other has -(1 + its hash).
 """
 
+import functools
 import os
 import uuid
 from dataclasses import dataclass
 
 import numpy as np
+from semi_naive.balance import private
 from semi_naive.ra.rules.distinct import distinct, first_rows
 
+Saved = tuple[str, tuple[int, ...]]  # what the paths of a segment's files begin with, and the checksum of each
+INDEX = ".hashes.npy", ".order.npy"  # and the suffix of its form
 _MOST_BYTES = 1 << 30  # of a merged segment: the offsets of an Arrow string array end at 2 GiB
 
 
@@ -57,7 +61,7 @@ class Strings:
         import pyarrow as pa
 
         batch = pa.record_batch([strings], ["strings"])
-        with pa.OSFile(path + Strings.suffix, "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+        with private.whole(path + Strings.suffix) as file, pa.ipc.new_file(file, batch.schema) as writer:
             writer.write_batch(batch)
 
     @staticmethod
@@ -102,7 +106,7 @@ class Rows:
 
     @staticmethod
     def save(rows, path):
-        np.save(path + Rows.suffix, rows)
+        _save_array(path + Rows.suffix, rows)
 
     @staticmethod
     def load(path):
@@ -123,7 +127,7 @@ class Segment:
     content: object
     hashes: np.ndarray
     order: np.ndarray
-    path: str | None = None
+    saved: Saved | None = None
 
     def __len__(self):
         return len(self.hashes)
@@ -140,25 +144,45 @@ class Segment:
         ascending = np.argsort(hashes, kind="stable")  # which notices that these are two ascending halves
         return cls(form.concat([first.content, second.content]), hashes[ascending], order[ascending])
 
-    def save(self, form, directory: str) -> str:
-        """Write the files, unless they are there; their common path."""
-        if self.path is None or os.path.dirname(self.path) != directory:
-            os.makedirs(directory, exist_ok=True)
+    def save(self, form, directory: str) -> Saved:
+        """Write the files, unless they are there; where they are."""
+        if self.saved is None or os.path.dirname(self.saved[0]) != directory:
             path = os.path.join(directory, f"{form.noun}s-{uuid.uuid4().hex}")
             form.save(self.content, path)
-            np.save(path + ".hashes.npy", self.hashes)
-            np.save(path + ".order.npy", self.order)
-            self.path = path
-        return self.path
+            _save_array(path + INDEX[0], self.hashes)
+            _save_array(path + INDEX[1], self.order)
+            self.saved = path, tuple(_checksum(path + suffix) for suffix in (form.suffix, *INDEX))
+        return self.saved
 
     @classmethod
-    def load(cls, form, path: str) -> "Segment":
-        """Map the files into memory; nothing is read before it is needed."""
+    def load(cls, form, saved: Saved) -> "Segment":
+        """Map the files into memory. The first in a process reads all of them."""
+        path, checksums = saved
         try:
-            hashes, order = (np.load(f"{path}.{part}.npy", mmap_mode="r") for part in ("hashes", "order"))
-            return cls(form.load(path), hashes, order, path)
-        except FileNotFoundError as error:
-            raise RuntimeError(f"the shared {form.noun}s at {path} are gone: they must stay until the run ends") from error
+            for suffix, checksum in zip((form.suffix, *INDEX), checksums, strict=True):
+                _verify(path + suffix, checksum)
+            hashes, order = (np.load(path + suffix, mmap_mode="r") for suffix in INDEX)
+            return cls(form.load(path), hashes, order, saved)
+        except (OSError, ValueError) as error:
+            wrong = "are gone" if isinstance(error, FileNotFoundError) else "are damaged"
+            raise RuntimeError(f"the shared {form.noun}s at {path} {wrong}: they must stay until the run ends") from error
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _checksum(path: str) -> int:
+    from semi_naive.ra.checksum import checksum_of_file  # a kernel: importing the package loads none
+
+    return checksum_of_file(path)
+
+
+def _verify(path: str, checksum: int) -> None:
+    if _checksum(path) != checksum:
+        raise ValueError(f"{path} is damaged or cut short")
+
+
+def _save_array(path: str, array: np.ndarray) -> None:
+    with private.whole(path) as file:
+        np.save(file, array)
 
 
 class Dictionary:

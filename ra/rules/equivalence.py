@@ -7,9 +7,9 @@ compiler"); their pairs are tuples like all others, so a class of n takes 8 n² 
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit, types
+from semi_naive.balance.jit import njit, types
 from semi_naive.ra.rules import kernels
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.table import NOBODY, Table
 from semi_naive.ra.words import JIT, i64
 
 
@@ -41,9 +41,20 @@ class EquivalenceTable(Table):
     members: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     classes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
-    def insert(self, columns: list[np.ndarray], size: int) -> int:
-        if not size:
-            return 0
+    @property
+    def nbytes(self) -> int:
+        """Of the pairs and of what tells their classes."""
+        return super().nbytes + self.members.nbytes + self.classes.nbytes
+
+    def insert(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> int:
+        with alone:  # as a whole: what follows depends on all that there is
+            return self._insert(columns, size)
+
+    def _insert(self, columns: list[np.ndarray], size: int) -> int:
+        return super().insert(*self._grown(self._know(columns))) if size else 0
+
+    def _know(self, columns: list[np.ndarray]) -> np.ndarray:
+        """Unite the classes of pairs; of each member, the place of the least value of its class before, or -1."""
         before, known = self.members, self.classes
         every = np.sort(np.concatenate([before, *columns]))
         self.members = every[np.concatenate(([True], every[1:] != every[:-1]))]
@@ -54,22 +65,11 @@ class EquivalenceTable(Table):
         old = np.full(self.members.size, -1)
         old[places] = places[known]
         self.classes = parents
-        return super().insert(*self._grown(old))
+        return old
 
-    def insert_block(self, block) -> int:
-        """A block in home order, as rules make it or as `insert` does."""
-        columns = block.columns()
-        if self._closed(columns):
-            return super().insert_block(block)
-        return self.insert(columns, block.size)
-
-    def _closed(self, columns) -> bool:
-        """Whether all of these pairs are within known classes."""
-        if not self.members.size:
-            return False
-        places = [np.minimum(np.searchsorted(self.members, column), self.members.size - 1) for column in columns]
-        here = all((self.members[place] == column).all() for place, column in zip(places, columns, strict=True))
-        return here and bool((self.classes[places[0]] == self.classes[places[1]]).all())
+    def insert_block(self, block, alone=NOBODY) -> int:
+        """A block in home order."""
+        return self.insert(block.columns(), block.size, alone)
 
     def _grown(self, old: np.ndarray):
         """The pairs of classes that have grown, without those that were of one class before: (columns, size)."""
@@ -86,3 +86,16 @@ class EquivalenceTable(Table):
         new = (old[first] != old[second]) | (old[first] < 0)
         pairs = [self.members[first[new]], self.members[second[new]]]
         return pairs, pairs[0].size
+
+    def for_machine(self) -> tuple[np.ndarray, np.ndarray]:
+        """(rows of full, rows of the delta): the machine has the pairs themselves."""
+        _, delta = super().for_machine()
+        full = [block for block in self.blocks("full", self.home) if block.size]
+        rows = [np.array(block.columns(), np.int64).T for block in full]
+        return np.concatenate([np.empty((0, 2), np.int64), *rows]), delta
+
+    def from_machine(self, full: np.ndarray, delta: np.ndarray) -> None:
+        """Rows that are to be in full as well, and the delta of now: of their classes, too, the members are known then."""
+        super().from_machine(full, delta)
+        pairs = [np.ascontiguousarray(np.concatenate([full[:, i], delta[:, i]])) for i in range(2)]
+        self._know(pairs)

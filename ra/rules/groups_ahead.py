@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, types
+from semi_naive.balance.jit import njit, types
 from semi_naive.ra import codec
 from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.bitset_bfs import LANES, advance

@@ -38,6 +38,9 @@ class Type:
 
 # -- terms
 
+WORDS = {"band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor"}  # operators that are words
+PREFIXES = {"neg": "-", "bnot": "bnot ", "lnot": "lnot "}
+
 
 @dataclass(frozen=True)
 class Var:
@@ -81,8 +84,10 @@ class Call:
     kind: Kind
 
     def __str__(self):
-        if len(self.args) == 2 and not self.op.isalpha():
+        if len(self.args) == 2 and (self.op in WORDS or not self.op.isalpha()):
             return f"({self.args[0]} {self.op} {self.args[1]})"
+        if self.op in PREFIXES:
+            return f"({PREFIXES[self.op]}{self.args[0]})"
         return f"{self.op}({', '.join(map(str, self.args))})"
 
 

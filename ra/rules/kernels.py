@@ -1,8 +1,8 @@
 """Kernels of rule evaluation: pack and unpack columns, look keys up, expand matches. Pure."""
 
 import numpy as np
-from numba import njit, types
 from semi_naive.balance.hashing import mix
+from semi_naive.balance.jit import njit, types
 from semi_naive.ra.bits import count_bits
 from semi_naive.ra.blocks import u64_rows
 from semi_naive.ra.words import JIT, i64, u64
@@ -152,16 +152,6 @@ def expand_some(lows, highs, row, skip, most):
         if skip == highs[row] - lows[row]:
             row, skip = row + 1, 0
     return rows, positions, last if made < most else row, skip
-
-
-@njit(types.int64(i64, types.int64, types.int64), **JIT)
-def rows_within(counts, begin, most):
-    """How far from row `begin` on at most `most` pairs expand; one row at least."""
-    total, i = counts[begin], begin + 1
-    while i < counts.size and total + counts[i] <= most:
-        total += counts[i]
-        i += 1
-    return i
 
 
 @njit(types.void(u64, i64), **JIT)

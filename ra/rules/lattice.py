@@ -12,6 +12,7 @@ import numpy as np
 from semi_naive.ra.blocks import sort_unique
 from semi_naive.ra.rules.block import Block, bounds_of, fits, merged, pack, roomy
 from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.table import NOBODY
 
 SIGN = np.int64(-1 << 63)
 
@@ -65,10 +66,12 @@ class LatticeTable:
     delta: dict = field(default_factory=dict)
     shown: dict = field(default_factory=dict)
 
-    def insert(self, columns: list[np.ndarray], size: int) -> int:
-        """Tuples in any order; how many improve on what is known."""
-        if not size:
-            return 0
+    def insert(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> int:
+        """Tuples in any order; how many improve on what is known. `alone`: see `Table.insert`."""
+        with alone:
+            return self._insert(columns, size) if size else 0
+
+    def _insert(self, columns: list[np.ndarray], size: int) -> int:
         columns = [*columns[:-1], encoded(columns[-1], self.kind, self.better)]
         packing = self._packing(columns)
         block = best(Block(packing, sort_unique(pack(columns, packing, size))))
@@ -118,6 +121,28 @@ class LatticeTable:
         """Forget what has been born since."""
         self.fresh = mark
 
+    def for_machine(self) -> tuple[np.ndarray, np.ndarray]:
+        """(rows of full, rows of the delta): all that there is, each key once."""
+        blocks, none = self.blocks("all", self.home), np.empty((0, self.arity), np.int64)
+        if not blocks:
+            return none, none
+        columns, improved = blocks[0].columns(), self.delta.get(self.home)
+        new = np.zeros(blocks[0].size, np.bool_)
+        if improved is not None:
+            lows, highs = improved.ranges(columns, blocks[0].size)
+            new = highs > lows
+        rows = np.array(columns, np.int64).reshape(self.arity, -1).T
+        return rows[~new], rows[new]
+
+    def from_machine(self, full: np.ndarray, delta: np.ndarray) -> None:
+        """All that there is, as rows (n, arity), each key once: what has not improved last, and what has."""
+        columns = [np.concatenate([full[:, i], delta[:, i]]) for i in range(self.arity)]
+        self.current, self.fresh, self.delta, self.shown = None, None, {}, {}
+        self.insert(columns, columns[0].size)
+        self.current, self.fresh = self.fresh, None
+        if delta.shape[0]:
+            self.delta[self.home] = Block.of([np.ascontiguousarray(delta[:, i]) for i in range(self.arity)], delta.shape[0])
+
     def settle(self) -> None:
         while self.advance():
             pass
@@ -129,6 +154,12 @@ class LatticeTable:
     @property
     def delta_size(self) -> int:
         return self.delta[self.home].size if self.delta else 0
+
+    @property
+    def nbytes(self) -> int:
+        """Of all blocks, encoded and as rules see them. May be asked for from any thread."""
+        encoded_ones = [block for block in (self.current, self.fresh) if block is not None]
+        return sum(block.nbytes for block in [*encoded_ones, *list(self.delta.values()), *list(self.shown.values())])
 
     @property
     def count(self) -> int:

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from semi_naive.balance.private import digest
 from semi_naive.ra.multiway import query as joins
 from semi_naive.ra.multiway.query import Comparison, Constant, Query, QueryError
 from semi_naive.ra.multiway.tries.domain import Domain
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.shared import SharedTries
 from semi_naive.ra.multiway.tries.trie import Tries
-from semi_naive.ra.once import digest
 from semi_naive.ra.rules.batch import Batch, joined
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.functors import evaluate

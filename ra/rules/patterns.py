@@ -1,11 +1,20 @@
-"""Regular expressions as ECMAScript writes them (std::regex of C++), compiled for Python's `re`, over bytes.
+"""Regular expressions as ECMAScript writes them (std::regex of C++), over bytes: RE2 matches them in time linear in the string.
 
-The two agree on nearly all; translated is what they write differently: named classes such as [[:alpha:]], a `[` or an empty
-set in brackets, what `.` leaves out, `^` and `$`, escapes that only one of them knows.
+Arrow has RE2. What it does not know (a back reference, a lookahead, more than 1,000 repetitions) Python's `re` matches, which
+tries one way after the other: for `SECONDS` at most, a string. Translated is what they write otherwise than ECMAScript: named
+classes such as [[:alpha:]], a `[` or an empty set in brackets, what `.` leaves out, `^` and `$`, escapes of some of them only.
 """
 
 import re
-from functools import cache
+import signal
+import threading
+from contextlib import contextmanager
+from functools import lru_cache
+
+import numpy as np
+
+SECONDS = 10
+KEPT = 1024  # compiled expressions
 
 _NAMED_CLASSES = {
     "alnum": "0-9A-Za-z",
@@ -18,12 +27,14 @@ _NAMED_CLASSES = {
     "lower": "a-z",
     "print": " -~",
     "punct": r"!-/:-@\[-`{-~",
-    "space": r"\s",
-    "s": r"\s",
+    "space": r"\t-\r ",
+    "s": r"\t-\r ",
     "upper": "A-Z",
     "w": r"\w",
     "xdigit": "0-9A-Fa-f",
 }
+_SPACES = {"s": r"\t-\r ", "S": r"\x00-\x08\x0e-\x1f!-\xff"}
+_PYTHON_END, _RE2_END = r"\Z", r"\z"
 _CONTROLS = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
 _TOKEN = re.compile(
     r"\\(?P<escape>x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|c[A-Za-z]|[1-9][0-9]*|.)|(?P<set>\[\^?)|(?P<group>\(\?[:=!])|(?P<plain>[^\\])",
@@ -39,7 +50,53 @@ class BadPattern(ValueError):
     """Not a regular expression."""
 
 
-@cache
+class TooLong(ValueError):
+    """Python's `re` has tried for too long."""
+
+
+def matching(pattern: str, strings) -> np.ndarray:
+    """Which of an Arrow array of strings match an expression from end to end.
+
+    >>> import pyarrow as pa
+    >>> matching("(a+)+b", pa.array(["aab", "a" * 100])).tolist()
+    [True, False]
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    slow = compiled(pattern)
+    try:
+        linear = pc.match_substring_regex(strings.view(pa.binary()), pattern=f"\\A(?:{_of(pattern, end=_RE2_END)})\\z")
+        return linear.to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:  # not for RE2
+        return np.array([_tried(slow, string.encode()) for string in strings.to_pylist()], np.bool_)
+
+
+def _tried(expression: re.Pattern, string: bytes) -> bool:
+    with _at_most(SECONDS):
+        return expression.fullmatch(string) is not None
+
+
+@contextmanager
+def _at_most(seconds: float):
+    """TooLong after so many seconds. Without a limit in other threads than the first, where no signals come."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _stop(number, frame):
+    raise TooLong(f"matching takes more than {SECONDS} s; without back references and lookaheads it is done at once")
+
+
+@lru_cache(KEPT)
 def compiled(pattern: str) -> re.Pattern:
     """The expression, to be matched against whole strings with `fullmatch`, over UTF-8 bytes.
 
@@ -47,13 +104,19 @@ def compiled(pattern: str) -> re.Pattern:
     (True, False)
     """
     try:
-        return re.compile(_translated(pattern.encode().decode("latin-1")).encode("latin-1"))
+        return re.compile(_of(pattern, end=_PYTHON_END).encode())
     except (re.error, OverflowError, RecursionError) as error:
         raise BadPattern(str(error)) from error
 
 
-def _translated(pattern: str) -> str:
-    """`pattern` has one character for each byte, and so has the result."""
+@lru_cache(2 * KEPT)
+def _of(pattern: str, end: str) -> str:
+    """The expression in ASCII, as Python and RE2 write it but for the `end` of the string."""
+    return _translated(pattern.encode().decode("latin-1"), end)
+
+
+def _translated(pattern: str, end: str) -> str:
+    """`pattern` has one character for each byte."""
     out, at = [], 0
     while at < len(pattern):
         if found := _QUANTIFIER.match(pattern, at):
@@ -72,26 +135,32 @@ def _translated(pattern: str) -> str:
         elif found["group"]:
             out.append(found["group"])
         else:
-            out.append(_escaped(found["escape"]) if found["escape"] else _plain(pattern, at, found["plain"]))
+            out.append(_escaped(found["escape"]) if found["escape"] else _plain(pattern, at, found["plain"], end))
     return "".join(out)
 
 
-def _plain(pattern: str, at: int, character: str) -> str:
+def _plain(pattern: str, at: int, character: str, end: str) -> str:
     if character == ".":
         return r"[^\n\r]"
     if character == "(" and pattern[at : at + 1] == "?":
         raise BadPattern("a group may begin with (?: (?= or (?! only")
     if character == "{":
         raise BadPattern("a { that repeats nothing; write \\{")
-    return {"^": r"\A", "$": r"\Z", "(": "(", ")": ")", "|": "|"}.get(character, re.escape(character))
+    return {"^": r"\A", "$": end, "(": "(", ")": ")", "|": "|"}.get(character, _literal(character))
+
+
+def _literal(character: str) -> str:
+    return character if character.isascii() and character.isalnum() else f"\\x{ord(character):02x}"
 
 
 def _escaped(escape: str) -> str:
-    if escape in ("d", "D", "w", "W", "s", "S", "b", "B"):
+    if escape in _SPACES:
+        return f"[{_SPACES[escape]}]"
+    if escape in ("d", "D", "w", "W", "b", "B"):
         return "\\" + escape
     if escape[0] in "123456789":
         return f"(?:\\{escape})"
-    return re.escape(_character(escape))
+    return _literal(_character(escape))
 
 
 def _character(escape: str) -> str:
@@ -122,7 +191,7 @@ def _set(pattern: str, at: int, negated: bool) -> tuple[str, int]:
     if at >= len(pattern) or pattern[at] != "]":
         raise BadPattern("a [ is never closed")
     if not members:
-        return (r"[\x00-\xff]" if negated else r"(?!)"), at + 1
+        return (r"[\x00-\xff]" if negated else r"[^\x00-\xff]"), at + 1
     return f"[{'^' * negated}{''.join(members)}]", at + 1
 
 
@@ -132,9 +201,11 @@ def _member(found: re.Match, first: bool, last: bool) -> str:
             raise BadPattern(f"unknown class [:{found['name']}:]")
         return _NAMED_CLASSES[found["name"]]
     if found["escape"]:
-        if found["escape"] in ("d", "D", "w", "W", "s", "S"):
+        if found["escape"] in _SPACES:
+            return _SPACES[found["escape"]]
+        if found["escape"] in ("d", "D", "w", "W"):
             return "\\" + found["escape"]
-        return re.escape("\b" if found["escape"] == "b" else _character(found["escape"]))
+        return _literal("\b" if found["escape"] == "b" else _character(found["escape"]))
     if found["plain"] == "-" and not (first or last):
         return "-"
-    return re.escape(found["plain"])
+    return _literal(found["plain"])

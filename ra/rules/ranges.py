@@ -1,11 +1,16 @@
 """range(start, stop, step): several values of one row."""
 
 import numpy as np
+from semi_naive.ra.rules.arithmetic import refuse
 from semi_naive.ra.rules.ir import Kind
+
+MOST = 10**12  # values of one range: to make more takes hours, whatever the memory
 
 
 def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarray | None = None):
     """(steps, counts) of ranges whose bounds are numbers of their kind (int64, uint64 or float64, not bits).
+
+    EvaluationError for one of more than MOST values.
 
     The stop is not reached. Without a step it is 1, or -1 where that leads there (never for unsigned); a step of 0 gives the
     start alone, unless that is the stop.
@@ -25,22 +30,16 @@ def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarr
             distance = np.where(upward, stop - start, start - stop).view(np.uint64)
             stride = np.where(upward, step, -step).view(np.uint64)
             counts = (distance - np.uint64(1)) // np.maximum(stride, np.uint64(1)) + np.uint64(1)
-    return step, np.where(moves, counts, still).astype(np.int64)
+    counts = np.where(moves, counts, still)
+    refuse(~(counts <= MOST), lambda i: f"range({start[i]}, {stop[i]}, {step[i]})", f"it has more than {MOST:,} values")
+    return step, counts.astype(np.int64)
 
 
-def expand_ranges(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarray | None = None):
-    """(rows, column): the values of each row's range, one after the other, and the row that each belongs to. All of them at
-    once, in memory. The columns given and the result are int64 bits.
+def range_values(kind: Kind, start: np.ndarray, step: np.ndarray, rows: np.ndarray, nth: np.ndarray) -> np.ndarray:
+    """The value at place `nth` of the range of each of some rows, as int64 bits.
 
-    >>> rows, column = expand_ranges(Kind.NUMBER, np.array([1, 3, 5]), np.array([4, 1, 5]))
-    >>> rows.tolist(), column.tolist()
-    ([0, 0, 0, 1, 1], [1, 2, 3, 3, 2])
+    >>> range_values(Kind.NUMBER, np.array([1, 9]), np.array([1, -2]), np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])).tolist()
+    [1, 2, 9, 7]
     """
-    dtype = {Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}.get(kind, np.int64)
-    start, stop, step = (c if c is None else np.ascontiguousarray(c).view(dtype) for c in (start, stop, step))
-    step, counts = range_counts(kind, start, stop, step)
-    rows = np.repeat(np.arange(len(start)), counts)
-    nth = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     with np.errstate(all="ignore"):
-        column = start[rows] + nth.astype(dtype) * step[rows]
-    return rows, column.view(np.int64)
+        return (start[rows] + nth.astype(start.dtype) * step[rows]).view(np.int64)

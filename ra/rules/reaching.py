@@ -101,17 +101,6 @@ class CountGroups:
 
 
 @dataclass
-class ReadGroups:
-    """A task that makes the tuples of its pieces again."""
-
-    reached: Reachability
-
-    def __call__(self, partition, pieces):
-        for piece in pieces:
-            yield from self.reached.found(piece)
-
-
-@dataclass
 class WriteGroups:
     """A task that writes the tuples of its pieces as sorted blocks, the carried column first. ascending: the nodes by value."""
 

@@ -1,44 +1,59 @@
-"""Reading a relation that is on the partitions back as columns."""
+"""Reading a relation that is on the partitions back as columns, a chunk at a time.
 
+A chunk is what is read apart from all others: some rows of a run, all of a lattice's partition, or one piece of groups whose
+tuples are made again. Chunks are read in any order, by tasks on their partition's host or by threads where that is this one.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.context import lattice_table
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reaching import Reachability
 
-ROWS = 1 << 20
+ROWS = 1 << 20  # of a chunk at most, where it is some rows of a run
+
+Source = PartitionedRelation | Reachability
 
 
-def columns_of(relation: PartitionedRelation, partition: int) -> np.ndarray:
-    """The tuples of one partition as columns (arity, n), in the order they were declared in."""
-    pieces = list(pieces_of(relation, partition))
-    return np.concatenate([np.empty((relation.arity, 0), np.int64), *pieces], axis=1)
+def chunks_of(relation: Source, partition: int) -> list:
+    """What `read` takes, of one partition; of groups that are made again, of one piece."""
+    if isinstance(relation, Reachability) or relation.lattice:
+        return [partition]
+    runs = relation.home.full[partition]
+    return [(stored, begin) for stored in runs for begin in range(0, stored.size, ROWS)]
 
 
-def pieces_of(relation: PartitionedRelation | Reachability, partition: int):
-    """The same, block by block."""
+def read(relation: Source, chunk):
+    """Yields columns (arity, n), in the order they were declared in."""
     if isinstance(relation, Reachability):
-        yield from relation.found((0, partition))
-        return
-    home = relation.home
-    if relation.lattice:
-        columns = lattice_table(relation, partition).columns()
-        yield np.array(columns, np.int64).reshape(relation.arity, -1)
-        return
-    for stored in home.full[partition]:
-        block = stored.open()
-        for begin in range(0, block.size, ROWS):
-            positions = np.arange(begin, min(begin + ROWS, block.size))
-            columns = [block.column(home.order.index(i), positions) for i in range(relation.arity)]
-            yield np.array(columns, np.int64).reshape(relation.arity, positions.size)
+        yield from relation.found((0, chunk))
+    elif relation.lattice:
+        yield np.array(lattice_table(relation, chunk).columns(), np.int64).reshape(relation.arity, -1)
+    else:
+        stored, begin = chunk
+        block, order = stored.open(), relation.home.order
+        some = Block(block.packing, block.words[:, begin : begin + ROWS])
+        columns = [some.column(order.index(place)) for place in range(relation.arity)]
+        yield np.array(columns, np.int64).reshape(relation.arity, some.size)
+
+
+def pieces_of(relation: Source, partition: int):
+    """All columns of one partition, chunk by chunk."""
+    for chunk in chunks_of(relation, partition):
+        yield from read(relation, chunk)
 
 
 @dataclass
 class ReadPieces:
-    """A task that yields its partition's tuples."""
+    """A task that yields what `make` turns its partition's columns into."""
 
-    relation: PartitionedRelation
+    relation: Source
+    make: Callable[[np.ndarray], Any]
 
     def __call__(self, partition, records):
-        yield from pieces_of(self.relation, partition)
+        list(records)
+        yield from map(self.make, pieces_of(self.relation, partition))

@@ -18,10 +18,11 @@ from semi_naive.ra.rules.batch import Batch, joined
 from semi_naive.ra.rules.block import Block, halved
 from semi_naive.ra.rules.functors import bits, evaluate, holds
 from semi_naive.ra.rules.ir import Aggregate, Compare, Kind, Range, Term, Truth
-from semi_naive.ra.rules.ranges import expand_ranges, range_counts
+from semi_naive.ra.rules.ranges import range_counts, range_values
 
 MOST = 1 << 21  # bindings of one batch, about: what bounds the memory of a body
 START = (0, 0, 0)  # from where on a join is made: the block, the row in it, the partner of the row
+DTYPES = {Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}  # of kinds that are not int64
 DENSE = 1 << 27  # ids below this have a bitmap in the fused join: 16 MB
 
 
@@ -129,7 +130,7 @@ class Join:
         domain = int((outer & np.uint64(0xFFFFFFFF)).max(initial=0)) + 1
         if domain > DENSE:
             return False
-        join = KeyedJoin(outer, np.ascontiguousarray(block.words[0]), 32, domain, cursor)
+        join = KeyedJoin(outer, np.ascontiguousarray(block.words[0]), 32, domain, cursor, share=batch.share)
         for words in join.chunks(most=most):
             yield Batch(words.size, pair=(new, carried, words.copy()), at=(number, join.cursor, 0), joined=join.joined)
             join.joined = 0
@@ -254,14 +255,15 @@ class Generate:
         kind = self.literal.result.kind
         terms = [self.literal.start, self.literal.stop, self.literal.step]
         given = [None if t is None else bits(evaluate(t, batch.columns, batch.size, context.values), kind) for t in terms]
-        _, counts = range_counts(kind, *given)
-        row = begin[1]
+        start, stop, step = (None if c is None else np.ascontiguousarray(c).view(DTYPES.get(kind, np.int64)) for c in given)
+        step, counts = range_counts(kind, start, stop, step)
+        (_, row, skip), first = begin, np.zeros_like(counts)
         while row < batch.size:
-            end = kernels.rows_within(counts, row, context.most)
-            rows, result = expand_ranges(kind, *(None if column is None else column[row:end] for column in given))
-            columns = {**batch.take(rows + row, self.keep), self.literal.result.name: result}
-            yield Batch(rows.size, columns, at=(0, end, 0))
-            row = end
+            rows, nth, row, skip = kernels.expand_some(first, counts, row, skip, context.most)
+            if rows.size:
+                columns = batch.take(rows, self.keep)
+                columns[self.literal.result.name] = range_values(kind, start, step, rows, nth)
+                yield Batch(rows.size, columns, at=(0, row, skip))
 
 
 def grouped(batch: Batch, outer: tuple[str, ...]) -> tuple[Batch, np.ndarray]:

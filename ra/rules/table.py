@@ -5,6 +5,7 @@ the rest is born into `new`; `advance` makes it `delta`, and the delta before go
 """
 
 import copy
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +14,7 @@ from semi_naive.ra.rules.block import Block, bounds_of, fits, merged, packing_of
 from semi_naive.ra.rules.ir import Order
 
 FEW = 6
+NOBODY = nullcontext()  # there is no other thread
 
 
 def snapshot(table):
@@ -55,9 +57,8 @@ class Table:
     def _ordered(self, order: Order) -> Packing:
         return Packing(tuple(self.packing.bounds[i] for i in order))
 
-    def _make_room(self, columns: list[np.ndarray]) -> None:
+    def _make_room(self, bounds: Bounds) -> None:
         """Choose the packing, or a wider one: all blocks are packed again then, which their number makes rare."""
-        bounds = bounds_of(columns)
         if self.packing is not None and fits(bounds, self.packing):
             return
         if self.packing is not None and self.count:
@@ -86,23 +87,43 @@ class Table:
     def delta_size(self) -> int:
         return self.delta[self.home].size if self.home in self.delta else 0
 
-    def insert(self, columns: list[np.ndarray], size: int) -> int:
-        """Tuples in any order, with repetitions; how many were not known. They are in `new`."""
+    @property
+    def nbytes(self) -> int:
+        """Of all blocks: full, delta and new, in every order. May be asked for from any thread."""
+        full = [block for blocks in list(self.full.values()) for block in blocks]
+        return sum(block.nbytes for block in [*full, *list(self.delta.values()), *self.new])
+
+    def insert(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> int:
+        """Tuples in any order, with repetitions; how many were not known. They are in `new`. `alone`: what threads that insert
+        at the same time hold while they change the table; they sort, and drop what was there before all of them, without."""
         if not size:
             return 0
-        self._make_room(columns)
-        return self.insert_block(Block.of([columns[i] for i in self.home], size, self._ordered(self.home)))
+        bounds = bounds_of(columns)
+        with alone:
+            self._make_room(bounds)
+            packing, before = self._ordered(self.home), self._before()
+        return self._born(Block.of([columns[i] for i in self.home], size, packing), before, alone)
 
-    def insert_block(self, block: Block) -> int:
+    def insert_block(self, block: Block, alone=NOBODY) -> int:
         """The same for a block in home order."""
+        bounds = None
         if self.packing is None or block.packing != self._ordered(self.home):
-            columns = block.columns()
-            self._make_room([columns[self.home.index(i)] for i in range(self.arity)])
-            block = block.repacked(self._ordered(self.home))
-        for other in self._known():
+            bounds = bounds_of(block.columns())
+        with alone:
+            if bounds is not None:
+                self._make_room(tuple(bounds[self.home.index(i)] for i in range(self.arity)))
+            packing, before = self._ordered(self.home), self._before()
+        return self._born(block.repacked(packing), before, alone)
+
+    def _born(self, block: Block, before: list[Block], alone) -> int:
+        for other in before:
             block = block.without(other)
-        if block.size:
-            self.new = stacked(self.new, block)
+        with alone:
+            block = block.repacked(self._ordered(self.home))  # another thread may have needed a wider one
+            for other in self.new:
+                block = block.without(other)
+            if block.size:
+                self.new = stacked(self.new, block)
         return block.size
 
     def advance(self) -> int:
@@ -123,7 +144,11 @@ class Table:
 
     def _known(self) -> list[Block]:
         """Everything there is, in home order."""
-        return [*self.full[self.home], *([self.delta[self.home]] if self.delta else []), *self.new]
+        return [*self._before(), *self.new]
+
+    def _before(self) -> list[Block]:
+        """What there was when the iteration began, in home order."""
+        return [*self.full[self.home], *([self.delta[self.home]] if self.delta else [])]
 
     def mark(self) -> list[Block]:
         """For `back_to`: what has been born by now."""
@@ -132,6 +157,29 @@ class Table:
     def back_to(self, mark: list[Block]) -> None:
         """Forget what has been born since."""
         self.new = [block.repacked(self._ordered(self.home)) for block in mark]
+
+    def for_machine(self) -> tuple[np.ndarray, np.ndarray]:
+        """(rows of full that a machine has to know of, rows of the delta): it searches the blocks of full itself."""
+        delta = self.delta[self.home].columns() if self.delta else []
+        rows = np.empty((self.delta_size, self.arity), np.int64)
+        for place, column in zip(self.home, delta, strict=False):
+            rows[:, place] = column
+        return np.empty((0, self.arity), np.int64), rows
+
+    def from_machine(self, full: np.ndarray, delta: np.ndarray) -> None:
+        """Rows (n, arity) that are to be in full as well, those of the delta there was among them; and the delta of now."""
+        self.delta = {}
+        if full.shape[0] or delta.shape[0]:
+            self._make_room(bounds_of([np.concatenate([full[:, i], delta[:, i]]) for i in range(self.arity)]))
+        if full.shape[0]:
+            self.delta = {self.home: self._of_rows(full)}
+            self.advance()
+        if delta.shape[0]:
+            self.delta = {self.home: self._of_rows(delta)}
+
+    def _of_rows(self, rows: np.ndarray) -> Block:
+        columns = [np.ascontiguousarray(rows[:, i]) for i in self.home]
+        return Block.of(columns, rows.shape[0], self._ordered(self.home))
 
     def _delta(self, order: Order) -> Block:
         if order not in self.delta:

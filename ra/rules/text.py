@@ -7,10 +7,14 @@ import sys
 
 import numpy as np
 from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.cuts import cut
 from semi_naive.ra.rules.distinct import distinct, distinct_rows
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.numerals import PARSERS
-from semi_naive.ra.rules.patterns import BadPattern, compiled
+from semi_naive.ra.rules.patterns import BadPattern, TooLong, matching
+from semi_naive.ra.strings import places_of
+
+FEW = 32  # rows that are not worth a call of Arrow
 
 
 def ranks(columns: list[np.ndarray], values) -> list[np.ndarray]:
@@ -33,16 +37,22 @@ def _cat(args: list[np.ndarray], values) -> np.ndarray:
 
 
 def _strlen(args: list[np.ndarray], values) -> np.ndarray:
-    import pyarrow.compute as pc
-
-    ids, inverse = distinct(args[0])
-    return pc.binary_length(values.arrow(ids)).to_numpy().astype(np.int64)[inverse]
+    return values.lengths(args[0])
 
 
 def _substr(args: list[np.ndarray], values) -> np.ndarray:
-    (ids, starts, lengths), inverse = distinct_rows(args)
-    parts = map(substring, values.strings(ids), starts.tolist(), lengths.tolist())
-    return values.intern(list(parts))[inverse]
+    """By a kernel; one by one where a start is out of range, or a cut goes through a character."""
+    ids, which = distinct(args[0])
+    data, *places = places_of(values.arrow(ids))
+    begins, ends = cut(data, *places, which, *map(np.ascontiguousarray, args[1:]))
+    column, good = np.empty(len(begins), np.int64), begins >= 0
+    column[good] = values.intern_places(data, begins[good], ends[good])
+    odd = np.flatnonzero(~good)
+    if len(odd):
+        (ids, starts, lengths), inverse = distinct_rows([arg[odd] for arg in args])
+        parts = map(substring, values.strings(ids), starts.tolist(), lengths.tolist())
+        column[odd] = values.intern(list(parts))[inverse]
+    return column
 
 
 def substring(string: str, start: int, length: int) -> str:
@@ -62,9 +72,12 @@ def substring(string: str, start: int, length: int) -> str:
 
 def printed(column: np.ndarray, values) -> np.ndarray:
     """to_string of int64, uint64 or float64 columns; floats with six digits after the point."""
+    import pyarrow as pa
+
     numbers, inverse = distinct(column)
-    form = "{:f}".format if column.dtype == np.float64 else str
-    return values.intern([form(number) for number in numbers.tolist()])[inverse]
+    if column.dtype == np.float64:
+        return values.intern([f"{number:f}" for number in numbers.tolist()])[inverse]
+    return values.intern(pa.array(numbers).cast(pa.string()))[inverse]
 
 
 def parsed(op: str, kind: Kind, column: np.ndarray, values) -> np.ndarray:
@@ -84,21 +97,37 @@ def _match(pattern: np.ndarray, string: np.ndarray, negated: bool, values) -> np
     """The whole string matches the pattern; of a bad pattern neither match nor !match is true, and a warning says so."""
     (patterns, ids), inverse = distinct_rows([pattern, string])
     answers = np.zeros(len(ids), np.bool_)
-    wrong = set()
-    for i, (expression, candidate) in enumerate(zip(values.strings(patterns), values.strings(ids), strict=True)):
+    for expression, rows in _by_value(patterns, values):
         try:
-            answers[i] = (compiled(expression).fullmatch(candidate.encode()) is None) == negated
+            answers[rows] = matching(expression, values.arrow(ids[rows])) != negated
         except BadPattern as error:
-            if expression not in wrong:
-                _warn(f'wrong pattern provided for {"!" * negated}match("{expression}","{candidate}"): {error}')
-            wrong.add(expression)
+            _warn(f'wrong pattern provided for {"!" * negated}match("{expression}", …): {error}')
+        except TooLong as error:
+            raise EvaluationError(f'{"!" * negated}match("{expression}", …): {error}') from None
     return answers[inverse]
 
 
 def _contains(needle: np.ndarray, string: np.ndarray, negated: bool, values) -> np.ndarray:
+    """By Arrow for each different needle; a pair at a time where there are so many that a call would be for a few rows."""
+    import pyarrow.compute as pc
+
     (needles, ids), inverse = distinct_rows([needle, string])
-    pairs = zip(values.strings(needles), values.strings(ids), strict=True)
-    return np.array([(part in whole) != negated for part, whole in pairs], np.bool_)[inverse]
+    groups, answers = _by_value(needles, values), np.empty(len(ids), np.bool_)
+    if len(groups) * FEW > len(ids):
+        pairs = zip(values.strings(needles), values.strings(ids), strict=True)
+        answers[:] = [part in whole for part, whole in pairs]
+    else:
+        for part, rows in groups:
+            answers[rows] = pc.match_substring(values.arrow(ids[rows]), part).to_numpy(zero_copy_only=False)
+    return (answers != negated)[inverse]
+
+
+def _by_value(symbols: np.ndarray, values) -> list[tuple[str, np.ndarray]]:
+    """The different strings of a column, each with the rows that have it."""
+    ids, number = distinct(symbols)
+    order = np.argsort(number, kind="stable")
+    groups = np.split(order, np.cumsum(np.bincount(number))[:-1]) if len(ids) else []
+    return list(zip(values.strings(ids), groups, strict=True))
 
 
 def _warn(message: str) -> None:

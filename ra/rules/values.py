@@ -3,8 +3,8 @@
 A *column* is an int64 numpy array: numbers as they are, unsigned and float values as their 64 bits, symbols and records as
 ids, equal where the content is equal. The life of an id:
 
-1. In the driver it is dense, in order of first appearance: symbols in the process-wide table, records per arity from 1
-   (0 is nil).
+1. In the driver it is dense, in order of first appearance: symbols in the run's table (`ra.symbols`), records per arity from
+   1 (0 is nil).
 2. The first `share` freezes this: from then on, in the driver as in the workers, content that is not in the snapshot gets
    its hash for an id, always negative. Nobody has to be asked, and equal content still means an equal id everywhere.
 3. A worker opens the snapshot from files, and hands over what it `made`; the driver learns it, and the next snapshot
@@ -14,8 +14,9 @@ ids, equal where the content is equal. The life of an id:
 from dataclasses import dataclass, field
 
 import numpy as np
-from semi_naive.ra.rules.dictionary import Dictionary, Rows, Segment, Strings
-from semi_naive.ra.symbols import SYMBOLS, SymbolTable
+from semi_naive.ra.rules.dictionary import Dictionary, Rows, Saved, Segment, Strings
+from semi_naive.ra.strings import string_arrays
+from semi_naive.ra.symbols import SymbolTable, as_strings, common
 
 FIRST_RECORD = 1  # nil is 0
 
@@ -28,14 +29,12 @@ class _Content:
 
     def intern(self, strings) -> np.ndarray:
         """The ids of a list, an object array or a pyarrow array of strings."""
-        import pyarrow as pa
+        array = as_strings(strings)
+        return self._encode(array) if len(array) else np.empty(0, np.int64)
 
-        array = strings if isinstance(strings, pa.Array | pa.ChunkedArray) else pa.array(strings, pa.string())
-        array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-        array = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
-        if not len(array):
-            return np.empty(0, np.int64)
-        return self._encode(array.cast(pa.string()))
+    def intern_places(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """The same of strings that stand in UTF-8 bytes from each `begins` to its `ends`."""
+        return np.concatenate([np.empty(0, np.int64), *map(self.intern, string_arrays(data, begins, ends))])
 
     def _encode(self, array) -> np.ndarray:
         return self._symbols.encode(array)
@@ -45,6 +44,12 @@ class _Content:
         import pyarrow as pa
 
         return self._symbols.decode(ids) if len(ids) else pa.array([], pa.string())
+
+    def lengths(self, ids: np.ndarray) -> np.ndarray:
+        """How many bytes the symbols of ids have, int64."""
+        import pyarrow.compute as pc
+
+        return pc.binary_length(self.arrow(ids)).to_numpy().astype(np.int64)
 
     def strings(self, ids: np.ndarray) -> list[str]:
         """The symbols of ids."""
@@ -68,22 +73,6 @@ class _Content:
         return self._records[arity]
 
 
-class Names(_Content):
-    """Symbols of one reading, apart from those of any run: ids by first appearance.
-
-    >>> names = Names()
-    >>> names.intern(["b", "a", "b"]).tolist(), names.array().to_pylist()
-    ([0, 1, 0], ['b', 'a'])
-    """
-
-    def __init__(self):
-        self._symbols, self._records = Dictionary(Strings, 0), {}
-
-    def array(self):
-        """All symbols as a pyarrow array; the position is the id."""
-        return self._symbols.form.concat([segment.content for segment in self._symbols.segments])
-
-
 class Values(_Content):
     """The driver's symbols and records, for the length of a run.
 
@@ -95,34 +84,28 @@ class Values(_Content):
     ['b', 'a', 'b']
     """
 
-    def __init__(self, symbols: SymbolTable = SYMBOLS):
-        self._table = symbols
+    def __init__(self, symbols: SymbolTable | None = None):
+        self.table = SymbolTable(common()) if symbols is None else symbols
         self._symbols, self._records = None, {}
         self._counter = 0
         self._shared: tuple | None = None  # of the last share: directory, sizes, the snapshot
 
     @property
-    def shared(self) -> bool:
-        """Whether ids may be others than those of the process-wide table."""
-        return self._symbols is not None
+    def common(self) -> SymbolTable | None:
+        """The common table, if all ids are of it."""
+        return self.table.base if self._symbols is None and not self.table.own else None
 
     def _encode(self, array) -> np.ndarray:
-        return self._table.intern(array) if self._symbols is None else super()._encode(array)
+        return self.table.intern(array) if self._symbols is None else super()._encode(array)
 
-    def number(self, strings) -> None:
-        """Give the strings of a pyarrow array ids, dense ones before the first `share`. No Python object is made of any, so
-        millions of them will do; what the process-wide table has keeps its ids, and gets no new strings from this run."""
-        self._open()
-        if len(strings):
-            self._symbols.encode(strings)
+    def intern_places(self, data, begins, ends):
+        return self.table.number(data, begins, ends) if self._symbols is None else super().intern_places(data, begins, ends)
 
     def arrow(self, ids: np.ndarray):
-        if self._symbols is not None:
-            return super().arrow(ids)
-        try:
-            return self._table.strings(ids)
-        except IndexError as error:
-            raise KeyError(f"not the ids of symbols: {error}") from error
+        return self.table.strings(ids) if self._symbols is None else super().arrow(ids)
+
+    def lengths(self, ids: np.ndarray) -> np.ndarray:
+        return self.table.lengths(ids) if self._symbols is None else super().lengths(ids)
 
     def autoinc(self, size: int) -> np.ndarray:
         """That many numbers that were not given out before, from 0."""
@@ -173,14 +156,12 @@ class Values(_Content):
             lexicon.frozen = True
 
     def _open(self) -> None:
-        """From here on symbols are in a lexicon of this run, with the ids that the table gave them."""
+        """From here on symbols are in a lexicon, with the ids that the table gave them."""
         if self._symbols is not None:
             return
-        strings = self._table.array()
-        self._symbols = Dictionary(Strings, 0)
-        if len(strings):
-            self._symbols.segments.append(Segment.of(strings, Strings.hashes(strings)))
-            self._symbols.dense = len(strings)
+        self._symbols = Dictionary(Strings, 0, dense=len(self.table))
+        self._symbols.segments += [Segment.of(strings, hashes) for strings, hashes in self.table.parts()]
+        self.table = SymbolTable()  # what it had is in the lexicon
 
 
 @dataclass(frozen=True)
@@ -189,14 +170,14 @@ class Snapshot:
 
     base: int
     dense: int = 0
-    paths: tuple[str, ...] = ()
+    segments: tuple[Saved, ...] = ()
 
     @classmethod
     def of(cls, lexicon: Dictionary, directory: str) -> "Snapshot":
         return cls(lexicon.base, lexicon.dense, tuple(s.save(lexicon.form, directory) for s in lexicon.segments))
 
     def open(self, form) -> Dictionary:
-        return Dictionary(form, self.base, [Segment.load(form, path) for path in self.paths], self.dense, frozen=True)
+        return Dictionary(form, self.base, [Segment.load(form, saved) for saved in self.segments], self.dense, frozen=True)
 
 
 @dataclass

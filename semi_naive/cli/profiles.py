@@ -6,15 +6,17 @@ import sys
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
+from semi_naive.plots.summary import bytes_a_tuple, memory_of
 
 
 def print_profile(path: str, top: int) -> None:
-    """The record of -p as tables: rules and relations, the hottest first."""
+    """The record of -p as tables: rules and relations, the hottest first; above them what the run took."""
     from rich.console import Console
 
     record = read_profile(path)
     console = Console(soft_wrap=not sys.stdout.isatty())
-    console.print(f"{record.get('program', path)}: {record.get('seconds', 0):.3f} s", markup=False, highlight=False)
+    took = ", ".join(filter(None, [f"{record.get('seconds', 0):.3f} s", memory_of(record)]))
+    console.print(f"{record.get('program', path)}: {took}", markup=False, highlight=False)
     rules = sorted(record["rules"], key=lambda rule: -rule["seconds"])
     console.print(_table(RULES, rules[:top]))
     console.print(_table(RELATIONS, sorted(record["relations"], key=lambda each: -each.get("seconds", 0))[:top]))
@@ -46,6 +48,8 @@ RULES = {
 RELATIONS = {
     "seconds": lambda each: f"{each.get('seconds', 0):.3f}",
     "tuples": lambda each: f"{each['tuples']:,}",
+    "bytes": lambda each: f"{each['bytes']:,}" if "bytes" in each else "",
+    "bytes a tuple": bytes_a_tuple,
     "relation": lambda each: each["relation"],
 }
 

@@ -1,10 +1,25 @@
 """A bar on standard error while something runs, and the same line on the live page."""
 
+import logging
 import sys
 import time
 
 TICK = 0.1  # seconds between two looks of the bar: an iteration may take microseconds
 LETTERS = 30  # of a stratum's name
+
+
+_compiling = logging.getLogger("semi_naive.compiling")
+
+
+class _Lines(logging.Handler):
+    """What is logged, above the bar."""
+
+    def __init__(self, console):
+        super().__init__()
+        self.console = console
+
+    def emit(self, record) -> None:
+        self.console.print(f"semi-naive: {record.getMessage()}", highlight=False)
 
 
 class Progress:
@@ -20,9 +35,12 @@ class Progress:
 
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[text]}"))
         self.bar = Bar(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+        self.lines = _Lines(self.bar.console)
 
     def __enter__(self):
         if self.bar:
+            _compiling.addHandler(self.lines)
+            _compiling.setLevel(logging.INFO)
             self.bar.start()
             self.task = self.bar.add_task(self.what, total=None, text="reading")
         return self
@@ -30,6 +48,7 @@ class Progress:
     def __exit__(self, *error):
         if self.bar:
             self.bar.stop()
+            _compiling.removeHandler(self.lines)
 
     def closure(self, iteration: int, delta: int, tuples: int, done: int | None = None, total: int | None = None) -> None:
         """How far a closure is: iteration, delta, pairs so far; of the decomposed plan groups."""

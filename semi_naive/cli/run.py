@@ -1,6 +1,7 @@
 """What `semi-naive run` does; `__main__` has its options."""
 
 import json
+import logging
 import os
 import sys
 
@@ -30,11 +31,13 @@ def run_program(program: str, given: dict) -> None:
     config = Config().with_options(given["options"])
     spark = spark_of(given["master"], given["jobs"])
     check_folders(facts, output, given["include_dirs"])
-    reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
+    reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"]), "sandbox": sandbox_of(given)}
     if given["show"]:
         sys.exit(show_program(program, show_modes(given["show"]), reading))
     checked = checked_program(program, reading)
-    if not given["no_warn"]:
+    if given["no_warn"]:
+        logging.getLogger("semi_naive").setLevel(logging.ERROR)
+    else:
         complain(checked)
     if given["explain"]:
         click.echo(checked.explain(facts=facts, config=config, only_outputs=True, plan=given["plan"]), nl=False)
@@ -51,6 +54,22 @@ def run_program(program: str, given: dict) -> None:
                 if given[what]:
                     write_record(given[what], record)
             write_report(given["report"], result.trace, checked.name, page)
+
+
+def sandbox_of(given: dict):
+    """The `Sandbox` of --sandbox, if there is one; BadInput for one without its folder, and for results that are to go to a new
+    folder outside."""
+    from semi_naive.sandbox import Sandbox
+
+    folder, output = given["sandbox"], given["output"]
+    if folder is None:
+        return None
+    if not os.path.isdir(folder):
+        raise BadInput(f"sandbox {folder} does not exist", hint="--sandbox names the folder that a program's files stay below")
+    sandbox = Sandbox(folder)
+    if output != "-" and not os.path.isdir(output) and not sandbox.below(output):
+        raise BadInput(f"output directory {output} is outside of the sandbox", hint=sandbox.advice)
+    return sandbox
 
 
 def checked_program(program: str, reading: dict):
@@ -105,11 +124,17 @@ def complain(program) -> None:
         click.echo(rendered(problem, program.checked.texts), err=True)
 
 
+def check_cores(master: str | None, cores: int | None) -> None:
+    if master is not None and cores is not None:
+        raise BadInput("-j counts cores of this machine, and --master names a cluster: give one", hint="--set partitions=N")
+
+
 def spark_of(master: str | None, jobs: str | None):
     """How to start Spark, once it is needed, where the command line says; None leaves it to the run."""
     if jobs is not None and jobs != "auto" and (not jobs.isdecimal() or int(jobs) < 1):
         raise BadInput(f"-j {jobs}: expected a number of cores from 1, or auto")
     cores = int(jobs) if jobs and jobs != "auto" else None
+    check_cores(master, cores)
     if master is None and cores is None:
         return None
 

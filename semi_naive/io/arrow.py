@@ -21,11 +21,22 @@ def arrow_table(relation, types: dict, columns: np.ndarray, values, sort: bool =
     types = BUILT_IN | types
     if sort and relation.arity:
         columns = _sorted(columns, relation, types, values)
-    attributes = zip(columns, relation.attributes, strict=True)
-    arrays = [column_array(column, type_, types, values) for column, (_, type_) in attributes]
-    if not arrays:
+    if not relation.arity:
         return pa.Table.from_struct_array(pa.array([{}] * columns.shape[1], pa.struct([])))
-    return pa.table(arrays, names=[name for name, _ in relation.attributes])
+    return pa.table(*_arrays(relation, types, columns, values))
+
+
+def record_batch(relation, types: dict, columns: np.ndarray, values):
+    """The same of one batch; there is at least one column."""
+    import pyarrow as pa
+
+    return pa.record_batch(*_arrays(relation, BUILT_IN | types, columns, values))
+
+
+def _arrays(relation, types: dict, columns: np.ndarray, values) -> tuple[list, list[str]]:
+    attributes = list(zip(columns, relation.attributes, strict=True))
+    arrays = [column_array(column, type_, types, values) for column, (_, type_) in attributes]
+    return arrays, [name for _, (name, _) in attributes]
 
 
 def column_array(column: np.ndarray, type_, types: dict, values):
@@ -34,7 +45,7 @@ def column_array(column: np.ndarray, type_, types: dict, values):
 
     if type_.kind == Kind.SYMBOL:
         found, at = distinct(column)
-        return pa.array(values.strings(found), pa.string()).take(pa.array(at))
+        return values.arrow(found).cast(pa.string()).take(pa.array(at))
     if type_.kind != Kind.RECORD:
         views = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
         return pa.array(np.ascontiguousarray(column).view(views[type_.kind]))
@@ -127,18 +138,38 @@ def _bits(column, type_, types: dict, values, fault) -> np.ndarray:
     error of a value that will not."""
     import pyarrow as pa
 
+    if not len(column):  # of whatever type
+        return np.empty(0, np.int64)
     plain = column.cast(plain_type(column.type))
     if type_.kind == Kind.RECORD:  # structs, lists, or text; null is nil
-        return bits_of_values(plain.to_pylist(), type_, types, values, fault)
+        return bits_of_values(_python_values(plain, fault), type_, types, values, fault)
     if missing := first_missing(column, type_.kind):
         raise fault(missing[0], f"the value is {missing[1]}", "drop the rows with missing values")
     try:
         plain = plain.cast(arrow_type(type_.kind))
-        return bits_of_arrow(plain.dictionary_encode() if type_.kind == Kind.SYMBOL else plain, type_, types, values)
+        if type_.kind == Kind.SYMBOL:
+            plain = plain.dictionary_encode()
+            for chunk in plain.chunks:
+                chunk.dictionary.validate(full=True)  # files may hold any bytes as text
+        return bits_of_arrow(plain, type_, types, values)
     except pa.ArrowInvalid:  # the slow way finds the value, and says what is wrong with it
-        return bits_of_values(column.to_pylist(), type_, types, values, fault)
+        return bits_of_values(_python_values(column, fault), type_, types, values, fault)
     except Mismatch as wrong:
         raise fault(wrong.row, wrong) from None
+
+
+def _python_values(column, fault) -> list:
+    """The values of a column; the error of the first text in it that is not UTF-8."""
+    try:
+        return column.to_pylist()
+    except UnicodeDecodeError:
+        pass
+    for row, value in enumerate(column):
+        try:
+            value.as_py()
+        except UnicodeDecodeError as error:
+            raise fault(row, f"byte {error.object[error.start]:#04x} is not UTF-8", "write the text as UTF-8") from None
+    return []
 
 
 def first_missing(column, kind: Kind):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.ra.rules.ir import Kind, Type
+from semi_naive.ra.rules.numerals import LONGEST
 
 SIGN = 1 << 63
 MASK = (1 << 64) - 1
@@ -21,12 +22,25 @@ EXPECTED = {
     Kind.RECORD: "a record: [1, [2, nil]] in text, a tuple or None in Python",
 }
 BUILT_IN = {kind.value: Type(kind.value, kind) for kind in Kind if kind != Kind.RECORD}
-INTEGER = re.compile(r"\s*([+-]?)(?:0x([0-9a-fA-F]+)|0b([01]+)|([0-9]+))\s*", re.ASCII)
+INTEGER = re.compile(r"\s*([+-]?)(?:0[xX]([0-9a-fA-F]+)|0b([01]+)|([0-9]+))\s*", re.ASCII)
 DECIMAL = re.compile(r"\s*-?[0-9]+\s*", re.ASCII)
-LONGEST_NUMBER = 4000  # digits; int() itself refuses more than 4,300
 AS_NAMES = "vertices are read as integers (the first row decides, or strings=False); pass strings=True to read names"
+TOO_LONG = "pass strings=True to read vertices as names"
 HEX_FLOAT = re.compile(r"\s*[+-]?0[xX]")
-FLOAT = re.compile(r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|nan)\s*", re.ASCII | re.IGNORECASE)
+FLOAT = re.compile(
+    r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|nan(?:\([0-9a-z_]*\))?)\s*",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class OutOfRange:
+    """Stands for a number in JSON that is out of every range."""
+
+    text: str
+
+    def __repr__(self):
+        return self.text
 
 
 class Mismatch(ValueError):
@@ -51,16 +65,14 @@ class Vertex(Type):
 
     def of_text(self, text: str) -> int:
         if not DECIMAL.fullmatch(text):
-            raise Mismatch(f"{_shown(text)} is not an integer", "" if self.said else AS_NAMES)
-        if len(text) > LONGEST_NUMBER:
-            raise Mismatch(f"{_shown(text)} does not fit in 64 bits", "pass strings=True to read vertices as names")
-        return self.checked(int(text))
+            raise Mismatch(f"{shown(text)} is not an integer", "" if self.said else AS_NAMES)
+        return self.checked(_integer(text, "does not fit in 64 bits", TOO_LONG))
 
     def checked(self, value: int, row: int = 0) -> int:
         if self.low <= value <= self.high:
             return value
         if not -SIGN <= value < SIGN:
-            raise Mismatch(f"{value} does not fit in 64 bits", "pass strings=True to read vertices as names", row)
+            raise Mismatch(f"{shown(value)} does not fit in 64 bits", TOO_LONG, row)
         if self.said:
             raise Mismatch(f"index {value} is outside {self.low}..{self.high}", self.said, row)
         kind = "is negative" if value < 0 else "is above 2^32"
@@ -105,13 +117,15 @@ def of_text(text: str, kind: Kind) -> int:
         if HEX_FLOAT.match(text):
             return of_float(_hexadecimal(text))
         if not FLOAT.fullmatch(text):
-            raise Mismatch(f"{_shown(text)} is not a float")
-        return of_float(float(text))
+            raise Mismatch(f"{shown(text)} is not a float")
+        return of_float(_decimal(text))
     found = INTEGER.fullmatch(text)
     if not found:
-        raise Mismatch(f"{_shown(text)} is not {_article(kind)}")
+        raise Mismatch(f"{shown(text)} is not {_article(kind)}")
     sign, hexadecimal, binary, decimal = found.groups()
-    size = int(hexadecimal, 16) if hexadecimal else int(binary, 2) if binary else int(decimal)
+    if decimal:
+        return of_integer(_integer(text, f"is out of range of {kind.value}"), kind)
+    size = int(hexadecimal, 16) if hexadecimal else int(binary, 2)
     return of_integer(-size if sign == "-" else size, kind)
 
 
@@ -119,8 +133,16 @@ def of_integer(value: int, kind: Kind) -> int:
     """The 64 bits of an integer, if it is in the range of its kind."""
     lowest, highest = RANGES[kind]
     if not lowest <= value <= highest:
-        raise Mismatch(f"{value} is out of range of {kind.value}")
+        raise Mismatch(f"{shown(value)} is out of range of {kind.value}")
     return value - (1 << 64) if value >= SIGN else value
+
+
+def _integer(text: str, otherwise: str, hint: str = "") -> int:
+    """Decimal digits as an integer; Mismatch, which says `otherwise`, of more than Python takes."""
+    digits = text.strip().lstrip("+-").lstrip("0")
+    if len(digits) > LONGEST:
+        raise Mismatch(f"{shown(text)} {otherwise}", hint)
+    return -int(digits or "0") if "-" in text else int(digits or "0")
 
 
 def of_float(value: float) -> int:
@@ -131,15 +153,30 @@ def of_value(value, type_: Type):
     """The 64 bits of a Python value, or the string of a symbol. `True` and `None` are nobody's number."""
     kind = type_.kind
     if kind == Kind.SYMBOL and isinstance(value, str):
-        return str(value)
+        return _checked_text(str(value))
+    if isinstance(value, OutOfRange):
+        raise Mismatch(f"{shown(value)} is out of range of {kind.value}")
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
     if whole and type_ == NAME:
         return str(value)
     if whole and kind in RANGES:
         return type_.checked(int(value)) if isinstance(type_, Vertex) else of_integer(int(value), kind)
     if kind == Kind.FLOAT and isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
-        return of_float(float(value))
-    raise Mismatch(f"{_shown(value)} ({type(value).__name__}) is not {_article(kind)}")
+        try:
+            return of_float(float(value))
+        except OverflowError:
+            raise Mismatch(f"{shown(value)} is out of range of float") from None
+    raise Mismatch(f"{shown(value)} ({type(value).__name__}) is not {_article(kind)}")
+
+
+def _checked_text(text: str) -> str:
+    """The text itself; Mismatch for half of a surrogate pair, which no UTF-8 has."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise Mismatch(f"{shown(text)} is no text: {ascii(text[error.start])} is half of a character") from None
+    return text
 
 
 def to_value(bits: int, kind: Kind):
@@ -172,20 +209,30 @@ def short_float_text(value: float) -> str:
     return text if float(text) == value else repr(value)
 
 
+def _decimal(text: str) -> float:
+    value = float(text.partition("(")[0])  # of nan(…)
+    if math.isinf(value) and "n" not in text.lower():
+        raise Mismatch(f"{shown(text)} is out of range of float")
+    return value
+
+
 def _hexadecimal(text: str) -> float:
     try:
         return float.fromhex(text)
     except (ValueError, OverflowError):
-        raise Mismatch(f"{_shown(text)} is not a float") from None
+        raise Mismatch(f"{shown(text)} is not a float") from None
 
 
 def _article(kind: Kind) -> str:
     return f"{'an' if kind == Kind.UNSIGNED else 'a'} {kind.value}"
 
 
-def _shown(value) -> str:
+def shown(value) -> str:
+    """A value as messages have it: no longer than 60 characters."""
     try:
         text = repr(value)
     except RecursionError:
         text = f"a nested {type(value).__name__}"
+    except ValueError:  # an integer of more digits than Python writes, or what holds one
+        text = f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."

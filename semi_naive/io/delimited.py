@@ -1,20 +1,30 @@
-"""Reading text, one tuple a line: Arrow's CSV parser for clean data, line by line where it refuses."""
+"""Reading text, one tuple a line: by a kernel where it is plain, by Arrow's CSV parser where it is clean, else line by line."""
 
 import io
 import re
 
 import numpy as np
 
-from semi_naive.io.bits import Mismatch, Vertex
+from semi_naive.io.agreement import check, check_beginning, check_column, unix_lines
+from semi_naive.io.bits import Mismatch
 from semi_naive.io.fields import arrow_type, bits_of_arrow
 from semi_naive.io.files import pieces
 from semi_naive.io.lines import read_lines
+from semi_naive.io.plain import PIECE as PLAIN
+from semi_naive.io.plain import plain
 
 PIECE = 1 << 20
 
 
 def read_delimited(data: bytes, form, relation, types: dict, values, path: str, line: int = 1, threads=True) -> np.ndarray:
-    """The columns of a text whose first row is on line `line` of `path`; BadInput names the first wrong line, column and value.
+    """The columns of a text whose first row is on line `line` of `path`; BadInput names the first wrong line, column, value."""
+    if found := plain(pieces(io.BytesIO(data), PLAIN), form, relation, threads):
+        return found.columns(values)
+    return read_by_rules(data, form, relation, types, values, path, line, threads)
+
+
+def read_by_rules(data: bytes, form, relation, types: dict, values, path: str, line: int = 1, threads=True) -> np.ndarray:
+    """The same of a text that is not plain.
 
     Arrow reads some 10 M rows/s of numbers. Where it refuses, or does not mean the same as Soufflé, the text is taken in
     pieces of 1 MiB, so that only those with something odd in them are read slowly.
@@ -42,18 +52,18 @@ def _by_arrow(data: bytes, form, relation, types: dict, values, threads) -> np.n
     import pyarrow as pa
     from pyarrow import csv
 
-    data = data.replace(b"\r\n", b"\n") if b"\r" in data and b"\r\r" not in data else data
-    _check_plain(data, form)
-    data, delimiter = _tidied(data, form) if form.loose else (data, form.delimiter)
-    if not data or (form.loose and not data.lstrip(b"\n")):
-        return np.empty((relation.arity, 0), np.int64)
     fields = form.wanted(relation.arity)
     wanted = {f"c{field}": relation.attributes[attribute][1] for field, attribute in fields.items()}
-    if (b"x" in data or b"X" in data) and any(isinstance(type_, Vertex) for type_ in wanted.values()):
-        raise Mismatch("Arrow would read 0x1F as a number")
+    data = unix_lines(data, form)
+    width = _width(data, form, max(fields) + 1)
+    check(data, form, list(wanted.values()), width)
+    data, delimiter = _tidied(data, form) if form.loose else (data, form.delimiter)
+    check_beginning(data)
+    if not data or (form.loose and not data.lstrip(b"\n")):
+        return np.empty((relation.arity, 0), np.int64)
     table = csv.read_csv(
         pa.BufferReader(data),
-        csv.ReadOptions(column_names=[f"c{number}" for number in range(_width(data, form, relation))], use_threads=threads),
+        csv.ReadOptions(column_names=[f"c{number}" for number in range(width)], use_threads=threads),
         csv.ParseOptions(
             delimiter=delimiter,
             quote_char='"' if form.rfc4180 else False,
@@ -68,7 +78,9 @@ def _by_arrow(data: bytes, form, relation, types: dict, values, threads) -> np.n
     )
     columns = np.empty((relation.arity, table.num_rows), np.int64)
     for field, attribute in fields.items():
-        columns[attribute] = bits_of_arrow(table[f"c{field}"], relation.attributes[attribute][1], types, values)
+        type_ = relation.attributes[attribute][1]
+        columns[attribute] = bits_of_arrow(table[f"c{field}"], type_, types, values)
+        check_column(columns[attribute], type_.kind, data)
     return columns
 
 
@@ -77,13 +89,6 @@ def _read_as(found):
     import pyarrow as pa
 
     return pa.dictionary(pa.int32(), found) if found == pa.string() else found
-
-
-def _check_plain(data: bytes, form) -> None:
-    """What Arrow would not read as Soufflé does: lone carriage returns, long delimiters, brackets around commas."""
-    bracketed = "," in form.delimiter and not form.rfc4180 and b"[" in data
-    if b"\r" in data or len(form.delimiter.encode()) > 1 or form.delimiter in "\n" or bracketed:
-        raise Mismatch("not for Arrow")
 
 
 def _tidied(data: bytes, form) -> tuple[bytes, str]:
@@ -106,10 +111,13 @@ def _single_spaced(data: bytes) -> tuple[bytes, str]:
     return data.strip(delimiter), delimiter.decode()
 
 
-def _width(data: bytes, form, relation) -> int:
+def _width(data: bytes, form, needed: int) -> int:
     """How many fields a line has; where columns are chosen, the first line says."""
     if form.width or not form.columns:
-        return form.width or relation.arity
+        return form.width or needed
     if form.rfc4180 and b'"' in data:
         raise Mismatch("quotes may hold delimiters")
-    return data.partition(b"\n")[0].count(form.delimiter.encode()) + 1
+    width = data.partition(b"\n")[0].count(form.delimiter.encode()) + 1
+    if width < needed:
+        raise Mismatch("values missing")
+    return width

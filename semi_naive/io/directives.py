@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.formats import Format
+from semi_naive.sandbox import Sandbox
 
 STDOUT = "-"  # as an output folder
 EXTENSIONS = {"file": ".facts", "jsonfile": ".json", "sqlite": ".sqlite", "parquet": ".parquet"}
@@ -21,11 +22,12 @@ def _complain(text: str) -> None:
 @dataclass(frozen=True)
 class Options:
     """How to read and write, whatever the program says. `missing_ok`: a missing fact file is an empty relation, and
-    `warn` is told; `out`: where standard output goes (None: sys.stdout at that time)."""
+    `warn` is told; `out`: where standard output goes (None: sys.stdout at that time); `sandbox`: what files stay below."""
 
     missing_ok: bool = False
     warn: Callable[[str], None] = _complain
     out: object = None
+    sandbox: Sandbox | None = None
 
     def printed(self, text: bytes) -> None:
         """Text on standard output, in one piece."""
@@ -68,9 +70,17 @@ def format_of(directive, relation, to_stdout: bool = False) -> Format:
     )
 
 
-def path_of(directive, form: Format, folder: str) -> str:
+def path_of(directive, form: Format, folder: str, sandbox: Sandbox | None = None) -> str:
     """The file a directive means: absolute as it is, else in the folder that its fact-dir or output-dir names, else in
-    `folder`."""
+    `folder`. BadInput if that is outside of the sandbox."""
+    path = _named(directive, form, folder)
+    if sandbox and not sandbox.holds(path):
+        message = f".{directive.kind} {directive.relation}: {path} is outside of the sandbox"
+        raise BadInput(message, *place(directive), hint=sandbox.advice)
+    return path
+
+
+def _named(directive, form: Format, folder: str) -> str:
     given = directive.parameters
     reading = directive.kind == "input"
     extension = EXTENSIONS[form.io]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.io.bits import ANY_VERTEX, BUILT_IN, NAME, VERTEX
+from semi_naive.io.bits import ANY_VERTEX, BUILT_IN, NAME, VERTEX, shown
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import kind_of, plain_type
 from semi_naive.io.files import check_there, contents, io_errors
@@ -20,7 +20,8 @@ from semi_naive.io.sniff import edge_format
 from semi_naive.io.sources import Given, Source, SparkFrame, TextFile, schema_of
 from semi_naive.io.sqlite import only_table
 from semi_naive.ra.rules.ir import Kind, Relation
-from semi_naive.ra.rules.values import Names
+from semi_naive.ra.rules.values import Values
+from semi_naive.ra.symbols import SymbolTable
 
 ACCEPTED = "expected a path, an (n, 2) integer array, a data frame, an Arrow table, a networkx DiGraph or pairs"
 
@@ -62,8 +63,8 @@ read_edges = as_edges
 
 def edges_of(source: Source) -> Edges:
     """The edges of a source, in this process; names get ids by their first appearance, sources first."""
-    names = Names()
-    return Edges(source.columns(names).T, names.array() if source.relation.kinds[0] == Kind.SYMBOL else None)
+    names = SymbolTable()
+    return Edges(source.columns(Values(names)).T, names.array() if source.relation.kinds[0] == Kind.SYMBOL else None)
 
 
 def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids=False, delimiter=None) -> Source:
@@ -120,7 +121,7 @@ def _first(pairs):
 def _kind_of_value(value, vertex, strings):
     """The type of vertices of which one is `value`."""
     if strings is False and isinstance(value, str):
-        raise BadInput(f"{value!r:.60} is a string, but strings=False", "edges[0]", hint="pass integers")
+        raise BadInput(f"{shown(value)} is a string, but strings=False", "edges[0]", hint="pass integers")
     return NAME if strings or isinstance(value, str) else vertex
 
 
@@ -145,7 +146,7 @@ def _of_path(path: str, vertex, header, expand, strings, any_ids, delimiter) -> 
     if extension == ".json":
         rows = json_rows(contents(path), path)
         names = tuple(rows[0]) if rows and isinstance(rows[0], dict) and len(rows[0]) == 2 else ("source", "target")
-        first = rows[0][names[0]] if rows and isinstance(rows[0], dict) else _first(rows)
+        first = rows[0].get(names[0], 0) if rows and isinstance(rows[0], dict) else _first(rows)
         relation = relation_of(_kind_of_value(first, vertex, strings), names)
         return Given(relation, BUILT_IN, partial(columns_of_json, rows, relation, BUILT_IN, path=path))
     if extension in BY_NAME:

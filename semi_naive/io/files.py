@@ -9,6 +9,7 @@ import sys
 import uuid
 import zlib
 
+from semi_naive.balance import leftovers
 from semi_naive.io.errors import BadInput
 
 GZIP = b"\x1f\x8b"
@@ -138,30 +139,39 @@ def together():
         for _, path in waiting:
             if os.path.isdir(path):
                 raise BadInput("cannot be written: it is a folder", path)
-        for beside, path in waiting:
+        for unfinished, path in waiting:
             with _denied(path):
-                os.replace(beside, path)
+                os.replace(unfinished, path)
+            leftovers.forget(unfinished)
     finally:
         _waiting.reset(token)
-        for beside, _ in waiting:
-            _remove(beside)
+        for unfinished, _ in waiting:
+            _remove(unfinished)
 
 
 @contextlib.contextmanager
 def appearing(path: str):
     """A path beside `path` to write to, which becomes `path` at the end (see `together`), or is gone after any error."""
     check_folder(path)
-    beside = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{uuid.uuid4().hex[:8]}")
+    unfinished = beside(path)
     try:
         with _denied(path):
-            yield beside
+            yield unfinished
             if (waiting := _waiting.get()) is None:
-                os.replace(beside, path)
+                os.replace(unfinished, path)
+                leftovers.forget(unfinished)
             else:
-                waiting.append((beside, path))
+                waiting.append((unfinished, path))
     except BaseException:
-        _remove(beside)
+        _remove(unfinished)
         raise
+
+
+def beside(path: str) -> str:
+    """A name for something unfinished, in the directory where it will end up, so that renaming is enough."""
+    name = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{uuid.uuid4().hex[:8]}.partial")
+    leftovers.add(name)
+    return name
 
 
 @contextlib.contextmanager
@@ -173,6 +183,7 @@ def _denied(path: str):
 
 
 def _remove(path: str) -> None:
+    leftovers.forget(path)
     with contextlib.suppress(OSError):
         os.unlink(path)
 
@@ -181,8 +192,8 @@ def _remove(path: str) -> None:
 def written(path: str, compress: bool = False):
     """A binary stream to a file that appears whole or not at all. Compressed ones carry no time, so they are the same
     each time."""
-    with appearing(path) as beside:
-        with open(beside, "wb") as file:
+    with appearing(path) as unfinished:
+        with open(unfinished, "wb") as file:
             if compress:
                 with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
                     yield packed

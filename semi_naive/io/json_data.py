@@ -1,12 +1,14 @@
 """Reading JSON: one array, of it each tuple a list, or an object by the attributes' names."""
 
 import json
+from math import isinf
 
 import numpy as np
 
-from semi_naive.io.bits import EXPECTED, Mismatch
+from semi_naive.io.bits import EXPECTED, Mismatch, OutOfRange, shown
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import columns_of_rows
+from semi_naive.ra.rules.numerals import LONGEST
 
 
 def read_json(data: bytes, relation, types: dict, values, path: str) -> np.ndarray:
@@ -29,14 +31,27 @@ def json_rows(data: bytes, path: str) -> list:
     """The tuples of a JSON text, as they are; BadInput if it is no array."""
     hint = 'expected one array of tuples: [[1, "a"], [2, "b"]]'
     try:
-        rows = json.loads(data)
+        rows = json.loads(data, parse_int=_integer, parse_float=_float)
     except json.JSONDecodeError as error:
         raise BadInput(f"cannot be read as JSON: {error.msg}", path, error.lineno, error.colno, hint) from None
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"cannot be read as JSON: {error}", path, hint=hint) from None
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        raise BadInput(f"cannot be read as JSON: {error.reason}, for {error.encoding}", path, line, column, hint) from None
+    except RecursionError:
+        raise BadInput("cannot be read as JSON: it is nested too deep", path, hint=hint) from None
     if not isinstance(rows, list):
         raise BadInput(f"the JSON is a {type(rows).__name__}, not an array", path, hint=hint)
     return rows
+
+
+def _integer(text: str):
+    return int(text) if len(text) <= LONGEST else OutOfRange(text)
+
+
+def _float(text: str):
+    value = float(text)
+    return OutOfRange(text) if isinf(value) else value
 
 
 def _row(row, number: int, relation, path: str) -> list:
@@ -46,5 +61,5 @@ def _row(row, number: int, relation, path: str) -> list:
         return [row[name] for name in names]
     if isinstance(row, list) and len(row) == len(names):
         return row
-    message = f"element {number} is {json.dumps(row):.60}: {relation.name} has the attributes {', '.join(names)}"
+    message = f"element {number} is {shown(row)}: {relation.name} has the attributes {', '.join(names)}"
     raise BadInput(message, path, hint="each tuple is a list in their order, or an object by their names")

@@ -11,18 +11,71 @@ from semi_naive.io.record_text import parsed
 from semi_naive.io.records import Records
 from semi_naive.ra.rules.ir import Kind
 
+MARKED = "the file begins with a byte order mark: save it as UTF-8 without one"
+
 
 def read_lines(data: bytes, form, relation, types: dict, values, path: str, line: int = 1) -> np.ndarray:
     """The columns of a text whose first line is number `line` of `path`: about 2 µs a field."""
     reader = _Lines(form, relation, types, values, path)
-    lines = data.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    for number, raw in enumerate(lines, line):
-        reader.read(raw.removesuffix(b"\r"), number)
+    for raw in _rows(data, form):
+        reader.read(raw.removesuffix(b"\r"), line)
+        line += 1 + raw.count(b"\n")
     kinds = [type_ for _, type_ in relation.attributes]
     columns = [bits_of_list(column, type_, types, values) for column, type_ in zip(reader.columns, kinds, strict=True)]
     return np.array(columns, np.int64).reshape(relation.arity, -1)
+
+
+def _rows(data: bytes, form) -> list:
+    r"""The lines of a text; where fields may be quoted and the file is no graph, a quoted field may hold the ends of lines.
+
+    >>> from semi_naive.io.formats import Format
+    >>> _rows(b'"a\nb",c\nd,e', Format(delimiter=",", rfc4180=True))
+    [b'"a\nb",c', b'd,e']
+    """
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    if not form.rfc4180 or form.loose or b'"' not in data:
+        return lines
+    rows, at, delimiter = [], 0, form.delimiter.encode()
+    while at < len(data):
+        end = _end_of_row(data, at, delimiter)
+        rows.append(data[at:end])
+        at = end + 1
+    return rows
+
+
+def _end_of_row(data: bytes, at: int, delimiter: bytes) -> int:
+    """Where the row ends that begins at `at`: at an end of line that no quoted field holds."""
+    end = _find(data, b"\n", at)
+    quote = _find(data, b'"', at, end)
+    while quote < end:
+        if at == quote:
+            at = _closing(data, at) + 1
+            end = _find(data, b"\n", at) if at > end else end
+            if not data.startswith(delimiter, at):
+                return end
+        else:
+            at = _find(data, delimiter, at, end)
+        at += len(delimiter)
+        quote = _find(data, b'"', at, end) if quote < at else quote
+    return end
+
+
+def _closing(data: bytes, at: int) -> int:
+    """Where the quoted field ends that begins at `at`: at a quote that is not doubled, else where the text does."""
+    while True:
+        at = _find(data, b'"', at + 1)
+        if data[at + 1 : at + 2] != b'"':
+            return at
+        at += 1
+
+
+def _find(data: bytes, what: bytes, at: int, stop: int | None = None) -> int:
+    """Where it stands next; `stop`, or the end of the text, if nowhere."""
+    stop = len(data) if stop is None else stop
+    found = data.find(what, at, stop)
+    return stop if found < 0 else found
 
 
 class _Lines:
@@ -40,21 +93,30 @@ class _Lines:
             text = raw.decode()
         except UnicodeDecodeError as error:
             hint = "fact files are UTF-8; convert this one, e.g. with iconv -t UTF-8"
-            column = 1 + len(raw[: error.start].decode())
-            raise BadInput(f"byte {raw[error.start]:#04x} is not UTF-8", self.path, line, column, hint) from None
+            message, before = f"byte {raw[error.start]:#04x} is not UTF-8", raw[: error.start].decode()
+            raise self._bad(message, before, line, len(before), hint) from None
         fields = self._fields(text, line)
         for number, attribute in self.wanted.items():
             begin, field = fields[number]
             try:
                 self.columns[attribute].append(self._value(field, self.relation.attributes[attribute][1]))
             except Mismatch as wrong:
-                raise self._fault(wrong, attribute, line, begin) from None
+                name, type_ = self.relation.attributes[attribute]
+                message = f"{wrong} (attribute {name}: {type_.name} of {self.relation.name})"
+                hint = wrong.hint or (MARKED if field.startswith("\ufeff") else f"expected {EXPECTED[type_.kind]}")
+                raise self._bad(message, text, line, begin, hint) from None
+
+    def _bad(self, message: str, text: str, line: int, at: int, hint: str) -> BadInput:
+        """The error of what stands at a character of a row that begins on a line."""
+        ends = text.count("\n", 0, at)
+        column = at - (text.rfind("\n", 0, at) if ends else -1)
+        return BadInput(message, self.path, line + ends, column, hint)
 
     def _fields(self, text: str, line: int) -> list:
         try:
             fields = split(text, self.form)
         except Mismatch as wrong:
-            raise BadInput(str(wrong), self.path, line, 1 + wrong.row, wrong.hint) from None
+            raise self._bad(str(wrong), text, line, wrong.row, wrong.hint) from None
         chosen = self.form.columns and not self.form.width
         needed = self.form.width or max(self.wanted) + 1
         if len(fields) == needed or (chosen and len(fields) > needed):
@@ -63,7 +125,7 @@ class _Lines:
         names = ", ".join(name for name, _ in self.relation.attributes)
         message = f"{'Values missing' if few else 'Too many values'}: {len(fields)} found, {relation}({names}) has {needed}"
         begin = len(text) if few else fields[needed][0]
-        raise BadInput(message, self.path, line, begin + 1, self._advice(relation, few))
+        raise self._bad(message, text, line, begin, self._advice(relation, few))
 
     def _advice(self, relation: str, few: bool) -> str:
         """What to do where a row has too many fields or too few."""
@@ -82,11 +144,6 @@ class _Lines:
             Records(self.types, self.values).add(nested, type_)  # only to see that it fits
             return nested
         return of_text(field, type_.kind)
-
-    def _fault(self, wrong: Mismatch, attribute: int, line: int, begin: int) -> BadInput:
-        name, type_ = self.relation.attributes[attribute]
-        message = f"{wrong} (attribute {name}: {type_.name} of {self.relation.name})"
-        return BadInput(message, self.path, line, begin + 1, wrong.hint or f"expected {EXPECTED[type_.kind]}")
 
 
 def split(text: str, form) -> list:
@@ -117,7 +174,7 @@ def _split_bracketed(text: str, delimiter: str) -> list:
     while at < len(text):
         depth += (text[at] == "[") - (text[at] == "]")
         if depth < 0:
-            raise Mismatch("Unbalanced record parenthesis: ']' without '['")
+            raise Mismatch("Unbalanced record parenthesis: ']' without '['", row=at)
         if depth == 0 and text.startswith(delimiter, at):
             fields.append((begin, text[begin:at]))
             at = begin = at + len(delimiter)
@@ -143,7 +200,7 @@ def _split_quoted(text: str, delimiter: str) -> list:
         else:
             field, end = _quoted(text, begin)
             if end < len(text) and not text.startswith(delimiter, end):
-                raise Mismatch(f"Separator expected immediately after quoted field, found {text[end]!r}")
+                raise Mismatch(f"Separator expected immediately after quoted field, found {text[end]!r}", row=end)
             fields.append((begin, field))
         begin = end + len(delimiter)
     return fields

@@ -22,7 +22,7 @@ def read_parquet(path: str):
     with parquet_errors(path):
         system, parts = part_files(path)
         tables = [pq.read_table(part, filesystem=system, partitioning=None) for part in parts]
-        return pa.concat_tables(tables, promote_options="permissive")
+        return _checked(pa.concat_tables(tables, promote_options="permissive"))
 
 
 def row_groups(path: str) -> list[tuple[str, int, int]]:
@@ -45,7 +45,7 @@ def read_row_group(path: str, part: str, group: int):
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
-        return pq.ParquetFile(part, filesystem=filesystem(path)[0]).read_row_group(group)
+        return _checked(pq.ParquetFile(part, filesystem=filesystem(path)[0]).read_row_group(group))
 
 
 def read_schema(path: str):
@@ -55,7 +55,12 @@ def read_schema(path: str):
     with parquet_errors(path):
         system, parts = part_files(path)
         rows = sum(pq.read_metadata(part, filesystem=system).num_rows for part in parts)
-        return pq.read_schema(parts[0], filesystem=system).empty_table(), rows
+        return _checked(pq.read_schema(parts[0], filesystem=system).empty_table()), rows
+
+
+def _checked(table):
+    """The table; a ValueError if a column's name is not UTF-8, as Arrow finds out when it is asked."""
+    return table.rename_columns(table.column_names)
 
 
 def part_files(path: str):

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from semi_naive.io.arrow import columns_of_table
-from semi_naive.io.bits import BUILT_IN, EXPECTED, Mismatch, within
+from semi_naive.io.bits import BUILT_IN, EXPECTED, Mismatch, shown, within
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import columns_of_rows
 from semi_naive.io.files import check_there, io_errors
@@ -93,7 +93,7 @@ def _check_row(row, number: int, relation) -> None:
     if unordered or not hasattr(row, "__len__") or len(row) != relation.arity:
         names = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
         hint = "pass tuples"
-        raise BadInput(f"{row!r:.60} is not a fact of {relation.name}({names})", f"{relation.name}[{number}]", hint=hint)
+        raise BadInput(f"{shown(row)} is not a fact of {relation.name}({names})", f"{relation.name}[{number}]", hint=hint)
 
 
 def _fault(relation: str, attribute: tuple, row: int, wrong: Mismatch) -> BadInput:

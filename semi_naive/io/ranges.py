@@ -14,15 +14,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from semi_naive.balance import private
 from semi_naive.io.order import comparable
 from semi_naive.io.record_text import Readable
 from semi_naive.io.writing import write_rows
+from semi_naive.ra.checksum import Checksum, checksum_of_file
+from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reading import pieces_of
-from semi_naive.ra.runs import RunMissing
+from semi_naive.ra.runs import DAMAGED, RunMissing
 
 SAMPLE = 1000  # values of a partition
 CHUNK = 32 << 20  # bytes that travel to the driver at a time
@@ -81,7 +84,7 @@ class Divide:
 
 @dataclass
 class WritePiece:
-    """Writes the tuples that arrived, in order, to a file; yields its path and size."""
+    """Writes the tuples that arrived, in order, to a file; yields its path, size and checksum."""
 
     ordering: Ordering
     form: object
@@ -92,11 +95,9 @@ class WritePiece:
         if block is None:
             return
         path, order = os.path.join(self.folder, str(partition), "piece"), self.ordering
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(f"{path}.partial", "wb") as file:
+        with private.whole(path) as file:
             write_rows(file, np.array(block.columns(), np.int64), order.relation, order.types, order.values, self.form)
-        os.replace(f"{path}.partial", path)
-        yield partition, path, os.path.getsize(path)
+        yield partition, path, os.path.getsize(path), checksum_of_file(path)
 
 
 @dataclass
@@ -125,10 +126,14 @@ def write_ranges(write, spread: PartitionedRelation, ordering: Ordering, form, c
     keys = sorted(key for found in jobs.job(Sample(spread, ordering)) for key in found)
     splitters = [keys[len(keys) * p // jobs.partitions] for p in range(1, jobs.partitions)] if keys else []
     divide = Divide(spread, ordering, splitters, jobs.partitions)
-    for partition, path, size in sorted(jobs.job(divide, WritePiece(ordering, form, folder))):
+    for partition, path, size, checksum in sorted(jobs.job(divide, WritePiece(ordering, form, folder))):
+        found = Checksum()
         for begin in range(0, size, CHUNK):
             read = ReadChunk(partition, path, begin, CHUNK)
             (chunk,) = read(partition, []) if cluster.local else jobs.job(read)
+            found.add(chunk)
+            if begin + CHUNK >= size and found.value != checksum:
+                raise RunsLost(f"{DAMAGED}: {path}, a piece of the result: run the program again")
             write(chunk, begin + CHUNK >= size)
         if cluster.local:
             os.unlink(path)

@@ -28,7 +28,7 @@ def source_of_directive(directive, relation, types: dict, folder: str, options: 
     types = BUILT_IN | types
     if form.io in ("stdin", "json"):
         return Given(relation, types, lambda values: _parsed(standard_input(), form, relation, types, values, "<stdin>"))
-    path = path_of(directive, form, "." if folder == STDOUT else folder)
+    path = path_of(directive, form, "." if folder == STDOUT else folder, options.sandbox)
     try:
         if not is_uri(path):
             check_there(path.removeprefix("file:").partition("?")[0], relation, folders=form.io == "parquet")

@@ -2,7 +2,7 @@
 
 import json
 
-from semi_naive.io.bits import Mismatch, float_text, of_text, short_float_text, to_value
+from semi_naive.io.bits import Mismatch, float_text, of_text, short_float_text, shown, to_value
 from semi_naive.ra.rules.ir import Kind
 
 SPACE = " \t\n\v\f\r"
@@ -89,7 +89,7 @@ def parsed(text: str, type_, types: dict):
         at = _skip(text, _expect(text, _skip(text, at), ",") if fields else at)
         kind = types[kind.fields[len(fields)][1]]
     if text[at:].strip(SPACE):
-        raise Mismatch(f"{_shown(text)}: expected the end of the record at {text[at : at + 10]!r}")
+        raise Mismatch(f"{shown(text)}: expected the end of the record at {text[at : at + 10]!r}")
     return done[0]
 
 
@@ -117,7 +117,7 @@ def _symbol(text: str, at: int) -> tuple:
     while True:
         close, escape = text.find('"', begin), text.find("\\", begin)
         if close < 0:
-            raise Mismatch(f"{_shown(text)}: the quote at {text[at : at + 10]!r} is not closed")
+            raise Mismatch(f"{shown(text)}: the quote at {text[at : at + 10]!r} is not closed")
         if escape < 0 or close < escape:
             return "".join(parts) + text[begin:close], close + 1
         parts += [text[begin:escape], text[escape + 1 : escape + 2]]
@@ -127,14 +127,14 @@ def _symbol(text: str, at: int) -> tuple:
 def _end_of_field(text: str, at: int) -> int:
     ends = [end for end in (text.find(",", at), text.find("]", at)) if end >= 0]
     if not ends:
-        raise Mismatch(f"{_shown(text)}: expected ',' or ']' before the end")
+        raise Mismatch(f"{shown(text)}: expected ',' or ']' before the end")
     return min(ends)
 
 
 def _expect(text: str, at: int, char: str) -> int:
     if text[at : at + 1] != char:
         found = repr(text[at]) if at < len(text) else "the end"
-        raise Mismatch(f"{_shown(text)}: expected {char!r}, found {found}")
+        raise Mismatch(f"{shown(text)}: expected {char!r}, found {found}")
     return at + 1
 
 
@@ -142,7 +142,3 @@ def _skip(text: str, at: int) -> int:
     while at < len(text) and text[at] in SPACE:
         at += 1
     return at
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")

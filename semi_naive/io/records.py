@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from semi_naive.io.bits import Mismatch, of_value
+from semi_naive.io.bits import Mismatch, of_value, shown
 from semi_naive.ra.rules.ir import Kind
 
 NIL = 0
@@ -87,7 +87,7 @@ def _fields(value, type_) -> list:
             )
         return [value[name] for name in names]
     if not isinstance(value, (tuple, list)):
-        raise Mismatch(f"{value!r:.60} ({type(value).__name__}) is not a record of type {type_.name}")
+        raise Mismatch(f"{shown(value)} ({type(value).__name__}) is not a record of type {type_.name}")
     if len(value) != len(names):
         raise Mismatch(f"a {type_.name} has {len(names)} fields ({', '.join(names)}), this has {len(value)}")
     return list(value)

@@ -12,6 +12,7 @@ from semi_naive.io.sources import schema_of
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Values
+from semi_naive.ra.symbols import common, keep
 from semi_naive.schema import Schema
 
 EXPECTED = "expected integers, floats or strings"
@@ -90,8 +91,11 @@ def _held(schema: Schema, data) -> tuple[Schema, Table]:
 
 
 def held(relation: Relation, data) -> Table:
-    """Facts as a table of this process, which any run may read. Symbols have the ids of the process."""
-    return table_of(as_columns(data, relation, {}, Values()))
+    """Facts as a table of this process, which any run may read: symbols have ids of the common table, which it keeps."""
+    symbols = common()
+    table = table_of(as_columns(data, relation, {}, Values(symbols)))
+    keep(symbols, table)
+    return table
 
 
 def table_of(columns: np.ndarray) -> Table:

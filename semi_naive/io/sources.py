@@ -10,11 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.io.arrow import columns_of_table
-from semi_naive.io.delimited import read_delimited
+from semi_naive.io.delimited import read_by_rules, read_delimited
 from semi_naive.io.files import contents, file_size, io_errors, is_packed, open_binary, pieces
 from semi_naive.io.formats import Format
 from semi_naive.io.matrix_market import check_entries, expanded
 from semi_naive.io.parquet import parquet_bytes, read_parquet, read_row_group, read_schema, row_groups
+from semi_naive.io.plain import PIECE as PLAIN
+from semi_naive.io.plain import plain
 from semi_naive.ra.rules.ir import Kind, Relation
 
 LARGE = 64 << 20  # bytes; below, starting a job costs more than reading the file here
@@ -42,6 +44,10 @@ class Source:
     def columns(self, values) -> np.ndarray:
         """All of it in this process: columns (arity, n) int64, rows in the order of the source; rows may repeat."""
         raise NotImplementedError
+
+    def prepared(self) -> Callable[[object], np.ndarray]:
+        """What gives the columns, given the values; all that needs no values may have been done. For any thread to call."""
+        return self.columns
 
     def rows(self) -> int | None:
         """About how many rows there are, without reading them; None if only reading tells."""
@@ -86,13 +92,13 @@ class TextFile(Source):
             return file_size(self.path) * (GZIP_RATIO if is_packed(self.path) else 1)
 
     def rows(self) -> int:
-        begin, _ = self._begin()
+        begin, _ = self.begin()
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
             some = stream.read(SAMPLE)
         return (some.count(b"\n") or 1) * self._bytes() // max(1, len(some))
 
-    def _begin(self) -> tuple[int, int]:
+    def begin(self) -> tuple[int, int]:
         """The byte and the line that the rows begin at."""
         if not self.form.headers:
             return self.form.offset, self.form.line
@@ -101,28 +107,35 @@ class TextFile(Source):
             return stream.tell(), 2
 
     def columns(self, values) -> np.ndarray:
-        begin, line = self._begin()
+        return self.prepared()(values)
+
+    def prepared(self):
+        begin, _ = self.begin()
+        with io_errors(self.path), open_binary(self.path) as stream:
+            stream.seek(begin)
+            found = plain(pieces(stream, PLAIN), self.form, self.relation)
+        return found.columns if found else self._by_rules
+
+    def _by_rules(self, values) -> np.ndarray:
+        begin, line = self.begin()
         data = contents(self.path)
-        columns = self._parsed(data[begin:] if begin else data, values, line)
+        columns = read_by_rules(data[begin:] if begin else data, self.form, self.relation, self.types, values, self.path, line)
         if self.matrix:
             check_entries(columns.shape[1], self.matrix, self.path)
-        return self._both(columns)
+        return self.both(columns)
 
-    def _parsed(self, data: bytes, values, line: int, threads: bool = True) -> np.ndarray:
-        return read_delimited(data, self.form, self.relation, self.types, values, self.path, line, threads)
-
-    def _both(self, columns: np.ndarray) -> np.ndarray:
+    def both(self, columns: np.ndarray) -> np.ndarray:
         return expanded(columns) if self.expand and self.matrix and self.matrix.symmetric else columns
 
     def spans(self) -> list[tuple[int, int | None]]:
         """Ranges of bytes; of a packed file, all."""
-        begin, _ = self._begin()
+        begin, _ = self.begin()
         with io_errors(self.path):
             return [(begin, None)] if is_packed(self.path) else byte_ranges(begin, file_size(self.path), SPLIT)
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
         """The (columns, rows read) of the lines that begin in a span, piece by piece. Lines count from the span's own start."""
-        (start, stop), (begin, _) = span, self._begin()
+        (start, stop), (begin, _) = span, self.begin()
         with io_errors(self.path), open_binary(self.path) as stream:
             if start > begin:  # the line that runs into the range belongs to the one before
                 stream.seek(start - 1)
@@ -131,12 +144,15 @@ class TextFile(Source):
                 stream.seek(start)
             line = 1
             for text in pieces(stream, PIECE, stop):
-                columns = self._parsed(text, values, line, threads=False)
-                yield self._both(columns), columns.shape[1]
+                columns = read_delimited(text, self.form, self.relation, self.types, values, self.path, line, threads=False)
+                yield self.both(columns), columns.shape[1]
                 line += text.count(b"\n")
 
     def lines_before(self, span) -> int:
         """How many lines of the file are before those that `read` counts."""
+        begin, line = self.begin()
+        if span[0] <= begin:
+            return line - 1
         with io_errors(self.path), open_binary(self.path) as stream:
             return sum(piece.count(b"\n") for piece in pieces(stream, PIECE, span[0]))
 

@@ -27,13 +27,15 @@ def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
         if not found.fetchone():
             hint = "name= in the .input says otherwise"
             raise BadInput(f"Required table or view does not exist for relation {relation.name}: {form.name}", path, hint=hint)
-        rows = database.execute(f"SELECT * FROM {_name(form.name)}").fetchall()
-    if rows and len(rows[0]) < relation.arity:
-        raise BadInput(f"{form.name} has {len(rows[0])} columns, {relation.name} has {relation.arity}", path)
+        cursor = database.execute(f"SELECT * FROM {_name(form.name)}")
+        rows, width = cursor.fetchall(), len(cursor.description)
+    if width < relation.arity:
+        hint = "each attribute is read from the column in its place"
+        raise BadInput(f"{form.name} has {width} columns, {relation.name} has {relation.arity} attributes", path, hint=hint)
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
         name, type_ = attribute
-        return BadInput(f"row {row}, column {name}: {wrong}", path, hint=f"expected {EXPECTED[type_.kind]}")
+        return BadInput(f"row {row}, column {name}: {wrong}", path, hint=wrong.hint or f"expected {EXPECTED[type_.kind]}")
 
     return columns_of_rows(rows, relation, types, values, fault, _value)
 
@@ -54,10 +56,19 @@ def _value(value, kind: Kind):
     """What a value of a table stands for: symbols and records have text, numbers may. SQLite has no unsigned: one from 2^63 on
     is there as the negative number of its bits."""
     if kind in TEXTUAL:
-        return "n/a" if value is None or value == "" else value.decode() if isinstance(value, bytes) else str(value)
+        return "n/a" if value in (None, "", b"") else _text(value)
     if isinstance(value, str):
         return to_value(of_text(value, kind), kind)
     return value & MASK if kind == Kind.UNSIGNED and isinstance(value, int) else value
+
+
+def _text(value) -> str:
+    """A value as SQLite itself would give its text; Mismatch for bytes that are none."""
+    try:
+        return value.decode() if isinstance(value, bytes) else str(value)
+    except UnicodeDecodeError as error:
+        hint = "a blob, or a text, is read as UTF-8; store other bytes by hex(…), say"
+        raise Mismatch(f"byte {value[error.start]:#04x} is not UTF-8", hint) from None
 
 
 def write_sqlite(path: str, columns: np.ndarray, relation, types: dict, values, form) -> None:
@@ -78,11 +89,11 @@ def write_sqlite(path: str, columns: np.ndarray, relation, types: dict, values, 
 def _stored(database, column) -> list:
     """A column as its table has it: symbols, and records as text, by their number in the symbol table."""
     if column.kind == Kind.FLOAT:
-        floats = ["nan" if isnan(value) else value for value in column.distinct]  # SQLite would store NULL
+        floats = ["nan" if isnan(value) else value for value in column.listed()]  # SQLite would store NULL
         return [floats[key] for key in column.keys.tolist()]
     if column.kind not in TEXTUAL:
         return column.numbers().view(np.int64).tolist()
-    rows = [(text,) for text in column.distinct]
+    rows = [(text,) for text in column.listed()]
     database.executemany(f"INSERT OR IGNORE INTO {SYMBOLS} VALUES (NULL, ?)", rows)
     find = f"SELECT id FROM {SYMBOLS} WHERE symbol = ?"
     ids = [database.execute(find, row).fetchone()[0] for row in rows]
@@ -115,11 +126,20 @@ def _name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def _text_or_bytes(raw: bytes):
+    """What a text in a database is read as: its place is known later, when it turns out that it is no text."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
 @contextlib.contextmanager
 def _opened(path: str):
     """A connection in which nothing happens until it is committed. Its errors are `BadInput`."""
     try:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None, uri=path.startswith("file:"))) as database:
+            database.text_factory = _text_or_bytes
             yield database
     except sqlite3.Error as error:
         raise BadInput(f"SQLite: {error}", path, hint="is it an SQLite database, and not in use by another program?") from None

@@ -1,5 +1,6 @@
 """`.output` and `.printsize`: the rows of a relation, in order, where the program says."""
 
+import functools
 import json
 from collections.abc import Iterator
 
@@ -8,7 +9,7 @@ import numpy as np
 from semi_naive.io.bits import BUILT_IN, float_text, short_float_text
 from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_of
 from semi_naive.io.files import written
-from semi_naive.io.order import Ordered, ordered
+from semi_naive.io.order import FEW, Ordered, ordered
 from semi_naive.io.record_text import Json, Tables, quoted
 from semi_naive.ra.rules.ir import Kind
 
@@ -32,7 +33,7 @@ def write(directive, relation, types: dict, columns: np.ndarray, folder: str, va
     elif form.io == "json":
         options.printed(b"".join(_json(columns, relation, types, values, form)))
     else:
-        path = path_of(directive, form, folder)
+        path = path_of(directive, form, folder, options.sandbox)
         write_file(path, columns, relation, types, values, form)
         return path
     return None
@@ -74,7 +75,12 @@ def _table(columns: np.ndarray, relation, types: dict, values, form) -> Iterator
         yield b"()\n" * bool(columns.shape[1])
         return
     rows = ordered(columns, relation, types, values, Tables(form.rfc4180))
-    texts = [_Texts(column, lambda kind, value: _field(kind, value, form)) for column in rows]
+    show = functools.partial(_field, form=form)
+    if columns.shape[1] <= FEW:
+        lines = zip(*(_texts(column, show) for column in rows), strict=True)
+        yield "".join(f"{form.delimiter.join(line)}\n" for line in lines).encode()
+        return
+    texts = [_Texts(column, show, plain=not form.rfc4180) for column in rows]
     for begin in range(0, columns.shape[1], ROWS):
         yield _joined([each.some(begin) for each in texts], form.delimiter, "", "\n")
 
@@ -96,6 +102,11 @@ def _json(columns: np.ndarray, relation, types: dict, values, form) -> Iterator[
     rows = ordered(columns, relation, types, values, Json(form.objects))
     keys = [f"{json.dumps(name)}: " if form.objects else "" for name, _ in relation.attributes]
     opened, closed = "{}" if form.objects else "[]"
+    if columns.shape[1] <= FEW:
+        short = [_texts(column, _json_value, key) for column, key in zip(rows, keys, strict=True)]
+        lines = (opened + ", ".join(line) + closed for line in zip(*short, strict=True))
+        yield ("[" + ",\n".join(lines) + "]\n").encode()
+        return
     texts = [_Texts(column, _json_value, key) for column, key in zip(rows, keys, strict=True)]
     yield b"["
     for begin in range(0, columns.shape[1], ROWS):
@@ -110,15 +121,23 @@ def _json_value(kind: Kind, value) -> str:
     return short_float_text(value) if kind == Kind.FLOAT else value
 
 
-class _Texts:
-    """The text of a column, some rows at a time; what repeats is made once."""
+def _texts(column: Ordered, show, prefix: str = "") -> Iterator[str]:
+    """The text of a short column."""
+    if column.distinct is None:
+        return (f"{prefix}{number}" for number in column.numbers().tolist())
+    distinct = [f"{prefix}{show(column.kind, value)}" for value in column.distinct]
+    return (distinct[key] for key in column.keys.tolist())
 
-    def __init__(self, column: Ordered, show, prefix: str = ""):
+
+class _Texts:
+    """The text of a column, some rows at a time; what repeats is made once. `plain`: symbols are shown as they are."""
+
+    def __init__(self, column: Ordered, show, prefix: str = "", plain: bool = False):
         import pyarrow as pa
 
-        self.column, self.prefix, self.distinct = column, prefix, None
-        if column.distinct is not None:
-            self.distinct = pa.array([show(column.kind, value) for value in column.distinct], pa.large_string())
+        self.column, self.prefix, self.distinct = column, prefix, column.distinct
+        if column.distinct is not None and not (plain and isinstance(column.distinct, pa.Array)):
+            self.distinct = pa.array([show(column.kind, value) for value in column.listed()], pa.large_string())
 
     def some(self, begin: int):
         import pyarrow as pa

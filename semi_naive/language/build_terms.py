@@ -6,6 +6,7 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Span
 from semi_naive.language.reduce import Reduce, node, worded
 from semi_naive.language.syntax import Functor, Node, Number
+from semi_naive.ra.rules.numerals import LONGEST
 
 
 class Terms(Reduce):
@@ -166,4 +167,7 @@ def _form(op: str) -> str:
 
 
 def _integer(text: str) -> int:
-    return int(text, {"0x": 16, "0b": 2}.get(text[:2], 10))
+    """A literal; of thousands of digits, which Python does not take, one that is as much out of range."""
+    base = {"0x": 16, "0b": 2}.get(text[:2], 10)
+    digits = (text[2:] if base != 10 else text).lstrip("0")
+    return int(digits or "0", base) if len(digits) <= LONGEST else 1 << LONGEST

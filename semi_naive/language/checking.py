@@ -32,7 +32,9 @@ from semi_naive.ra.rules import ir
 NOTHING = MappingProxyType({})
 
 
-def compile_text(text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING) -> ir.Program:
+def compile_text(
+    text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None
+) -> ir.Program:
     """Parse and check a program.
 
     >>> program = compile_text(".decl a(x: number)  .decl b(x: number)  .output b  a(1).  b(x + 1) :- a(x).")
@@ -41,7 +43,7 @@ def compile_text(text: str, file: str = "<program>", include_dirs: Sequence = ()
     """
     from semi_naive.language.parse import parse
 
-    return check(parse(text, file, include_dirs, defines))
+    return check(parse(text, file, include_dirs, defines, sandbox))
 
 
 def check(source: syntax.Source) -> ir.Program:

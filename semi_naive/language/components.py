@@ -31,6 +31,7 @@ from semi_naive.language.syntax import (
 )
 
 Names = dict[str, str]
+MOST = 10_000  # instances of components
 
 
 def expand(source: Source) -> Source:
@@ -42,9 +43,10 @@ def expand(source: Source) -> Source:
     if problems:
         raise ProgramError(problems, source.texts)
     statements: list = []
+    instances = _Instances(scopes, problems)
     for statement in source.statements:
         if isinstance(statement, Init):
-            statements += _Instances(scopes, problems).instance(statement, None, {}).statements()
+            statements += instances.instance(statement, None, {}).statements()
         elif not isinstance(statement, Component):
             statements.append(statement)
     if problems:
@@ -73,6 +75,7 @@ class _Instances:
 
     def __init__(self, scopes: Scopes, problems: list[Problem]):
         self.scopes, self.problems = scopes, problems
+        self.made = 0  # instances so far
         self.unfinished: list[tuple[int, Binding]] = []  # the components being instantiated, and with what
 
     def instance(self, init: Init, scope: Component | None, binding: Binding) -> Content:
@@ -90,6 +93,12 @@ class _Instances:
         if (id(component), inner) in self.unfinished:
             message = f"Component instantiation limit reached: an instance of {component.name} has one inside, without end"
             self.problems.append(Problem(message, init.span, "instances cannot be recursive; relations can"))
+            return content
+        self.made += 1
+        if self.made > MOST:
+            if self.made == MOST + 1:
+                message = f"Component instantiation limit reached: {MOST:,} instances are the most"
+                self.problems.append(Problem(message, init.span, "instances of instances multiply: leave some out"))
             return content
         self.unfinished.append((id(component), inner))
         self.collect(component, inner, frozenset(), content)

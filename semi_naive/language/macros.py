@@ -5,9 +5,10 @@ import os
 import pcpp
 
 from semi_naive.language.errors import Problem, Span
-from semi_naive.language.origins import Text, read_text
+from semi_naive.language.origins import TOO_MANY_FILES, Text, read_text
 
 PREDEFINED = {"RAM_DOMAIN_SIZE": "64"}  # as Soufflé defines it, so that programs can tell how wide numbers are
+EXPANDED = 100_000  # tokens of one macro
 DEPTH = 60  # nested includes, of which each takes several frames of Python's stack; only a cycle has that many
 
 
@@ -18,9 +19,15 @@ def expanded(text: str, file: str, include_dirs, defines, result) -> Text:
     try:
         while (token := macros.token()) is not None:
             macros.lay_out(token)
+    except TooMuch as error:
+        macros.on_error(macros.source or file, macros.linemacro or 1, str(error))
     except (IndexError, AttributeError):  # how pcpp takes a directive without the name it needs
         macros.on_error(macros.lastdirective.source, macros.lastdirective.lineno, f"malformed #{macros.lastdirective.value}")
     return macros.out
+
+
+class TooMuch(ValueError):
+    """A text that grows without end, or might as well."""
 
 
 class Macros(pcpp.Preprocessor):
@@ -33,7 +40,6 @@ class Macros(pcpp.Preprocessor):
     def __init__(self, file: str, include_dirs, defines, result):
         super().__init__()
         self.expand_filemacro = self.expand_linemacro = False  # the grammar knows __FILE__ and __LINE__
-        self.rewrite_paths = []
         self.out, self.result = Text(file), result
         self.absolute = os.path.isabs(file)
         self.names = {os.path.abspath(file): file}  # what messages call a file
@@ -42,6 +48,7 @@ class Macros(pcpp.Preprocessor):
         self.at = ("", 0, 0)  # the file, line and column that the last token was found at
         for directory in include_dirs:
             self.add_path(directory)
+        self.rewrite_paths = []  # files keep the names that they were asked for by
         for name, value in (PREDEFINED | dict(defines)).items():
             self.define(f"{name} {value}")
 
@@ -74,6 +81,13 @@ class Macros(pcpp.Preprocessor):
                 return name or file, first + line - after - 1
         return file, line
 
+    def expand_macros(self, tokens, expanding_from=()):
+        """As pcpp does it, which calls this for what it has expanded: macros of macros may double it each time."""
+        found = super().expand_macros(tokens, list(expanding_from))
+        if expanding_from and len(found) > EXPANDED:
+            raise TooMuch(f"macro {expanding_from[0]} expands to more than {EXPANDED:,} tokens")
+        return found
+
     # -- what pcpp asks
 
     def on_error(self, file, line, msg):
@@ -84,6 +98,12 @@ class Macros(pcpp.Preprocessor):
         self.result.problems.append(Problem(msg.strip(), span, "preprocessing follows the C preprocessor"))
 
     def on_file_open(self, is_system_include, includepath):
+        if self.result.outside(includepath):
+            message = f"{includepath} is outside of the sandbox: {self.result.sandbox.advice}"
+            self.on_error(self.lastdirective.source, self.lastdirective.lineno, message)
+            raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
+        if self.result.many_files():
+            raise TooMuch(TOO_MANY_FILES)
         if self.include_depth > DEPTH:
             self.on_error(self.lastdirective.source, self.lastdirective.lineno, f"{includepath} includes itself")
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)

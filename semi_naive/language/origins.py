@@ -4,6 +4,9 @@ from bisect import bisect_right
 
 from semi_naive.language.errors import Span
 
+MOST_FILES = 10_000
+TOO_MANY_FILES = f"more than {MOST_FILES:,} files are included"
+
 
 def read_text(path) -> str:
     """A source file; bytes that are no UTF-8 survive, so that they can be written again."""

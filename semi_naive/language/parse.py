@@ -1,13 +1,19 @@
 """Text → syntax tree. The grammar is in grammar.lark, what becomes of its rules in `build`."""
 
+import io
+import logging
 import os
+import pickle
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
+import lark
 from lark import Lark, Token, UnexpectedToken
 
+from semi_naive.balance import private
 from semi_naive.language.build import Build
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.origins import Text, read_text
@@ -15,24 +21,29 @@ from semi_naive.language.preprocess import preprocess
 from semi_naive.language.syntax import Source
 from semi_naive.language.syntax_errors import STATEMENTS, syntax_problem
 
+log = logging.getLogger("semi_naive")
+
+OPTIONS = {"parser": "lalr", "lexer": "basic", "keep_all_tokens": True, "maybe_placeholders": False}
 NOTHING = MappingProxyType({})
 MANY = 20  # syntax errors are enough
+NESTED = 3000  # the parser's stack, of brackets in brackets, from which it is no longer copied for each token
 
 
-def parse_file(path, include_dirs: Sequence = (), defines: Mapping = NOTHING) -> Source:
+def parse_file(path, include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None) -> Source:
     """The syntax tree of a file. See `parse`."""
-    return parse(read_text(path), os.fspath(path), include_dirs, defines)
+    return parse(read_text(path), os.fspath(path), include_dirs, defines, sandbox)
 
 
-def parse(text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING) -> Source:
+def parse(text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None) -> Source:
     """The syntax tree of a program. `file` is what messages call it, and where its own includes are looked for before
-    `include_dirs`; `defines` are macros for the preprocessor. All that is wrong is one `ProgramError`.
+    `include_dirs`; `defines` are macros for the preprocessor; what it includes stays in the `sandbox`. All that
+    is wrong is one `ProgramError`.
 
     >>> [clause] = parse("path(x, z) :- path(x, y), edge(y, z).").statements
     >>> clause.heads[0].relation, len(clause.body.items)
     ('path', 2)
     """
-    program = preprocess(text, file, include_dirs, defines)
+    program = preprocess(text, file, include_dirs, defines, sandbox)
     statements, problems = _parsed(program.text)
     if program.problems or problems:
         raise ProgramError(program.problems + problems, program.texts)
@@ -50,39 +61,50 @@ class _Every:
 
 @cache
 def _parser() -> tuple[Lark, Build]:
-    """The parser and what it builds with: 150 ms to make, so once per process."""
+    """The parser and what it builds with: 250 ms to make the first time, 20 ms to load in later processes."""
     grammar, build = files("semi_naive.language").joinpath("grammar.lark").read_text("utf-8"), Build()
-    lark = Lark(
-        grammar,
-        parser="lalr",
-        lexer="basic",
-        keep_all_tokens=True,
-        maybe_placeholders=False,
-        transformer=build,
-        postlex=_Every(),
-    )
-    return lark, build
+    path = private.cache("parsers") / f"parser-{private.digest(grammar, OPTIONS, lark.__version__, sys.version)}"
+    ours = {"transformer": build, "postlex": _Every()}
+    if (data := private.load(path)) is not None:
+        try:
+            return Lark._load_from_dict(
+                **pickle.loads(data), **ours
+            ), build  # as a parser that Lark has written as a module does
+        except Exception as error:  # whatever an unpickler raises, of a file that another build has written
+            log.info("the parser is made again, as %s does not load: %r", path, error)
+    made, file = Lark(grammar, **OPTIONS, **ours), io.BytesIO()
+    made.save(file, exclude_options=list(ours))
+    try:
+        private.save(path, file.getvalue())
+    except OSError as error:
+        log.info("the parser is not kept: %s", error)
+    return made, build
 
 
 def _parsed(text: Text) -> tuple[list, list[Problem]]:
     """The statements, and what is wrong with them. After an error the parse goes on with the next statement."""
-    lark, build = _parser()
+    parser, build = _parser()
     problems = build.begin(text)
     if not text.whole().strip():
         return [], problems
-    run = lark.parse_interactive(text.whole())
+    run = parser.parse_interactive(text.whole())
     state = run.parser_state
     tokens = _without_annotations(run.lexer_thread.lex(state))
     tokens.append(_end(text.whole()))
     at, statements = 0, []
     while at < len(tokens):
-        before = state.state_stack.copy(), state.value_stack.copy()
+        deep = len(state.state_stack) > NESTED
+        before = () if deep else (state.state_stack.copy(), state.value_stack.copy())
         try:
             statements = state.feed_token(tokens[at], is_end=at == len(tokens) - 1)
             at += 1
         except UnexpectedToken:
+            if deep:  # there is no way back
+                hint = "give a part of what is in the brackets a name: x = …, or make it a relation of its own"
+                problems.append(Problem("syntax error in brackets that are nested too deep", text.span(tokens[at]), hint))
+                break
             state.state_stack, state.value_stack = before  # some rules were reduced before the token turned out to be wrong
-            name = lambda terminal: _shown(lark, terminal)  # noqa: E731
+            name = lambda terminal: _shown(parser, terminal)  # noqa: E731
             problems.append(syntax_problem(tokens, at, run.accepts(), state.value_stack, name, text.span))
             build.forget()
             at = _recovered(run, tokens, at) if len(problems) < MANY else len(tokens)

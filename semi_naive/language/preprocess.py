@@ -9,13 +9,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from semi_naive.language.errors import Problem, Span
-from semi_naive.language.origins import Text, read_text
+from semi_naive.language.errors import Problem, ProgramError, Span
+from semi_naive.language.origins import MOST_FILES, TOO_MANY_FILES, Text, read_text
+from semi_naive.sandbox import Sandbox
 
 _DIRECTIVE = re.compile(r"^[ \t]*#", re.MULTILINE)
 _INCLUDE = re.compile(
-    r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/'  # what only looks like a directive stands in strings and comments
-    r'|(?P<include>\.include(?![\w?])(?:[ \t]*"(?P<path>(?:\\.|[^"\\\n])*)")?)|(?P<once>\.once(?![\w?]))',
+    r'"[^"\\]*(?:\\.[^"\\]*)*"|//[^\n]*|/\*.*?\*/'  # what only looks like a directive stands in strings and comments
+    r'|(?P<include>\.include(?![\w?])(?:[ \t]*"(?P<path>[^"\\\n]*(?:\\.[^"\\\n]*)*)")?)|(?P<once>\.once(?![\w?]))',
     re.DOTALL,
 )
 
@@ -27,11 +28,22 @@ class Preprocessed:
     text: Text
     texts: dict[str, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    sandbox: Sandbox | None = None
+    files = 0
+
+    def outside(self, path: str) -> bool:
+        """Whether a file must not be included."""
+        return self.sandbox is not None and not self.sandbox.holds(path)
+
+    def many_files(self) -> bool:
+        """Whether one more file is more than may be included, each as often as it is."""
+        self.files += 1
+        return self.files > MOST_FILES
 
 
-def preprocess(text: str, file: str, include_dirs: Sequence = (), defines: Mapping = {}) -> Preprocessed:
+def preprocess(text: str, file: str, include_dirs: Sequence = (), defines: Mapping = {}, sandbox=None) -> Preprocessed:
     """Put a program together. `defines` are macros with their values, as by `#define`."""
-    result = Preprocessed(Text(file))
+    result = Preprocessed(Text(file), sandbox=sandbox)
     _Files(result, [os.fspath(directory) for directory in include_dirs], defines).add(text, file)
     return result
 
@@ -86,7 +98,11 @@ class _Files:
             return self.problem(".include needs the name of a file", span, 'write .include "file.dl"')
         path = re.sub(r"\\(.)", r"\1", path)
         places = [os.path.dirname(span.file), *self.include_dirs]
-        found = next((name for place in places if os.path.isfile(name := os.path.join(place, path))), None)
+        names = [os.path.join(place, path) for place in places]
+        allowed = [name for name in names if not self.result.outside(name)]
+        if not allowed:
+            return self.problem(f'"{path}" is outside of the sandbox', span, self.result.sandbox.advice)
+        found = next((name for name in allowed if os.path.isfile(name)), None)
         if found is None:
             looked = ", ".join(place or "." for place in places)
             return self.problem(f'cannot find include file "{path}"', span, f"looked in {looked}; -I adds another directory")
@@ -94,6 +110,10 @@ class _Files:
         if absolute in self.open and absolute not in self.once:
             return self.problem(f"{path} includes itself", span, "write .once at the top of a file that may be included again")
         if absolute not in self.open:
+            if self.result.many_files():
+                raise ProgramError(
+                    [Problem(TOO_MANY_FILES, span, "write .once at the top of files that need it")], self.result.texts
+                )
             self.add(read_text(found), found)
 
     def problem(self, message: str, span: Span, hint: str):

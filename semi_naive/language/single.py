@@ -7,11 +7,13 @@ is six of them: for either head one with D(x), one with !E(x) and one with x >= 
 
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.trees import rebuilt, walk_all
 
+MOST = 10_000  # clauses that one clause may stand for
 OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "true": "false", "false": "true"}
 
 
@@ -45,10 +47,18 @@ def singles(source: syntax.Source, problems: list[Problem]) -> list[Single]:
     found = []
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
-            for head in clause.heads:
-                for body in ways(clause.body) if clause.body is not None else [()]:
-                    found.append(_single(head, body, clause, problems))
+            bodies = _ways_of(clause, problems) if clause.body is not None else [()]
+            found += [_single(head, body, clause, problems) for head in clause.heads for body in bodies]
     return found
+
+
+def _ways_of(clause: syntax.Clause, problems: list[Problem]) -> list[tuple]:
+    """The ways through a clause's disjunctions; none, and a problem, where there are too many."""
+    if (number := len(clause.heads) * how_many(clause.body)) > MOST:
+        message = f"The disjunctions make {number:,} clauses of this one: {MOST:,} are the most"
+        problems.append(Problem(message, clause.span, "make some of the disjunctions relations of their own"))
+        return []
+    return ways(clause.body)
 
 
 def _single(head, body, clause, problems) -> Single:
@@ -61,8 +71,10 @@ def _single(head, body, clause, problems) -> Single:
 
 
 def _flat_aggregate(node: syntax.Aggregate, change, problems) -> syntax.Aggregate:
-    found = ways(node.body)
-    if len(found) > 1:
+    found = [()]
+    if how_many(node.body) == 1:
+        found = ways(node.body)
+    else:
         hint = "make the disjunction a relation of its own and aggregate over that"
         problems.append(Problem("Disjunctions in aggregation clauses are not supported", node.span, hint))
     target = rebuilt(node.target, change) if node.target is not None else None
@@ -83,42 +95,54 @@ def ways(body) -> list[tuple]:
     >>> [[literal.relation for literal in way] for way in ways(syntax.And((a, syntax.Or((b, c)))))]
     [['a', 'b'], ['a', 'c']]
     """
-    if isinstance(body, tuple):
-        body = syntax.And(body)
+    body = _opened(body)
     if isinstance(body, syntax.Or):
         return [way for item in body.items for way in ways(item)]
     if isinstance(body, syntax.And):
         return [tuple(literal for part in parts for literal in part) for parts in product(*map(ways, body.items))]
-    if isinstance(body, syntax.Not):
-        return _negated(body)
-    if isinstance(body, syntax.Constraint) and body.op in ("=", "!="):
-        return _by_field(body)
     return [(body,)]
 
 
-def _negated(node: syntax.Not) -> list[tuple]:
+def how_many(body) -> int:
+    """The number of `ways`, without making them."""
+    body = _opened(body)
+    if isinstance(body, syntax.Or):
+        return sum(map(how_many, body.items))
+    return prod(map(how_many, body.items)) if isinstance(body, syntax.And) else 1
+
+
+def _opened(body):
+    """A conjunction, a disjunction, or a literal that is neither, even if it is written as a negation or an equality."""
+    if isinstance(body, tuple):
+        return syntax.And(body)
+    if isinstance(body, syntax.Not):
+        return _negated(body)
+    return _by_field(body) if isinstance(body, syntax.Constraint) and body.op in ("=", "!=") else body
+
+
+def _negated(node: syntax.Not):
     """De Morgan's laws."""
     inner = node.body
     if isinstance(inner, syntax.Not):
-        return ways(inner.body)
+        return _opened(inner.body)
     if isinstance(inner, (syntax.And, syntax.Or)):
         other = syntax.Or if isinstance(inner, syntax.And) else syntax.And
-        return ways(other(tuple(syntax.Not(item, span=item.span) for item in inner.items), span=inner.span))
+        return other(tuple(syntax.Not(item, span=item.span) for item in inner.items), span=inner.span)
     if isinstance(inner, syntax.Constraint) and inner.op in OPPOSITE:
-        return ways(replace(inner, op=OPPOSITE[inner.op], span=node.span))
-    return [(node,)]
+        return _opened(replace(inner, op=OPPOSITE[inner.op], span=node.span))
+    return node
 
 
-def _by_field(equality: syntax.Constraint) -> list[tuple]:
+def _by_field(equality: syntax.Constraint):
     """[a, b] = [c, d] is a = c, b = d, and so for every pair of records written out: their type need not be known. `_` is
     equal to any record."""
     left, right = equality.args
     if equality.op == "=" and {type(left), type(right)} == {syntax.Underscore, syntax.Record}:
-        return [(syntax.Constraint("true", span=equality.span),)]
+        return syntax.Constraint("true", span=equality.span)
     if not (isinstance(left, syntax.Record) and isinstance(right, syntax.Record)) or len(left.args) != len(right.args):
-        return [(equality,)]
+        return equality
     if not left.args:
-        return [(syntax.Constraint("true" if equality.op == "=" else "false", span=equality.span),)]
+        return syntax.Constraint("true" if equality.op == "=" else "false", span=equality.span)
     pairs = [replace(equality, args=pair) for pair in zip(left.args, right.args, strict=True)]
     combine = syntax.And if equality.op == "=" else syntax.Or
-    return ways(combine(tuple(pairs), span=equality.span))
+    return combine(tuple(pairs), span=equality.span)

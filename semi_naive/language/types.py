@@ -12,6 +12,8 @@ from semi_naive.ra.rules.ir import Kind, Type
 PREDEFINED = {"number": Kind.NUMBER, "unsigned": Kind.UNSIGNED, "float": Kind.FLOAT, "symbol": Kind.SYMBOL}
 CONSTANT = {kind: f"__{name}" for name, kind in PREDEFINED.items()}  # of a kind: the type of its constants
 KIND = {constant: kind for kind, constant in CONSTANT.items()}
+DEPTH = 100  # definitions of types, each by the one before it
+SHORTER = f"define it by a type that is nearer: {DEPTH} are the most"
 DECLARATIONS = (syntax.SubtypeDecl, syntax.UnionDecl, syntax.RecordDecl)
 
 
@@ -28,7 +30,7 @@ class TypeEnvironment:
             if isinstance(declaration, DECLARATIONS):
                 self._declare(declaration)
         self._known = dict.fromkeys([*CONSTANT.values(), *PREDEFINED])
-        self._known.update({name: None for name in self._declared if self._sound(name, set())})
+        self._known.update(dict.fromkeys(self._sound()))
         for declaration in self._declared.values():
             self._check(declaration)
 
@@ -46,14 +48,26 @@ class TypeEnvironment:
         spans = getattr(declaration, "spans", ())
         self.problems.append(Problem(message, spans[at] if spans and at is not None else declaration.span, hint))
 
-    def _sound(self, name, visiting) -> bool:
-        """Whether a type comes down to predefined ones and records: nothing undefined, nothing defined by itself."""
-        if name in PREDEFINED:
-            return True
-        declaration = self._declared.get(name)
-        if declaration is None or name in visiting:
-            return False
-        return all(self._sound(below, visiting | {name}) for below in _parts(declaration))
+    def _sound(self) -> list[str]:
+        """The types that come down to predefined ones and records, by at most `DEPTH` definitions: nothing undefined, nothing
+        defined by itself."""
+        missing = {name: set(_parts(declaration)) - set(PREDEFINED) for name, declaration in self._declared.items()}
+        users: dict[str, list[str]] = {}
+        for name, parts in missing.items():
+            for part in parts:
+                users.setdefault(part, []).append(name)
+        found, level = [], [name for name, parts in missing.items() if not parts]
+        for _ in range(DEPTH):
+            found += level
+            for name in level:
+                for user in users.get(name, ()):
+                    missing[user].discard(name)
+            level = [
+                user for user in dict.fromkeys(user for name in level for user in users.get(name, ())) if not missing[user]
+            ]
+        for name in level:
+            self._problem(f"Type {name} is {DEPTH + 1} definitions away from a predefined type", self._declared[name], SHORTER)
+        return found
 
     def _cyclic(self, name) -> bool:
         seen, todo = set(), [name]
@@ -71,7 +85,7 @@ class TypeEnvironment:
     def _check(self, declaration):
         if isinstance(declaration, syntax.RecordDecl):
             self._check_record(declaration)
-        elif self._cyclic(declaration.name):
+        elif declaration.name not in self._known and self._cyclic(declaration.name):
             self._problem(f"Infinite descent in the definition of type {declaration.name}", declaration)
         elif isinstance(declaration, syntax.SubtypeDecl):
             self._check_subtype(declaration)

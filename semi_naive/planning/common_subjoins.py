@@ -16,6 +16,7 @@ from itertools import combinations, islice, permutations, product
 
 from semi_naive.planning import rewrite
 from semi_naive.planning.multiway import core_of
+from semi_naive.planning.strata import recursion_groups
 from semi_naive.ra.rules import ir
 
 MOST_ATOMS = 4  # of a part
@@ -63,8 +64,7 @@ class _Parts:
     """The parts of all rules that another rule may have too: of each rule, {text that is the same for the same part: part}."""
 
     def __init__(self, program: ir.Program):
-        reads = rewrite.dependencies(program)
-        self.needs = {name: rewrite.reachable([name], reads) for name in program.relations}
+        self.group = recursion_groups(program)
         self.small = _only_facts(program)
         self.frequency = Counter(shape for rule in program.rules for shape in {shape for shape, _ in self.choices(rule)})
         self.of = [dict(self.canonical(i, rule)) for i, rule in enumerate(program.rules)]
@@ -80,7 +80,11 @@ class _Parts:
             return
         core = core_of({place: literal for place, literal in enumerate(rule.body) if isinstance(literal, ir.Atom)})
         for place, literal in enumerate(rule.body):
-            if isinstance(literal, ir.Atom) and _plain(literal) and head not in self.needs.get(literal.relation, {head}):
+            if (
+                isinstance(literal, ir.Atom)
+                and _plain(literal)
+                and self.group[head] != self.group.get(literal.relation, self.group[head])
+            ):
                 shapes[place] = _shape(literal)
         if len(shapes) > LONGEST_BODY:
             return

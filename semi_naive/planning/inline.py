@@ -18,6 +18,7 @@ from typing import cast
 
 from semi_naive.planning import rewrite
 from semi_naive.planning.simplify import settled
+from semi_naive.planning.strata import recursion_groups
 from semi_naive.ra.rules import ir
 
 MOST_COPIES = 1000  # of one rule; the alternatives of several negated relations multiply
@@ -55,7 +56,8 @@ def _inlined(program: ir.Program) -> set[str]:
     special |= {rule.head.relation for rule in program.rules if rewrite.has_autoinc(rule)}
     special |= {name for name in marked if program.relations[name].lattice or program.relations[name].eqrel}
     reads = rewrite.dependencies(program)
-    special |= {name for name in marked if any(name in rewrite.reachable([read], reads) for read in reads[name])}
+    group = recursion_groups(program)
+    special |= {name for name in marked if any(group.get(read) == group[name] for read in reads[name])}
     allowed = marked - special
     ready = {name for name in allowed if not reads[name] & allowed}
     return ready - _needed_whole(program, ready)

@@ -8,6 +8,7 @@ on some tuples makes bindings of which few last. A core starts from what is boun
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from semi_naive.planning.trial import tried
@@ -187,7 +188,8 @@ def residue(edges: dict[int, frozenset[str]]) -> dict[int, frozenset[str]]:
     """The hypergraph without variables that are in one edge only, and without edges within others, until none is left."""
     left = dict(edges)
     while True:
-        lonely = {name for edge in left.values() for name in edge if sum(name in other for other in left.values()) == 1}
+        edges_of = Counter(name for edge in left.values() for name in edge)
+        lonely = {name for name, met in edges_of.items() if met == 1}
         smaller = {n: edge - lonely for n, edge in left.items()}
         within = next((n for n, e in smaller.items() if not e or any(e <= o for m, o in smaller.items() if m != n)), None)
         if within is None:

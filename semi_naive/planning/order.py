@@ -20,7 +20,9 @@ from semi_naive.ra.rules.multiway import Multiway
 from semi_naive.ra.rules.steps import AntiJoin, Join
 
 FILTERED = 0.5  # of the bindings pass an atom whose columns are all bound: a guess, as good as any
+SKEWED = 256  # tuples from which on a relation tells how its values are distributed
 TURNED = 8  # times larger or smaller than planned for: plan again
+STARTS = 24  # atoms that a body is tried to begin with, those of the fewest tuples
 FEWEST = "fewest tuples expected"
 
 
@@ -63,6 +65,7 @@ class Greedy:
 
     def __post_init__(self):
         self.rows, self.log, self.taken = 1.0, [], 0
+        self.met: dict[str, tuple[str, int]] = {}  # by variable, the relation and the column that have bound it
 
     def __call__(self, atoms, bound):
         if self.taken == 0 and self.first is not None and any(n == self.first for n, _ in atoms) and not self.given:
@@ -71,7 +74,9 @@ class Greedy:
             wanted = next(n for n in self.given if any(n == other for other, _ in atoms))
             chosen, reason = next((n, a) for n, a in atoms if n == wanted), "given by .plan"
         elif self.taken == 0 and not bound and len(atoms) > 1:
-            chosen, reason = min(atoms, key=lambda one: self._cost_from(one, atoms)), "the cheapest start"
+            few = len(atoms) <= STARTS
+            starts = atoms if few else sorted(atoms, key=lambda one: self.expected(one[0], one[1], set()))[:STARTS]
+            chosen, reason = min(starts, key=lambda one: self._cost_from(one, atoms)), "the cheapest start"
         else:
             chosen, reason = min(atoms, key=lambda one: self._rank(one, bound)), FEWEST
         if len(atoms) == 1 and reason == FEWEST:
@@ -84,6 +89,12 @@ class Greedy:
         self.rows *= self.expected(number, atom, bound)
         self.taken += 1
         self.log.append(Chosen(atom, self.parts.get(number, "all"), tuple(bound_places(atom, bound)), self.rows, reason))
+        self._bind(atom)
+
+    def _bind(self, atom: Atom) -> None:
+        for place, term in enumerate(atom.args):
+            if isinstance(term, Var):
+                self.met.setdefault(term.name, (atom.relation, place))
 
     def undo(self) -> None:
         """The last choice is made in another way."""
@@ -98,6 +109,7 @@ class Greedy:
         while rest:
             one = min(rest, key=lambda one: self._rank(one, bound))
             self.rows *= self.expected(*one, bound)
+            self._bind(one[1])
             bound |= names(one[1])
             rest.remove(one)
         self.log[-1] = Chosen(atoms[number], self.parts.get(number, "all"), (), self.rows, reason)
@@ -107,8 +119,20 @@ class Greedy:
         return Greedy(self.sizes, {})
 
     def expected(self, number: int, atom: Atom, bound) -> float:
-        """The tuples that a binding meets."""
-        return fanout(self.sizes, atom.relation, self.parts.get(number, "all"), bound_places(atom, bound), len(atom.args))
+        """The tuples that a binding meets: where one column is bound, by a column of a large relation, those that its values
+        meet there, as what is frequent in one relation often is in the other."""
+        places, part = bound_places(atom, bound), self.parts.get(number, "all")
+        met = self._partners(atom, places[0]) if len(places) == 1 and len(atom.args) > 1 and part != "delta" else None
+        return fanout(self.sizes, atom.relation, part, places, len(atom.args)) if met is None else met
+
+    def _partners(self, atom: Atom, place: int) -> float | None:
+        """How many tuples the values of a variable meet, if that can be known."""
+        term = atom.args[place]
+        by = self.met.get(term.name) if isinstance(term, Var) else None
+        if by is None or not hasattr(self.sizes, "join_fanout"):
+            return None
+        few = min(self.sizes.size(by[0]), self.sizes.size(atom.relation)) < SKEWED
+        return None if few else self.sizes.join_fanout(*by, atom.relation, place)
 
     def _rank(self, one, bound):
         """Atoms that share a variable with what is bound come before those that would make a product."""
@@ -118,15 +142,20 @@ class Greedy:
 
     def _cost_from(self, start, atoms) -> float:
         """The bindings made altogether if this atom came first and the others followed greedily."""
-        number, atom = start
-        bound, rows = set(names(atom)), self.expected(number, atom, set())
-        total, left = rows, [one for one in atoms if one is not start]
+        variables = {number: names(atom) for number, atom in atoms}
+        rows = total = self.expected(start[0], start[1], set())
+        bound = fresh = variables[start[0]]
+        left = {number: atom for number, atom in atoms if number != start[0]}
+        ranks = {number: self._rank((number, atom), bound) for number, atom in left.items()}
         while left:
-            one = min(left, key=lambda one: self._rank(one, bound))
-            rows *= self.expected(one[0], one[1], bound)
+            for number in [number for number in left if not fresh.isdisjoint(variables[number])]:
+                ranks[number] = self._rank((number, left[number]), bound)
+            number = min(left, key=ranks.__getitem__)
+            del left[number]
+            rows *= ranks[number][1]
             total += rows
-            bound |= names(one[1])
-            left.remove(one)
+            fresh = variables[number] - bound
+            bound = bound | fresh
         return total
 
 

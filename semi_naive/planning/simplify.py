@@ -104,10 +104,7 @@ def without_repetition(rules: list[ir.Rule]) -> list[ir.Rule]:
 
 def without_empty(program: ir.Program, given: set[str]) -> list[ir.Rule]:
     """The rules, with false for each atom of a relation that can have no tuples."""
-    filled, growing = set(given), True
-    while growing:
-        found = {rule.head.relation for rule in program.rules if _can_fire(rule, filled)} - filled
-        filled, growing = filled | found, bool(found)
+    filled = _filled(program, given)
 
     def change(node):
         if isinstance(node, ir.Not) and node.atom == ir.Truth(False):
@@ -119,8 +116,24 @@ def without_empty(program: ir.Program, given: set[str]) -> list[ir.Rule]:
     return [replace(rule, body=tuple(rewrite.transform(literal, change) for literal in rule.body)) for rule in program.rules]
 
 
-def _can_fire(rule: ir.Rule, filled: set[str]) -> bool:
-    return all(atom.relation in filled for atom in rewrite.positive_atoms(rule.body))
+def _filled(program: ir.Program, given: set[str]) -> set[str]:
+    """The relations that can have tuples: those `given`, and the heads of rules all of whose atoms can have some."""
+    missing = [{atom.relation for atom in rewrite.positive_atoms(rule.body)} for rule in program.rules]
+    readers: dict[str, list[int]] = {}
+    for number, relations in enumerate(missing):
+        for name in relations:
+            readers.setdefault(name, []).append(number)
+    filled: set[str] = set()
+    waiting = [*given, *(rule.head.relation for rule, left in zip(program.rules, missing, strict=True) if not left)]
+    while waiting:
+        if (name := waiting.pop()) in filled:
+            continue
+        filled.add(name)
+        for number in readers.get(name, ()):
+            missing[number].discard(name)
+            if not missing[number]:
+                waiting.append(program.rules[number].head.relation)
+    return filled
 
 
 def without_unused(program: ir.Program, keep: set[str]) -> ir.Program:

@@ -72,6 +72,12 @@ def _reads(body, via):
             yield from _reads(literal.body, "aggregation")
 
 
+def recursion_groups(program: ir.Program) -> dict[str, int]:
+    """Of each relation a number, which those share that need each other."""
+    edges = (Edge(rule.head.relation, name) for rule in program.rules for name, _ in _reads(rule.body, ""))
+    return {name: number for number, group in enumerate(components(program.relations, edges)) for name in group}
+
+
 def components(names, edges) -> list[tuple[str, ...]]:
     """Strongly connected components, what is read before what reads it; members in the order of `names`.
 

@@ -11,9 +11,13 @@ from semi_naive.io import Options, arrow_table, together, write
 from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
 from semi_naive.io.relations import held, table_of
 from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.symbols import keep
 from semi_naive.running.files import write_answer, write_relation
+from semi_naive.running.frames import ToArrow, ToSpark, as_spark_has_it
+from semi_naive.threads import in_threads
 from semi_naive.tuples import Evaluated, Tuples, plain
 
+ROWS = 1 << 20  # of a record batch
 SHOWN = 10  # tuples of a relation in a notebook
 _pinned: set["Result"] = set()  # those that a DataFrame may still read
 
@@ -54,6 +58,16 @@ class Answer(Tuples):
         return self.name in self._result.database.on_partitions
 
     @property
+    def here(self) -> bool:
+        """Whether all of Spark's tasks run on this host."""
+        return self._result.cluster.local
+
+    @property
+    def spark_used(self):
+        """The SparkContext of the run; None if it has needed none."""
+        return self._result.cluster.known
+
+    @property
     def stored(self):
         """Where the tuples are on the partitions; None if they are not."""
         return self._result.database.on_partitions.get(self.name)
@@ -66,9 +80,38 @@ class Answer(Tuples):
         self._result.check_open()
         return self._result.database.columns(self.name)
 
+    def arrow_schema(self):
+        """The declared names and types, as pyarrow has them."""
+        return self._maker().schema()
+
     def to_arrow(self):
         """A pyarrow Table with the declared names and types, collected to this process."""
-        return arrow_table(self.relation, self.types, self.encoded(), self.values)
+        import pyarrow as pa
+
+        if not self.relation.arity or not (self.on_partitions or {Kind.SYMBOL, Kind.RECORD} & set(self.relation.kinds)):
+            return arrow_table(self.relation, self.types, self.encoded(), self.values)
+        return pa.Table.from_batches(self._batches(streaming=False), self.arrow_schema())
+
+    def to_batches(self):
+        """An iterator of pyarrow RecordBatches of a million tuples or so, in no order. Of a relation on the partitions this
+        process has a few batches at a time; it must have attributes."""
+        if not self.relation.arity:
+            raise ValueError(f"{self.name} has no attributes, so it has no batches: see count()")
+        return self._batches(streaming=True)
+
+    def _batches(self, streaming: bool):
+        self._result.check_open()
+        if self.stored is not None:
+            make = self._maker(for_tasks=not self.here)
+            return self.stored.each(make, streaming)
+        columns = self.encoded()
+        parts = (columns[:, begin : begin + ROWS] for begin in range(0, columns.shape[1], ROWS))
+        return in_threads(self._maker(), parts)
+
+    def _maker(self, of=ToArrow, for_tasks: bool = False) -> ToArrow:
+        """What makes columns of `stored`, or of this process's table, record batches."""
+        values = self._result.cluster.share_values(self.values) if for_tasks else self.values
+        return of(self.relation, self.types, values)
 
     def to_df(self):
         """A Spark DataFrame with the declared names. Of a relation on the partitions nothing is collected: Spark reads the
@@ -79,10 +122,14 @@ class Answer(Tuples):
 
     def frame(self):
         """The same for as long as the result is at hand."""
-        from semi_naive.running.frames import frame_of
+        from pyspark.sql import SparkSession
+        from pyspark.sql.pandas.types import from_arrow_schema
 
         self._result.check_open()
-        return frame_of(self._result, self.name).toDF(*self.columns)
+        self._result.cluster.start()
+        if self.stored is None:
+            return SparkSession.builder.getOrCreate().createDataFrame(as_spark_has_it(self.to_arrow()))
+        return self.stored.frame(self._maker(ToSpark, for_tasks=True), from_arrow_schema(self._maker(ToSpark).schema()))
 
     def write(self, path) -> None:
         """Write to a file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
@@ -92,9 +139,13 @@ class Answer(Tuples):
         """The tuples as facts for other runs: a table of this process that they share, or what Spark reads on other hosts."""
         if self.on_partitions and not self._result.cluster.local:
             return self.frame()
-        if self.values.shared and Kind.SYMBOL in self.relation.kinds:
+        symbols = Kind.SYMBOL in self.relation.kinds
+        if symbols and not self.values.common:
             return held(self.relation, self.to_arrow())
-        return table_of(self.encoded()) if self.on_partitions else self._result.database.tables[self.name]
+        table = table_of(self.encoded()) if self.on_partitions else self._result.database.tables[self.name]
+        if symbols:
+            keep(self.values.common, table)
+        return table
 
     def explain(self) -> str:
         """What the run has done that made it: see `Result.explain`."""
@@ -112,8 +163,8 @@ class Answer(Tuples):
         """The first tuples, where that takes no job."""
         head = "".join(f"<th>{name}<br>{escape(type_.name)}</th>" for name, type_ in self.relation.attributes)
         found: Iterable[tuple] = ()
-        if not self.on_partitions and not self._result.closed:
-            some = arrow_table(self.relation, self.types, self.encoded()[:, :SHOWN], self.values)
+        if self.relation.arity and not self.on_partitions and not self._result.closed:
+            some = self._maker()(self._result.database.columns(self.name)[:, :SHOWN])
             found = zip(*(column.to_pylist() for column in some.columns), strict=True)
         rows = ["".join(f"<td>{escape(str(plain(value)))}</td>" for value in row) for row in found]
         shown = "".join(f"<tr>{row}</tr>" for row in [head, *rows])
@@ -130,7 +181,7 @@ class Result(Evaluated):
         self._run, self.database, self.values, self.cluster = run, run.database, run.values, run.cluster
         self.types, self.directives = run.program.types, run.program.directives
         self.relations = {n: r for n, r in run.asked.relations.items() if n in run.program.relations}
-        self.name, self.closed = run.asked.name, False
+        self.name, self.closed, self.sandbox = run.asked.name, False, run.asked.sandbox
         counts = {name: self.database.count(name) for name in self.relations}
         self.trace = run.record(counts) | {"result": {"relations": counts, "tuples": sum(counts.values())}}
         self._finalizer = weakref.finalize(self, _release, self.cluster, list(self.database.on_partitions.values()))
@@ -167,18 +218,14 @@ class Result(Evaluated):
         relation = self.relations[directive.relation]
         form = format_of(directive, relation, to_stdout=folder == STDOUT)
         if form.io in EXTENSIONS:
-            path = path_of(directive, form, folder)
+            path = path_of(directive, form, folder, self.sandbox)
             write_relation(self[relation.name], path, form)
             return path
         if directive.kind == "printsize":
             columns = np.empty((0, self.database.count(relation.name)), np.int64)
         else:
             columns = self.database.columns(relation.name)
-        return write(directive, relation, self.types, columns, folder, self.values, Options())
-
-    @staticmethod
-    def columns_of_nothing(relation) -> np.ndarray:
-        return np.empty((relation.arity, 0), np.int64)
+        return write(directive, relation, self.types, columns, folder, self.values, Options(sandbox=self.sandbox))
 
     def explain(self) -> str:
         """What the run has done, as `Program.explain` says what one would do: plans, join orders, indexes, and what each rule

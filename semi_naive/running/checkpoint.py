@@ -24,6 +24,7 @@ from semi_naive.running.manifest import DurableFiles
 from semi_naive.running.state import State
 
 LONG = 10.0  # seconds since the last checkpoint after which the end of a stratum is worth one
+VERSION = f"{semi_naive.__version__}, format 2"  # of what writes and reads checkpoints
 IDS = {Kind.SYMBOL, Kind.RECORD}
 
 
@@ -47,7 +48,7 @@ class Checkpoints:
         program, config = self.run.program, self.run.config
         relations = [(r.name, r.attributes, r.lattice, r.eqrel, self._facts(r)) for r in program.relations.values()]
         limits = [(d.relation, d.parameters) for d in program.directives if d.kind == "limitsize"]
-        parts = semi_naive.__version__, config.max_iterations, limits, relations, program.types, list(map(str, program.rules))
+        parts = config.max_iterations, limits, relations, program.types, list(map(str, program.rules))
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def _facts(self, relation) -> int:
@@ -77,7 +78,8 @@ class Checkpoints:
             self.complete[name, known[name]] = self._spread(spread[name]) if name in spread else self._block(name)
         relations = {name: self.complete[name, after] for name, after in known.items() if (name, after) in self.complete}
         self.files.publish({
-            "fingerprint": self.fingerprint, "relations": relations, "values": self._values(), "strata": self._strata(),
+            "version": VERSION, "fingerprint": self.fingerprint, "relations": relations, "values": self._values(),
+            "strata": self._strata(),
             "done": [number for number in done if relations.keys() >= set(strata[number].relations)],
             "running": self._running(stratum) if stratum else None,
             "rules": self.run.profile.by_place(self.run.program.rules),
@@ -98,11 +100,12 @@ class Checkpoints:
         if not fresh:
             return
         wanted: list[list] = [[] for _ in range(self.cluster.jobs.partitions)]
-        for path, (partition, _) in fresh.items():
-            wanted[partition].append((path, str(self.files.new(Path(path).name))))
-        for source, target, checksum in self.cluster.jobs.job(durable.CopyRuns(wanted)):
-            stored = fresh[source][1]
-            self.copies[source] = durable.to_json(stored, self.files.name(target), checksum)
+        targets = {path: str(self.files.new(Path(path).name)) for path in fresh}
+        for path, (partition, stored) in fresh.items():
+            wanted[partition].append((stored.run, targets[path]))
+        self.cluster.jobs.job(durable.CopyRuns(wanted))
+        for path, (_, stored) in fresh.items():
+            self.copies[path] = durable.to_json(stored, self.files.name(targets[path]))
             self.size += 8 * stored.run.words
 
     def _spread(self, relation: PartitionedRelation) -> dict:
@@ -114,7 +117,7 @@ class Checkpoints:
         columns, path = self.database.columns(name), str(self.files.new(name))
         stored = store(path, Block.of(list(columns), columns.shape[1]))
         self.size += sum(8 * one.run.words for one in stored)
-        return {"block": [durable.to_json(one, self.files.name(path), durable.checksum_of(path)) for one in stored]}
+        return {"block": [durable.to_json(one, self.files.name(path)) for one in stored]}
 
     def _values(self) -> dict:
         """Each lexicon in pieces: what had been added at each checkpoint."""
@@ -153,10 +156,15 @@ class Checkpoints:
     def manifest(self) -> dict | None:
         """What the directory holds of this run, if anything. All of it has been verified."""
         manifest = self.files.manifest()
-        if manifest is None or manifest["fingerprint"] != self.fingerprint:
+        if manifest is None:
             return None
-        relations = [*manifest["relations"].values(), *((manifest["running"] or {}).get("relations") or {}).values()]
-        self.files.verify(manifest, self.cluster.jobs if any("order" in record for record in relations) else None)
+        with self.files.understood():
+            if manifest["version"] != VERSION:
+                raise self.files.unusable(f"semi-naive {manifest['version']} has written it, and this is {VERSION}")
+            if manifest["fingerprint"] != self.fingerprint:
+                return None
+            relations = [*manifest["relations"].values(), *((manifest["running"] or {}).get("relations") or {}).values()]
+            self.files.verify(manifest, self.cluster.jobs if any("order" in record for record in relations) else None)
         return manifest
 
     def take_up(self, manifest: dict) -> None:

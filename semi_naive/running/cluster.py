@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.balance import leftovers
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra import session
 from semi_naive.ra.jobs import PartitionedJobs
@@ -23,6 +24,7 @@ class Cluster:
     def __init__(self, spark, config):
         self.spark, self.config = spark, config
         self._jobs = self._store = None
+        self.known: Any = None  # the SparkContext, once it has been needed
         self._sent: dict[str, Any] = {}  # broadcasts of the values' files, by path
         self.labels = 0
 
@@ -38,9 +40,10 @@ class Cluster:
 
     @property
     def sc(self):
-        if callable(self.spark):
-            self.spark = self.spark()
-        return session.context_of(self.spark)
+        if self.known is None:
+            self.spark = self.spark() if callable(self.spark) else self.spark
+            self.known = session.context_of(self.spark)
+        return self.known
 
     def start(self) -> None:
         """Spark, if nothing has needed it yet."""
@@ -52,6 +55,13 @@ class Cluster:
         if self.spark is None or callable(self.spark):
             return session.cpus()
         return session.cores(self.sc)
+
+    @property
+    def here(self) -> int:
+        """The cores of the driver's host that a run may use between jobs: all, or as many as a Spark has that is there."""
+        if self.spark is None or callable(self.spark) or not self.local:
+            return session.cpus()
+        return min(session.cpus(), self.cores)
 
     @property
     def jobs(self) -> PartitionedJobs:
@@ -104,11 +114,14 @@ class Cluster:
             self.jobs.close()
         self._jobs = None
 
-    def release(self) -> None:
-        """Forget what Spark holds, and remove the run's directory from every host."""
+    def release(self, failed: bool = False) -> None:
+        """Forget what Spark holds, and remove the run's directory from every host. failed: tasks may still be writing there, so
+        at the end of the process it is removed again."""
         if self._jobs and self._store:
             self._jobs.remove(self._store)
         if self._jobs:
             self._jobs.close()
         if self._store:
             self._store.remove()
+            if failed:
+                leftovers.add(self._store.root)

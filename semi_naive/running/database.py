@@ -50,6 +50,10 @@ class Database:
         table = self.tables[relation]
         return sum(block.words.nbytes for block in table.blocks("all", table.home))
 
+    def held(self) -> dict[str, int]:
+        """The bytes of every table in this process, with all of its indexes. May be asked for from any thread."""
+        return {name: table.nbytes for name, table in list(self.tables.items()) if name not in self.on_partitions}
+
     def columns(self, relation: str) -> np.ndarray:
         """All tuples as columns (arity, n), in this process."""
         if relation in self.on_partitions:

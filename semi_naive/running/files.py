@@ -7,9 +7,11 @@ from typing import Any
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.files import appearing, written
 from semi_naive.io.formats import Format
+from semi_naive.io.outputs import DELIMITERS, output_format, write_frame
 from semi_naive.io.writing import write_file, write_heading
-from semi_naive.result import DELIMITERS, output_format, write_parquet
+from semi_naive.ra.failures import told
 from semi_naive.running.on_partitions import OnPartitions
+from semi_naive.tuples import Tuples
 
 MANY = 1_000_000  # tuples on the partitions that tasks write sooner than they are collected
 
@@ -17,18 +19,31 @@ MANY = 1_000_000  # tuples on the partitions that tasks write sooner than they a
 def write_answer(answer, path) -> None:
     """Write the tuples of an `Answer`, in order, whole or not at all; see `write_relation`.
 
-    What is on the partitions and goes to .parquet, Spark writes in parallel, in no order, to a directory of that name. At a URI
-    Spark writes in any case. In .csv strings are quoted, by RFC 4180.
+    What is on the partitions goes to .parquet in no order: from a cluster, or to a URI, as a directory of that name that Spark
+    writes in parallel. In .csv strings are quoted, by RFC 4180.
     """
+    if written_by_spark(answer, path):
+        return
     path = os.fspath(path)
     kind, zipped = output_format(path)
-    if kind == ".parquet" and (answer.on_partitions or "://" in path):
-        return write_parquet(answer.frame(), path)
+    if kind == ".parquet" and answer.on_partitions:
+        return Tuples.write(answer, path)
     if kind == ".parquet":
         form = Format("parquet", answer.name)
     else:
         form = Format("file", answer.name, DELIMITERS[kind], rfc4180=kind == ".csv", backslash=False, compress=zipped)
     write_relation(answer, os.path.abspath(path), form)
+
+
+def written_by_spark(answer, path) -> bool:
+    """Have Spark write a directory of parquet files where other hosts have the tuples, or at a URI; whether it has."""
+    path = os.fspath(path)
+    elsewhere = "://" in path or (answer.on_partitions and not answer.here)
+    if output_format(path)[0] != ".parquet" or not elsewhere:
+        return False
+    with written_by(answer, path):
+        write_frame(answer.frame(), path)
+    return True
 
 
 def write_relation(answer, path: str, form: Format) -> None:
@@ -37,6 +52,16 @@ def write_relation(answer, path: str, form: Format) -> None:
     Many that are on the partitions are sorted and written there, in pieces that this process appends one after the other, some
     megabytes at a time: as text and as parquet. Others are collected to this process, as are those for JSON and SQLite.
     """
+    with written_by(answer, path):
+        _write_relation(answer, path, form)
+
+
+def written_by(answer, path: str):
+    """What fails in the block as an error of ours: of a full disk, of Spark, of memory."""
+    return told(lambda: answer.spark_used, os.path.dirname(os.path.abspath(path)))
+
+
+def _write_relation(answer, path: str, form: Format) -> None:
     spread = answer.stored
     if isinstance(spread, OnPartitions) and spread.count > MANY and form.io in ("file", "parquet"):
         return _write_pieces(answer, spread, path, form)

@@ -1,55 +1,51 @@
-"""Relations of a result as Spark DataFrames."""
+"""Relations of a result as Arrow record batches, for this process and for Spark's tasks."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from semi_naive.io import arrow_table
-from semi_naive.ra.frames import Each, dataframe
+import numpy as np
+
+from semi_naive.io.arrow import record_batch
+from semi_naive.ra.replica import Replica
 from semi_naive.ra.rules.ir import Relation, Type
-from semi_naive.ra.rules.partitioned import PartitionedRelation
-from semi_naive.ra.rules.reaching import Reachability
-from semi_naive.ra.rules.reading import pieces_of
-from semi_naive.ra.rules.values import SharedValues
 
 
 @dataclass
-class ReadFrame:
-    """The tuples of a partition as record batches with the declared names, and types as Spark has them."""
+class ToArrow:
+    """Turns columns (arity, n) into a record batch with the declared names and types; picklable if its values are.
 
-    spread: PartitionedRelation | Reachability
+    `vertices`: of each number in the columns the value that it stands for, where a graph was numbered before the run.
+    """
+
     relation: Relation
     types: dict[str, Type]
-    values: SharedValues
+    values: Any
+    vertices: Replica | np.ndarray | None = None
 
-    def __call__(self, partition):
-        for columns in pieces_of(self.spread, partition):
-            yield from as_spark_has_it(arrow_table(self.relation, self.types, columns, self.values)).to_batches()
+    def __call__(self, columns: np.ndarray):
+        return record_batch(self.relation, self.types, self.plain(columns), self.values)
+
+    def plain(self, columns: np.ndarray) -> np.ndarray:
+        """The columns in the values of the user's graph."""
+        if self.vertices is None:
+            return columns
+        values = self.vertices.open() if isinstance(self.vertices, Replica) else self.vertices
+        return values[columns]
+
+    def schema(self):
+        return self(np.empty((self.relation.arity, 0), np.int64)).schema
 
 
-def frame_of(result, name: str):
-    """The DataFrame of a relation; of one on the partitions, nothing is collected."""
-    from pyspark.sql import SparkSession
+class ToSpark(ToArrow):
+    """The same with types that Spark has: unsigned columns are decimals of 20 digits, as a long would not hold them."""
 
-    result.cluster.start()
-    session = SparkSession.builder.getOrCreate()
-    found, relation = result.database.on_partitions.get(name), result.relations[name]
-    if found is None:
-        return session.createDataFrame(as_spark_has_it(result[name].to_arrow()))
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    empty = as_spark_has_it(arrow_table(relation, result.types, result.columns_of_nothing(relation), result.values))
-    values = result.cluster.share_values(result.values)
-    read, schema = ReadFrame(found.relation, relation, result.types, values), from_arrow_schema(empty.schema)
-    if isinstance(found.relation, Reachability):  # any host can make the tuples again
-        return session.range(0, found.pieces, 1, found.pieces).mapInArrow(Each(read), schema)
-    runs = [[stored.run for stored in blocks] for blocks in found.relation.home.full]
-    return dataframe(result.cluster.jobs, runs, read, schema)
+    def __call__(self, columns: np.ndarray):
+        return as_spark_has_it(super().__call__(columns))
 
 
 def as_spark_has_it(table):
-    """Unsigned columns as decimals of 20 digits: Spark has no unsigned type, and a long would not hold them."""
+    """A table or a record batch with decimals in place of unsigned numbers."""
     import pyarrow as pa
 
-    for number, field in enumerate(table.schema):
-        if field.type == pa.uint64():
-            table = table.set_column(number, field.name, table.column(number).cast(pa.decimal128(20, 0)))
-    return table
+    fields = [field.with_type(pa.decimal128(20, 0)) if field.type == pa.uint64() else field for field in table.schema]
+    return table if table.schema == pa.schema(fields) else table.cast(pa.schema(fields))

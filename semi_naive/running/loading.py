@@ -1,6 +1,7 @@
 """Facts on their way into a run: into the driver's memory while they are few, otherwise to the partitions by Spark's tasks."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from semi_naive.ra.rules.values import Values
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.database import Database
 from semi_naive.running.dealing import bring_home, deal
+from semi_naive.threads import in_threads
 
 
 @dataclass
@@ -30,14 +32,24 @@ class Loading:
     values: Values
     config: Config
 
-    def add(self, name: str, source: Source) -> None:
-        """The facts of a source join whatever the relation has.
+    def add_all(self, sources: Iterable[tuple[str, Source]]) -> None:
+        """The facts of sources join whatever their relations have, in this order; files are read on all cores meanwhile."""
+        for name, source, columns in in_threads(self._begun, sources):
+            self._add(name, source, columns)
+
+    def _begun(self, given: tuple[str, Source]) -> tuple:
+        """A relation's name, its source, and, if the driver is to read it, what gives the columns."""
+        name, source = given
+        return name, source, None if self._may_spread(name, source) else source.prepared()
+
+    def _add(self, name: str, source: Source, columns) -> None:
+        """The facts of a source join whatever the relation has. `columns`: what gives them, if the driver is to read it.
 
         Spark's tasks read, type and deal them where `Config.local_tuples` is less than they are: of a DataFrame always, of a
         file from 64 MB. Then no row passes through the driver; distinct symbols do, as Arrow, to be numbered.
         """
-        if not self._may_spread(name, source):
-            self.add_columns(name, source.columns(self.values))
+        if columns is not None:
+            self.add_columns(name, columns(self.values))
         elif isinstance(source, SparkFrame):
             self._add_frame(name, source)
         elif isinstance(source, TextFile | ParquetFile):
@@ -112,7 +124,7 @@ class Loading:
         found = self.cluster.jobs.job(Survey(read, self.cluster.jobs.partitions), Unite(), source=records)
         self._check(source, found)
         for strings in (each for each in found if not isinstance(each, Report)):
-            self.values.number(strings)
+            self.values.intern(strings)
 
     @staticmethod
     def _check(source: Source, results) -> None:

@@ -6,25 +6,36 @@ iteration, to a plan that spreads it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from itertools import chain, islice
+from threading import Event, Lock
+from typing import Any, cast
 
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.order import outgrown, plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum, names_read
+from semi_naive.ra import memory
 from semi_naive.ra.rules.arithmetic import EvaluationError
-from semi_naive.ra.rules.derive import Sink
+from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.derive import Derivation, Sink
 from semi_naive.ra.rules.ir import Rule
+from semi_naive.ra.rules.slices import slices
+from semi_naive.ra.tuple_at_a_time.ready import ready
 from semi_naive.running.database import Database
 from semi_naive.running.profile import Profile
+from semi_naive.threads import in_threads
 
 BASE = 64_000_000  # tuples that rules without recursion may make in the driver for a plan that decomposes the stratum
 MOST = 100_000_000  # tuples that a stratum's relations may have in the driver: 800 MB, and as much while blocks are merged
 
+RAISE = "a larger memory lets it go on here; without that setting it may have whatever this machine has"
+
 
 class TooLarge(Exception):
-    """A stratum has made more tuples than one process should."""
+    """A stratum has made more tuples than one process should; its text, if any, says of what there is too much."""
 
 
 @dataclass
@@ -47,12 +58,18 @@ class Local:
     max_iterations: int | None = None  # of a recursive stratum
     multiway: str = "auto"  # Config.multiway
     bodies: dict = field(default_factory=dict)
+    memory: int | None = None  # Config.memory
+    stays: str = ""  # why the stratum cannot leave this process, if it cannot
+    small: int = 0  # Config.small_delta; of the stratum, once it is made
+    cores: int = 1  # of this host, that it may use
+    spent: float = 0.0  # seconds that such iterations have taken a block at a time
 
     def __post_init__(self):
         recursive = set(self.stratum.relations) if self.stratum.recursive else set()
         self.recursive = recursive
         self.once = [rule for rule in self.stratum.rules if not versions(rule, recursive)]
         self.again = [rule for rule in self.stratum.rules if versions(rule, recursive)]
+        self.small *= sum(len(versions(rule, recursive)) for rule in self.again)
         self.tables: dict[str, Any] = {}  # of the stratum's relations, while they are here
         self.marks: dict[str, Any] = {}  # by relation, what its table goes back to
 
@@ -93,11 +110,25 @@ class Local:
     def go_on(self) -> None:
         """From tables whose delta somebody else has made; to the fixpoint, or TooLarge."""
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
-        while any(table.delta_size for table in self.tables.values()):
+        while delta := sum(table.delta_size for table in self.tables.values()):
             if not self.ended(self.iteration, self.database.count):
+                if delta <= self.small and ready(self.spent) and self._by_tuples():
+                    continue
+                begun = time.perf_counter()
                 self.iterate()
+                self.spent += time.perf_counter() - begun if delta <= self.small else 0
             for table in self.tables.values():
                 table.advance()
+
+    def _by_tuples(self) -> bool:
+        """Iterations of small deltas, a tuple at a time; whether there was one. The tables are at its end then."""
+        from semi_naive.running.small import Small, Unknown
+
+        try:
+            return Small(self).run()
+        except Unknown:  # no rule is one for the machine
+            self.small = 0
+            return False
 
     def ended(self, iteration: int, count) -> bool:
         """Whether no iteration begins after this one: no rule is recursive, it was the last that is wanted, or a relation has
@@ -110,6 +141,8 @@ class Local:
         self._plan((rule, None, {}, 0) for rule in self.once)
         for rule in self.once:
             self._derive(rule, None, {}, 0)
+        if not self.again:
+            self._within_memory()
         self._completed(0)
 
     def iterate(self) -> None:
@@ -119,6 +152,7 @@ class Local:
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         if self.budget is not None and self.returns == 0 and sum(table.count for table in self.tables.values()) > self.most:
             raise TooLarge
+        self._within_memory()
         delta = sum(table.delta_size for table in self.tables.values())
         for rule in self.again:
             for number, (place, parts) in enumerate(versions(rule, self.recursive)):
@@ -133,25 +167,87 @@ class Local:
 
     def _derive(self, rule: Rule, place, parts, number: int) -> None:
         entry = self.profile.rule(rule, self.number, bool(self.recursive))
-        with self.profile.timed(entry):
-            sink = Sink(self.tables[rule.head.relation])
+        with self.profile.timed(entry), memory.at(partial(self._place, rule)):
             try:
-                for heads in self._body(rule, place, parts, number).derivation.heads(self.database, sink.table.home):
-                    sink.take(heads)
-                    self._within_budget(sink.made)
+                made, born, exceeded = self._made(rule, self._body(rule, place, parts, number).derivation)
             except EvaluationError as error:
                 raise located(error, rule) from None
-            sink.flush()
-        self.made += sink.made
-        entry["made"] += sink.made
-        entry["tuples"] += sink.born
-
-    def _within_budget(self, made: int) -> None:
-        """Within an iteration; over all of them, what is kept may be more, as it costs memory alone."""
-        if self.budget is not None and self.made + made > self.budget:
-            for name, table in self.tables.items():
-                table.back_to(self.marks[name])
+        if exceeded:
+            self._within_memory()
+            self._back()
+            self.made += made
             raise TooLarge
+        self.made += made
+        entry["made"] += made
+        entry["tuples"] += born
+
+    def _made(self, rule: Rule, derivation: Derivation) -> tuple[int, int, bool]:
+        """(heads made, tuples born) by a rule, in slices on all cores, and whether they are too many: then not all are made."""
+        table, database = self.tables[rule.head.relation], cast(Any, self.database)
+        alone, stop, made, many = Lock(), Event(), 0, False
+
+        def insert(batch: Batch) -> int:
+            nonlocal made, many
+            sink = Sink(table, alone)
+            for heads in derivation.heads_from(batch, derivation.steps[1:], database, table.home):
+                if stop.is_set():
+                    break
+                before = sink.made
+                sink.take(heads)
+                with alone:
+                    made += sink.made - before
+                if self._exceeds(made):
+                    many = True
+                    stop.set()
+            return sink.flush()
+
+        batches = slices(derivation, database, self.cores)
+        some = list(islice(batches, 2))
+        if len(some) < 2:
+            born = sum(map(insert, some))
+        else:
+            born = sum(in_threads(insert, chain(some, batches), self.cores, stop.set))
+        return made, born, many
+
+    def _exceeds(self, made: int) -> bool:
+        """Whether the heads of this iteration are too many for this process; over all of them what is kept may be more, as it
+        costs memory alone, while there is memory."""
+        look = memory.due()
+        if self.budget is not None and (self.made + made > self.budget or look and memory.scarce()):
+            return True
+        if look:
+            memory.check()
+        return bool(look and self.over())
+
+    def _back(self) -> None:
+        """To the beginning of the iteration."""
+        for name, table in self.tables.items():
+            table.back_to(self.marks[name])
+
+    def over(self, more: int = 0) -> int:
+        """The bytes of the stratum's tables and as many more, if that is beyond `memory`; else 0. Tables that have come back
+        from the partitions are files, and do not count."""
+        if self.memory is None or self.returns:
+            return 0
+        size = more + sum(table.nbytes for table in self.tables.values())
+        return size if size > self.memory else 0
+
+    def _within_memory(self) -> None:
+        if size := self.over():
+            told = f"its tables take {size:,} bytes, and memory is set to {self.memory:,}"
+            if self.stays:
+                raise memory.OutOfMemory(f"{told}; it cannot be spread: {self.stays}", helps=RAISE)
+            self._back()
+            raise TooLarge(told)
+
+    def _place(self, rule: Rule) -> str:
+        return f"iteration {self.iteration + 1}, {self.place(rule)}"
+
+    @staticmethod
+    def place(rule: Rule) -> str:
+        """A rule, for an error."""
+        where = f" at {rule.span.file}:{rule.span.line}:{rule.span.column}" if rule.span is not None else ""
+        return f"in the rule{where}, {' '.join((rule.text or str(rule)).split())}"
 
     def _plan(self, wanted) -> None:
         """All bodies together, before the first of them runs: so they share indexes."""

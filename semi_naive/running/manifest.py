@@ -1,22 +1,26 @@
 """A durable directory with a manifest: a JSON record of everything that is there, with a checksum of each file.
 
 The manifest is written last and renamed into place, so there is always one that is whole, and what it names stays. A record
-with a "checksum" is a file; its "path" is below the directory, which may be moved.
+with a "path" is a file and has its "checksum"; the path is below the directory, which may be moved.
 """
 
+import contextlib
 import json
 import os
 import shutil
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from semi_naive.balance import private
+from semi_naive.ra.checksum import checksum_of_file
+from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules import durable
+from semi_naive.ra.runs import RunMissing
 
 MANIFEST, FILES = "manifest.json", "runs"
 
 
-class CheckpointUnusable(RuntimeError):
+class CheckpointUnusable(ValueError):
     """The checkpoint directory cannot be written, or holds what cannot be taken up."""
 
 
@@ -31,9 +35,7 @@ class DurableFiles:
     def new(self, name: str) -> Path:
         """Where a file is to be written."""
         self.written += 1
-        path = self.directory / FILES / self.owner / f"{self.written}-{name}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
+        return Path(private.folder(self.directory / FILES / self.owner)) / f"{self.written}-{name}"
 
     def name(self, path) -> str:
         return str(Path(path).relative_to(self.directory))
@@ -43,12 +45,13 @@ class DurableFiles:
 
     def record(self, path, **facts) -> dict:
         """Of a file that has been written."""
-        return {"path": self.name(path), "checksum": durable.checksum_of(str(path)), **facts}
+        return {"path": self.name(path), "checksum": checksum_of_file(path), **facts}
 
     def write(self, name: str, content, **facts) -> dict:
         """A JSON file; its record."""
         path = self.new(name)
-        path.write_text(json.dumps(content))
+        with private.whole(path) as file:
+            file.write(json.dumps(content).encode())
         return self.record(path, **facts)
 
     def read(self, record: dict):
@@ -56,9 +59,7 @@ class DurableFiles:
 
     def publish(self, manifest: dict) -> None:
         """From now on the directory is this; files that it does not name are removed."""
-        text, partial = json.dumps(manifest), self.directory / f"{MANIFEST}.partial"
-        partial.write_text(f"{zlib.crc32(text.encode())}\n{text}")
-        partial.replace(self.directory / MANIFEST)
+        private.save(self.directory / MANIFEST, json.dumps(manifest).encode())
         named = set(files_of(manifest))
         for stale in (self.directory / FILES).rglob("*"):
             if stale.is_file() and self.name(stale) not in named:
@@ -68,19 +69,19 @@ class DurableFiles:
         """What was published last, if anything."""
         path = self.directory / MANIFEST
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            private.folder(self.directory)
             if not os.access(self.directory, os.W_OK):
                 raise PermissionError("it is not writable")
-            checksum, text = path.read_text().split("\n", 1)
-            if int(checksum) == zlib.crc32(text.encode()):
-                return json.loads(text)
-        except FileNotFoundError:
-            return None
+            data = private.load(path)
+        except private.NotPrivate as error:
+            hint = "only its user may write a checkpoint: `chmod go-w` it, or give another"
+            raise CheckpointUnusable(f"the checkpoint directory {self.directory} cannot be used: {error}; {hint}") from None
         except OSError as error:
             raise CheckpointUnusable(f"the checkpoint directory {self.directory} cannot be used: {error}") from None
-        except ValueError:
-            pass
-        raise CheckpointUnusable(f"{path} is damaged or not a checkpoint: remove it to start anew")
+        if data is None and os.path.lexists(path):
+            raise CheckpointUnusable(f"{path} is damaged or not a checkpoint: remove it to start anew")
+        with self.understood():
+            return None if data is None else json.loads(data)
 
     def verify(self, manifest: dict, jobs) -> None:
         """CheckpointUnusable if a file that the manifest names is not as it was written. `jobs`: the partitions, if it is
@@ -88,8 +89,23 @@ class DurableFiles:
         files = [(str(self.directory / name), checksum) for name, checksum in files_of(manifest).items()]
         faults = jobs.job(durable.Verify(files, jobs.partitions)) if jobs else list(durable.Verify(files, 1)(0, []))
         if faults:
-            hint = f"remove {self.directory / MANIFEST} to start anew"
-            raise CheckpointUnusable(f"the checkpoint in {self.directory} cannot be taken up: {faults[0]}; {hint}")
+            raise self.unusable(faults[0])
+
+    def unusable(self, why: str) -> CheckpointUnusable:
+        hint = f"remove {self.directory / MANIFEST} to start anew"
+        return CheckpointUnusable(f"the checkpoint in {self.directory} cannot be taken up: {why}; {hint}")
+
+    @contextlib.contextmanager
+    def understood(self):
+        """CheckpointUnusable if what is in the directory makes no sense, or changes while it is read."""
+        try:
+            yield
+        except CheckpointUnusable:
+            raise
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError, OSError) as error:
+            raise self.unusable(f"{MANIFEST} is not complete ({type(error).__name__}: {error})") from error
+        except (RunMissing, RunsLost) as lost:
+            raise self.unusable(str(lost)) if str(self.directory) in str(lost) else lost from None
 
     def remove(self) -> None:
         shutil.rmtree(self.directory / FILES, ignore_errors=True)
@@ -102,7 +118,7 @@ def files_of(record) -> dict[str, int]:
     >>> files_of({"done": [1], "values": [{"path": "a", "checksum": 7}, {"path": "b", "checksum": 8}]})
     {'a': 7, 'b': 8}
     """
-    if isinstance(record, dict) and "checksum" in record:
+    if isinstance(record, dict) and isinstance(record.get("path"), str):  # a relation may be called path, too
         return {record["path"]: record["checksum"]}
     inner = record.values() if isinstance(record, dict) else record if isinstance(record, list) else ()
     return {path: checksum for one in inner for path, checksum in files_of(one).items()}

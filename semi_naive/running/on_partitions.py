@@ -1,18 +1,74 @@
 """A relation of a run that is on the partitions, between strata and after them: its runs, or what makes its tuples again."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
+from semi_naive.ra.frames import anywhere, dataframe, streamed
+from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.replica import Replica
 from semi_naive.ra.rules.partitioned import PartitionedRelation
-from semi_naive.ra.rules.reaching import Reachability, ReadGroups
-from semi_naive.ra.rules.reading import ReadPieces, columns_of
+from semi_naive.ra.rules.reaching import Reachability
+from semi_naive.ra.rules.reading import ReadPieces, chunks_of, read
+from semi_naive.ra.runs import RunMissing
 from semi_naive.running.cluster import Cluster
+from semi_naive.threads import in_threads
 
 
-class OnPartitions:
-    """A relation of the run on the partitions, between strata and after them."""
+def _unless_lost(made: Iterator) -> Iterator:
+    try:
+        yield from made
+    except RunMissing as missing:  # no task, so nobody sends it here
+        raise RunsLost(str(missing)) from None
+
+
+class Readable:
+    """How the tuples are read: `pieces` of them by tasks of Spark, or chunks by threads where all tasks run on this host."""
+
+    relation: Any
+    cluster: Cluster
+
+    @property
+    def count(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def pieces(self) -> int:
+        raise NotImplementedError
+
+    def each(self, make: Callable, streaming: bool = False) -> Iterator:
+        """What `make` turns columns (arity, n) into, of some million tuples after the other, in no order.
+
+        On a cluster `make` is pickled, and its results come from all hosts at once; if `streaming`, from some partitions at a
+        time, so that this process has never many.
+        """
+        if self.cluster.local:
+            chunks = (chunk for piece in range(self.pieces) for chunk in chunks_of(self.relation, piece))
+            made = in_threads(lambda chunk: [make(columns) for columns in read(self.relation, chunk)], chunks)
+            return _unless_lost(chain.from_iterable(made))
+        return iter(self._of_tasks(ReadPieces(self.relation, make), streaming))
+
+    def _of_tasks(self, task: ReadPieces, streaming: bool):
+        raise NotImplementedError
+
+    def frame(self, make: Callable, schema):
+        """A Spark DataFrame of the Arrow record batches that `make` returns; Spark reads the tuples whenever it needs them."""
+        raise NotImplementedError
+
+    def columns(self) -> np.ndarray:
+        """To this process: 8 bytes a value."""
+        columns = np.empty((self.relation.arity, self.count), np.int64)
+        end = 0
+        for some in self.each(np.asarray):
+            columns[:, end : (end := end + some.shape[1])] = some
+        return columns
+
+
+class OnPartitions(Readable):
+    """One whose tuples lie in runs."""
 
     def __init__(self, relation: PartitionedRelation, cluster: Cluster):
         self.relation, self.cluster = relation, cluster
@@ -23,30 +79,36 @@ class OnPartitions:
 
     @property
     def pieces(self) -> int:
-        """That it is read in."""
+        """That it is read in: its partitions."""
         return self.relation.home.map.partitions
 
     def distinct(self, column: int) -> float:
         """A guess: nobody has looked."""
         return max(1.0, float(self.count) ** (1 / max(1, self.relation.arity)))
 
-    def columns(self) -> np.ndarray:
-        """To this process: 8 bytes a value."""
-        if self.cluster.local:
-            found = [columns_of(self.relation, partition) for partition in range(self.pieces)]
-        else:
-            found = self.cluster.jobs.job(ReadPieces(self.relation))
-        return np.concatenate([np.empty((self.relation.arity, 0), np.int64), *found], axis=1)
+    @property
+    def _runs(self) -> list:
+        return [[stored.run for stored in blocks] for blocks in self.relation.home.full]
+
+    def _of_tasks(self, task, streaming):
+        return streamed(self.cluster.jobs, self._runs, task) if streaming else self.cluster.jobs.job(task)
+
+    def frame(self, make, schema):
+        return dataframe(self.cluster.jobs, self._runs, ReadPieces(self.relation, make), schema)
 
 
 @dataclass
-class Remade:
-    """A relation of a run whose tuples are made again whenever they are read."""
+class Remade(Readable):
+    """One whose tuples are made again whenever they are read."""
 
     relation: Reachability
     cluster: Cluster
-    count: int
+    tuples: int
     shared: list[Replica]
+
+    @property
+    def count(self) -> int:
+        return self.tuples
 
     @property
     def pieces(self) -> int:
@@ -55,12 +117,14 @@ class Remade:
     def distinct(self, column: int) -> float:
         return max(1.0, float(self.count) ** 0.5)
 
-    def columns(self) -> np.ndarray:
-        """To this process: 16 bytes a pair."""
-        pieces = [(0, number) for number in range(self.pieces)]
-        sc = self.cluster.sc
-        found = self.cluster.jobs.job(ReadGroups(self.relation), source=sc.parallelize(pieces, len(pieces)))
-        return np.concatenate([np.empty((2, 0), np.int64), *found], axis=1)
+    def _of_tasks(self, task, streaming):
+        pieces = self.cluster.sc.parallelize(range(self.pieces), self.pieces)
+        if streaming:
+            return pieces.mapPartitionsWithIndex(task).toLocalIterator(prefetchPartitions=True)
+        return self.cluster.jobs.job(task, source=pieces)
+
+    def frame(self, make, schema):
+        return anywhere(self.pieces, ReadPieces(self.relation, make), schema)
 
     def close(self) -> None:
         for replica in self.shared:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.balance.policy import imbalance_ratio
-from semi_naive.balance.trace import Trace
+from semi_naive.balance.trace import Trace, of_groups
 from semi_naive.ra.rules.groups import Finished, Home
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation, Parts
 
@@ -81,13 +80,5 @@ def births_of(finished: list[Finished]) -> np.ndarray:
 def record(trace: Trace, finished: list[Finished]) -> tuple[int, int]:
     """Write the run into the trace, as one iteration of many steps; (tuples, steps)."""
     births, loads = births_of(finished), [one.tuples for one in finished]
-    tuples = int(births.sum())
-    trace.iteration(
-        births.size, delta=int(births[0]) if births.size else 0, born=tuples, births=births, full=tuples, steps=births.size,
-        loads=loads, imbalance={"partitions": imbalance_ratio(loads)},
-        phases=[{
-            "inner": 0, "phase": "groups", "received": [one.groups for one in finished], "sent": loads,
-            "bytes": [0] * len(finished), "seconds": [one.seconds for one in finished],
-        }],
-    )  # fmt: skip
-    return tuples, births.size
+    of_groups(trace, births, loads, [one.groups for one in finished], [one.seconds for one in finished])
+    return int(births.sum()), births.size

@@ -1,7 +1,10 @@
-"""What each rule cost: seconds, tuples made and born, iterations. Always on; a few microseconds a rule and iteration."""
+"""What each rule cost: seconds, tuples made and born, iterations; and what relations take. Always on; a few microseconds a
+rule and iteration."""
 
 import time
 from contextlib import contextmanager
+
+from semi_naive.ra.memory_limits import peak, peaks
 
 VERSION = 1
 
@@ -41,15 +44,20 @@ class Profile:
         """Go on from what another process had saved."""
         self.rules = {id(rules[int(place)]): entry for place, entry in entries.items()}
 
-    def record(self, program: str, counts: dict[str, int], strata: list[dict]) -> dict:
-        """`strata`: what the run's record says of each."""
+    def record(self, program: str, counts: dict[str, int], strata: list[dict], held: dict[str, int], workers: bool) -> dict:
+        """`strata`: what the run's record says of each. `held`: the bytes of every table in this process. `workers`: whether
+        there are processes of Spark."""
         seconds: dict[str, float] = {}
         rules = list(self.rules.values())  # while it runs there may be more of them in a moment
         for entry in rules:
             seconds[entry["relation"]] = seconds.get(entry["relation"], 0.0) + entry["seconds"]
-        relations = [{"relation": r, "tuples": n, "seconds": seconds.get(r, 0.0)} for r, n in counts.items()]
+        relations = [
+            {"relation": r, "tuples": n, "seconds": seconds.get(r, 0.0)} | ({"bytes": held[r]} if r in held else {})
+            for r, n in counts.items()
+        ]
+        memory = {"tables": sum(held.values()), "peak": peak()} | ({"peak_with_workers": peaks()} if workers else {})
         return {
             "version": VERSION, "program": program, "seconds": time.perf_counter() - self.begun,
-            "rules": rules, "relations": relations,
+            "rules": rules, "relations": relations, "memory": memory,
             "strata": [{key: value for key, value in entry.items() if key != "trace"} for entry in strata],
         }  # fmt: skip

@@ -34,11 +34,12 @@ class Recovery:
         self.checkpoints = Checkpoints(self.run) if self.run.config.checkpoint_dir else None
         manifest = self.checkpoints and self.checkpoints.manifest()
         if self.checkpoints and manifest:
-            self.checkpoints.take_up(manifest)
-            for name, record in manifest["relations"].items():
-                self._forget(name)
-                self.checkpoints.relation(name, record)
-            self._go_on(manifest)
+            with self.checkpoints.files.understood():
+                self.checkpoints.take_up(manifest)
+                for name, record in manifest["relations"].items():
+                    self._forget(name)
+                    self.checkpoints.relation(name, record)
+                self._go_on(manifest)
             for name in self._made(self.done):
                 self.database.tables[name].settle()
         self.begun = {name: snapshot(table) for name, table in self.database.tables.items()}
@@ -56,9 +57,10 @@ class Recovery:
         if self.checkpoints is None or saved is None or saved["number"] != stratum.local.number:
             return False
         self.running = None
-        self.checkpoints.deal(stratum.relations, saved["relations"])
-        self.checkpoints.iteration = stratum.iteration
-        stratum.trace.take_up(self.checkpoints.iterations(saved), saved["events"])
+        with self.checkpoints.files.understood():
+            self.checkpoints.deal(stratum.relations, saved["relations"])
+            self.checkpoints.iteration = stratum.iteration
+            stratum.trace.take_up(self.checkpoints.iterations(saved), saved["events"])
         tuples = sum(relation.count for relation in stratum.relations.values())
         stratum.trace.event("restore", stratum.iteration, tuples=tuples)
         return True

@@ -1,24 +1,29 @@
 """One run of a program: load the facts, evaluate stratum after stratum, each by the plan that fits it, hand back the result."""
 
+import logging
 import time
+from functools import partial
 
 import numpy as np
 
+from semi_naive.honoured import ignored
 from semi_naive.io import Options, source_of, source_of_directive
+from semi_naive.io.errors import BadInput
+from semi_naive.io.sources import Given
 from semi_naive.planning.strata import is_fact, names_read
+from semi_naive.ra import memory
+from semi_naive.ra.failures import told
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules.ir import Kind, Rule
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.runs import RunMissing
 from semi_naive.running.answers import Result
 from semi_naive.running.choose_plan import PlanChoice, chosen, in_one_place, limits
-from semi_naive.running.decomposed import Decomposed, NotGroups
-from semi_naive.running.fixpoint import Fixpoint
 from semi_naive.running.local import Local, TooLarge
-from semi_naive.running.partitioned import Partitioned
-from semi_naive.running.reaching import follow
 from semi_naive.running.recovery import Recovery
 from semi_naive.running.state import State
+
+log = logging.getLogger("semi_naive")
 
 CLOSED = 500_000  # pairs of a closure that are not worth a job
 
@@ -27,24 +32,30 @@ class Run(State):
     """One call of `Program.run`, once its arguments are known to be good."""
 
     def run(self, facts, lenient: bool) -> Result:
+        with told(lambda: self.cluster.known):
+            return self._run(facts, lenient)
+
+    def _run(self, facts, lenient: bool) -> Result:
         try:
             if self.watch:
                 self.watch(self.so_far)
             self.load(facts, lenient)
             self.recovery = Recovery(self, lambda names: self.load(facts, lenient, names))
             self._evaluate_all()
+            for line in ignored(self.config, {entry["plan"] for entry in self.plans}):
+                log.warning("%s", line)
             result = Result(self)
             self.recovery.finished()
             return result
         except BaseException:
-            self.cluster.release()
+            self.cluster.release(failed=True)
             raise
 
     # -- facts
 
     def load(self, facts, lenient: bool, names=None) -> None:
         """What the relations, or those of some names, have before any rule runs."""
-        wanted = self.program.relations.keys() if names is None else names
+        wanted = set(self.program.relations if names is None else names)
         given = facts if isinstance(facts, dict) else {}
         folder = "." if facts is None or isinstance(facts, dict) else facts
         for name in given:
@@ -54,15 +65,23 @@ class Run(State):
         for name, data in given.items():
             if isinstance(data, Table) and name in wanted:
                 self.database.tables[name] = data  # that no rule derives more of
-            elif name in wanted:
-                self.loading.add(name, source_of(data, self.program.relations[name], self.program.types))
-        options = Options(missing_ok=lenient)
-        for directive in self.program.directives:
-            if directive.kind == "input" and directive.relation in wanted and directive.relation not in given:
-                relation = self.program.relations[directive.relation]
-                source = source_of_directive(directive, relation, self.program.types, str(folder), options)
-                self.loading.add(relation.name, source)
+        relations, types = self.program.relations, self.program.types
+        passed = {name: data for name, data in given.items() if name in wanted and not isinstance(data, Table)}
+        self.loading.add_all((name, source_of(data, relations[name], types)) for name, data in passed.items())
+        self.loading.add_all(self._named(wanted - given.keys(), str(folder), lenient))
         self.load_constants(wanted)
+
+    def _named(self, wanted, folder: str, lenient: bool):
+        """The sources that the program names, by relation. One that is missing says so when it is read: what is wrong with
+        those before it comes first."""
+        options = Options(missing_ok=lenient, sandbox=self.asked.sandbox)
+        for directive in self.program.directives:
+            if directive.kind == "input" and directive.relation in wanted:
+                relation, types = self.program.relations[directive.relation], self.program.types
+                try:
+                    yield relation.name, source_of_directive(directive, relation, types, folder, options)
+                except BadInput as missing:
+                    yield relation.name, Given(relation, types, partial(_raise, missing))
 
     def load_constants(self, wanted=None) -> None:
         """Facts in the program's text, those of one relation together."""
@@ -92,11 +111,17 @@ class Run(State):
         while left:
             number = left.pop(0)
             try:
-                self._evaluate(number, self.strata[number])
-                self.recovery.completed(number)
+                with memory.at(partial(self._place, number)):
+                    self._evaluate(number, self.strata[number])
+                    self.recovery.completed(number)
             except (RunsLost, RunMissing) as lost:
                 self.recovery.back(number, lost)
                 left = self._left()
+
+    def _place(self, number: int) -> str:
+        """A stratum, for an error."""
+        names = ", ".join(self.strata[number].relations)
+        return f"{names} (stratum {number + 1} of {len(self.strata)})"
 
     def _left(self) -> list[int]:
         return [number for number in range(len(self.strata)) if number not in self.recovery.done]
@@ -138,16 +163,19 @@ class Run(State):
         running = self.recovery.running
         resumed = running if running and running["number"] == number else None
         choice = PlanChoice("balanced", "taken up from a checkpoint") if resumed else choice
-        budget = None if in_one_place(stratum, self.program.relations) else self.config.local_tuples
+        stays = in_one_place(stratum, self.program.relations)
+        budget = None if stays else self.config.local_tuples
         local = Local(
             stratum, number, self.database, self.indexes, self.profile, budget, self._telling(number, stratum), self._watched,
             limits=limits(stratum, self.program), max_iterations=self.config.max_iterations,
-            multiway=self.config.multiway,
+            multiway=self.config.multiway, memory=self.config.memory, stays=stays, small=self.config.small_delta,
+            cores=self.cluster.here,
         )  # fmt: skip
         if resumed:
             local.iteration = resumed["iteration"]
         if choice.groups and choice.groups.closure:
             local.most = CLOSED  # there is something better for a large one
+            local.small = 0  # its record says what was born in each iteration
         self.bodies[number], reason = local.bodies, choice.reason
         if choice.plan == "local":
             self.database.collect(names_read(stratum.rules), stratum.relations)
@@ -155,21 +183,33 @@ class Run(State):
                 local.run()
                 small = f" and makes fewer than {budget:,}: no job is worth it" if budget is not None else ""
                 return "local", reason + small, None
-            except TooLarge:
+            except TooLarge as large:
                 reason = f"it made too many tuples for one process, {local.made:,} in iteration {local.iteration + 1}"
+                reason = f"{large} in iteration {local.iteration + 1}" if str(large) else reason
                 reason += f"; {choice.groups.reason}" if choice.groups else ""
-        if choice.groups:
+        return self._handed_over(local, choice.groups, reason)
+
+    def _handed_over(self, local: Local, groups, reason: str):
+        """The same of a stratum that is not for one process. Its plans are loaded here: most programs need none of them."""
+        from semi_naive.running.decomposed import NotGroups
+        from semi_naive.running.fixpoint import Fixpoint
+        from semi_naive.running.partitioned import Partitioned
+
+        if groups:
             try:
-                return "decomposed", reason, self._decomposed(local, choice.groups, reason)
+                return "decomposed", reason, self._decomposed(local, groups, reason)
             except NotGroups as why:
                 reason = str(why)
-            except TooLarge:
-                reason = "its rules without recursion make too many tuples for the driver to deal out"
+            except TooLarge as large:
+                reason = str(large) or "its rules without recursion make too many tuples for the driver to deal out"
         partitioned = Partitioned(local, self.database, self.cluster, self.config)
-        self.bodies[number] = partitioned.bodies
+        self.bodies[local.number] = partitioned.bodies
         return "balanced", reason, Fixpoint(partitioned, self.recovery).run()
 
     def _decomposed(self, local: Local, groups, reason: str) -> dict:
+        from semi_naive.running.decomposed import Decomposed
+        from semi_naive.running.reaching import follow
+
         if groups.following:
             del self.bodies[local.number]
             read = self.read_by.get(groups.following.relation, set()) - {local.number}
@@ -188,3 +228,7 @@ class Run(State):
                 self.progress(name, number + 1, len(self.compiled.strata), iteration, delta, tuples)
 
         return tell
+
+
+def _raise(error: Exception, values) -> np.ndarray:
+    raise error

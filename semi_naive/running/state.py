@@ -54,7 +54,8 @@ class State:
 
     def record(self, counts: dict[str, int]) -> dict:
         """What has been done up to now (see `balance.trace`). counts: tuples of each relation, as far as they are known."""
-        profile = self.profile.record(self.asked.name, counts, self.plans)
+        workers = self.cluster.started and self.cluster.local
+        profile = self.profile.record(self.asked.name, counts, self.plans, self.database.held(), workers)
         return {
             "version": VERSION, "started": time.time() - profile["seconds"], "program": self.asked.name,
             "seconds": profile["seconds"], "config": self.config.to_json(), "strata": list(self.plans), "profile": profile,

@@ -1,11 +1,7 @@
 """A pattern as a query over the graph's edges, its evaluation, and the table of what was found."""
 
-import gzip
-import os
-import uuid
 from dataclasses import dataclass, replace
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 
@@ -15,9 +11,11 @@ from semi_naive.ra.multiway.query import Atom, Comparison, Query
 from semi_naive.ra.multiway.tries import orders
 from semi_naive.subgraph_queries.patterns import BadPattern, Pattern
 from semi_naive.subgraph_queries.vertices import Vertices
+from semi_naive.threads import in_threads
 from semi_naive.tuples import Tuples
 
 VARIABLES = "abcdefgh"
+ROWS = 1 << 20  # of a record batch
 
 
 def embedding_query(pattern: Pattern, symmetry: bool, order=None, triangles: bool = False) -> Query:
@@ -147,14 +145,23 @@ class Subgraphs(Tuples):
     def count(self) -> int:
         return len(self.matches)
 
-    def to_arrow(self):
-        """A pyarrow Table of the graph's own vertices: int64, or strings."""
+    def arrow_schema(self):
         import pyarrow as pa
 
-        columns = [pa.array(self.graph.values[column]) for column in self.matches.T]
+        kind = pa.int64() if self.graph.names is None else pa.string()
+        return pa.schema([(name, kind) for name in self.columns])
+
+    def to_batches(self):
+        """An iterator of pyarrow RecordBatches of the graph's own vertices: int64, or strings."""
+        return in_threads(self._batch, range(0, len(self.matches), ROWS))
+
+    def _batch(self, begin: int):
+        import pyarrow as pa
+
+        columns = [pa.array(self.graph.values[column]) for column in self.matches[begin : begin + ROWS].T]
         if self.graph.names is not None:
             columns = [self.graph.names.take(column) for column in columns]
-        return pa.table(columns, names=list(self.columns))
+        return pa.record_batch(columns, schema=self.arrow_schema())
 
     def to_df(self):
         """A Spark DataFrame, made of the matches in this process."""
@@ -176,27 +183,6 @@ class Subgraphs(Tuples):
         if self.trace is None:
             raise ValueError("plan='leapfrog' keeps no trace to report: use plan='boxed' with memory=, or 'bigjoin'")
         return super().report(path)
-
-    def write(self, path) -> None:
-        """One file, whole or not at all: .parquet, .csv, .tsv, .facts, .txt, all but the first also .gz."""
-        import pyarrow.csv as csv
-        import pyarrow.parquet as parquet
-
-        from semi_naive.result import DELIMITERS, output_format
-
-        kind, zipped = output_format(path)
-        partial = Path(path).parent / f".{Path(path).name}.{uuid.uuid4().hex[:8]}.partial"
-        try:
-            if kind == ".parquet":
-                parquet.write_table(self.to_arrow(), partial)
-            else:
-                delimiter, quoting = DELIMITERS[kind], "needed" if kind == ".csv" else "none"
-                options = csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=quoting)
-                with (gzip.open if zipped else open)(partial, "wb") as file:
-                    csv.write_csv(self.to_arrow(), file, options)
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
 
     def __repr__(self) -> str:
         return f"<Subgraphs: {len(self):,} of ({', '.join(self.columns)})>"

@@ -9,8 +9,9 @@ import pytest
 from fact_files import FLOAT, LIST, NAMED, NUMBER, SYMBOL, TYPES, UNSIGNED, relation
 from semi_naive.ra.rules.ir import Directive
 
-from semi_naive.io import as_columns, together, write
+from semi_naive.io import as_columns, read, together, write
 from semi_naive.io.errors import BadInput
+from semi_naive.io.order import FEW
 
 
 def test_written_rows_are_sorted(writer):
@@ -69,13 +70,27 @@ def test_on_standard_output(capsys, values):
     )
 
 
+@pytest.mark.parametrize("how", [{}, {"rfc4180": "true"}, {"IO": "jsonfile"}, {"IO": "sqlite"}])
+def test_many_symbols_are_in_order_and_as_few_are(tmp_path, values, how):
+    """Above so many rows Arrow sorts and prints them."""
+    rel = relation(SYMBOL, NUMBER, SYMBOL)
+    names = [f"{'é' * (i % 3)}{i * 7919 % 1009}\\{chr(0x1F600 + i % 50)}" for i in range(FEW + 1)]
+    columns = as_columns([(name, i % 7, names[-i]) for i, name in enumerate(names)], rel, TYPES, values)
+    how = how | {"filename": str(tmp_path / "r")}
+    assert write(Directive("output", "r", how), rel, TYPES, columns, str(tmp_path), values) == how["filename"]
+    found = read(Directive("input", "r", how), rel, TYPES, str(tmp_path), values)
+    expected = sorted((name, i % 7, names[-i]) for i, name in enumerate(names))
+    rows = [*zip(values.strings(found[0]), found[1].tolist(), values.strings(found[2]), strict=True)]
+    assert rows == expected if how.get("IO") != "sqlite" else sorted(rows) == expected
+
+
 def test_nothing_is_left_of_what_failed(tmp_path, values, monkeypatch):
     (tmp_path / "r.csv").write_text("old\n")
 
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("semi_naive.io.writing._joined", interrupt)
+    monkeypatch.setattr("semi_naive.io.writing._table", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write(Directive("output", "r"), relation(NUMBER), TYPES, np.ones((1, 3), np.int64), str(tmp_path), values)
     assert os.listdir(tmp_path) == ["r.csv"] and (tmp_path / "r.csv").read_text() == "old\n"

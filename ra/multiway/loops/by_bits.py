@@ -45,7 +45,7 @@ class ByBits:
         """Intersect the rows that are known together from here on, as far as deeper variables are not merely counted."""
         array, low, _ = self.place(self.run.values)
         if depth < self.keep:
-            self.write(f"x{depth} = int64({array}[{low} + i{depth}])")
+            self.write(f"x{depth} = np.int64({array}[{low} + i{depth}])")
         needed = []
         for by in self._known_by_bits(depth):
             name, number = self._row_of(by)[0], self.number(by)

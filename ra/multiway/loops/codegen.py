@@ -100,10 +100,13 @@ class Generator(Conditions, ByBits):
         return sorted({member.slot for member in self.shape.roots(0) if not member.negated})
 
     def head(self) -> list[str]:
-        arguments, kinds = ["box", "ids", "literals", "names", "base", "size", "rooms"], ["i64"] * 4 + ["int64"] * 2 + ["i64"]
+        arguments, kinds = (
+            ["box", "ids", "literals", "names", "base", "size", "rooms"],
+            ["i64"] * 4 + ["types.int64"] * 2 + ["i64"],
+        )
         for slot, key in enumerate(self.shape.tries):
             arguments += [f"base{slot}", f"dir{slot}"]
-            kinds += ["int64", "i32"]
+            kinds += ["types.int64", "i32"]
             for level in range(len(key.order)):
                 arguments.append(f"v{slot}_{level}")
                 kinds.append("i32")
@@ -112,13 +115,13 @@ class Generator(Conditions, ByBits):
                     kinds.append("i64")
         return [
             "import numpy as np",
-            "from numba import njit, types",
-            "from numba.types import int64",
+            "from semi_naive.balance.jit import njit, types",
+            "from semi_naive.ra.words import JOIN",
             *(["from semi_naive.ra.multiway.tries.local import *"] if self.matrices else []),
             "from semi_naive.ra.multiway.tries.seeks import *",
             "",
             "",
-            f"@njit(types.Tuple((int64, i64))({', '.join(kinds)}), cache=True, nogil=True)",
+            f"@njit(types.Tuple((types.int64, i64))({', '.join(kinds)}), **JOIN)",
             f"def kernel({', '.join(arguments)}):",
         ]
 
@@ -278,7 +281,7 @@ class Generator(Conditions, ByBits):
             if node.path[-1] == depth and node.level > 1 and self._loops_over(depth) != node.parent:
                 self.write(f"{self._cursor(node)} = {self.low(node.parent)}")
         with self.block(f"for j{depth} in range({low}, {high}):"):
-            self.write(f"x{depth} = int64({array}[j{depth}])")
+            self.write(f"x{depth} = np.int64({array}[j{depth}])")
             if self.needs_raw(depth):
                 self.write(f"r{depth} = names[x{depth}] if names.size else x{depth} + base")
             self.body(depth, rest, total)

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from semi_naive.balance.jit import njit, types
 from semi_naive.ra.session import cpus
-from semi_naive.ra.words import JIT
+from semi_naive.ra.words import JIT, JOIN
 
 PIECES = 64  # of the roots, for each thread
 MOST = 1 << 63
@@ -200,7 +200,7 @@ def multiply(sums, touched, count, ways, reach, length, first):
     return kept
 
 
-@njit(types.void(i64, i32, i64, i64, size, size, i64), **JIT)
+@njit(types.void(i64, i32, i64, i64, size, size, i64), **JOIN)
 def count_roots(index, neighbours, parent, near, low, high, found):
     """found[r - low]: the homomorphisms with root r, for r in [low, high).
 

@@ -7,10 +7,10 @@ fraction of a byte each.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from semi_naive.balance.jit import njit, types
 from semi_naive.ra.multiway.prefixes.directory import hash_of, i64_rows
 from semi_naive.ra.multiway.prefixes.lists import Lists, in_order
-from semi_naive.ra.words import JIT, i64, u8
+from semi_naive.ra.words import JIT, JOIN, i64, u8
 
 LONGEST = 10  # bytes of the varint of a 64-bit difference
 
@@ -127,7 +127,7 @@ def columns_message(due: int, name: int, source: int, columns: np.ndarray) -> Me
     return Message(due, name, source, columns.shape[1], tuple(map(encode, columns)))
 
 
-@njit(types.Tuple((i64, i64, i64))(i64, i64, i64, i64), **JIT)
+@njit(types.Tuple((i64, i64, i64))(i64, i64, i64, i64), **JOIN)
 def _compact(order, starts, stops, pool):
     """Ranges, given in the order of their starts, of a pool without what lies in none of them."""
     new_starts, new_stops = np.empty_like(starts), np.empty_like(stops)

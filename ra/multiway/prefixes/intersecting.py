@@ -4,10 +4,10 @@ Pure, compiled, no Spark.
 """
 
 import numpy as np
-from numba import njit, types
+from semi_naive.balance.jit import njit, types
 from semi_naive.ra.multiway.prefixes.lists import Lists
 from semi_naive.ra.multiway.tries.seeks import seek
-from semi_naive.ra.words import JIT, i64, u8
+from semi_naive.ra.words import JIT, JOIN, i64, u8
 
 WIDE = 1 << 22  # the widest range of values that is marked, a byte each: one that stays in the cache
 FAR = 16  # times as long: from here on one gallops through the longer list
@@ -81,7 +81,7 @@ def _mark(marks, values, begin, end, mark):
         marks[np.uint64(values[j] - values[begin])] = mark
 
 
-@njit(types.Tuple((i64, i64, i64))(i64, i64, i64, i64, i64, i64, types.boolean), **JIT)
+@njit(types.Tuple((i64, i64, i64))(i64, i64, i64, i64, i64, i64, types.boolean), **JOIN)
 def _intersect(starts, stops, pool, groups, begins, values, listing):
     """Each list with the values of its row's group: new (starts, stops, pool); without `listing`, no pool.
 
@@ -126,7 +126,7 @@ def _intersect(starts, stops, pool, groups, begins, values, listing):
     return new_starts, new_stops, out[: size if listing else 0]
 
 
-@njit(types.Tuple((i64, i64, i64))(i64, i64, i64, i64, i64, i64), **JIT)
+@njit(types.Tuple((i64, i64, i64))(i64, i64, i64, i64, i64, i64), **JOIN)
 def _subtract(starts, stops, pool, groups, begins, values):
     """Each list without the values of its row's group."""
     total = 0

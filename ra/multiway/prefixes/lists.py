@@ -7,8 +7,8 @@ dropped from it; it is written out value by value only when its prefixes have be
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
-from semi_naive.ra.words import JIT, i64, sort
+from semi_naive.balance.jit import njit, types
+from semi_naive.ra.words import JOIN, i64, sort
 
 
 class Lists(NamedTuple):
@@ -66,7 +66,7 @@ def in_order(words: np.ndarray) -> np.ndarray:
     return (sort(numbered) & np.uint64((1 << bits) - 1)).view(np.int64)
 
 
-@njit(types.UniTuple(i64, 2)(i64, i64, i64, i64), **JIT)
+@njit(types.UniTuple(i64, 2)(i64, i64, i64, i64), **JOIN)
 def _pairs(rows, starts, stops, pool):
     size = 0
     for i in range(rows.size):

@@ -1,13 +1,13 @@
 """What many prefixes need of one key, put together: unions of ranges, and of lists. Pure, compiled, no Spark."""
 
 import numpy as np
-from numba import njit, types
+from semi_naive.balance.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.blocks import changes
 from semi_naive.ra.multiway.prefixes.directory import i64_rows
 from semi_naive.ra.multiway.prefixes.lists import Lists, in_order
 from semi_naive.ra.packing import Packing, bounds_of
-from semi_naive.ra.words import JIT, i64, u64
+from semi_naive.ra.words import JIT, JOIN, i64, u64
 
 SPARSE = 16  # words of a bitmap for each candidate: from here on they are sorted instead
 LARGE = 1 << 20  # words of the largest bitmap: 8 MB
@@ -81,7 +81,7 @@ def _sorted(out, begin, end):
     return size
 
 
-@njit(i64(i64, i64, i64, i64, i64, types.int64, i64), **JIT)
+@njit(i64(i64, i64, i64, i64, i64, types.int64, i64), **JOIN)
 def _values(order, groups, starts, stops, pool, many, out):
     begins, bits = np.zeros(many + 1, np.int64), np.zeros(1, np.uint64)
     first = begin = 0

@@ -4,10 +4,11 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from semi_naive.balance.private import digest
 from semi_naive.ra.multiway.tries.arrays import ArrayFile
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
-from semi_naive.ra.once import digest, once
+from semi_naive.ra.once import once
 
 
 @dataclass
@@ -22,8 +23,7 @@ class SharedTries(Tries):
         """`relations`: of the process that finds nothing there. For all others this costs a millisecond, and the pages that
         they touch."""
         path = _columns(folder)
-        domain, arities, file = once(path, lambda: _written(Tries.of(relations()), f"{path}.run"))
-        names, *columns = file.open()
+        domain, arities, (names, *columns) = once(path, lambda: _written(Tries.of(relations()), f"{path}.run"), _opened)
         arrays = iter(columns)
         found = {name: tuple(next(arrays) for _ in range(arity)) for name, arity in arities.items()}
         return cls(replace(domain, names=names), found, folder=folder, shared=frozenset(found))
@@ -36,7 +36,7 @@ class SharedTries(Tries):
         key = (relation, order, equal)
         if relation in self.shared and key not in self.kept:
             path, build = os.path.join(self.folder, digest(*key)), super().trie
-            self.kept[key] = once(path, lambda: TrieFile.write(build(*key), f"{path}.trie")).open()
+            self.kept[key] = once(path, lambda: TrieFile.write(build(*key), f"{path}.trie"), TrieFile.open)
         return super().trie(*key)
 
 
@@ -49,3 +49,8 @@ def _written(tries: Tries, path: str) -> tuple[Domain, dict[str, int], ArrayFile
     columns = [column for relation in tries.relations.values() for column in relation]
     file = ArrayFile.write([tries.domain.names, *columns], path)
     return replace(tries.domain, names=NOTHING), {name: len(found) for name, found in tries.relations.items()}, file
+
+
+def _opened(written: tuple[Domain, dict[str, int], ArrayFile]) -> tuple[Domain, dict[str, int], list]:
+    domain, arities, file = written
+    return domain, arities, list(file.open())

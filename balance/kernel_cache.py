@@ -1,0 +1,186 @@
+"""Kernels as numba compiles them, with a cache of our own: machine code in a file, found by all that it is made from.
+
+Numba's own cache is believed whatever is in it: a file that is cut short is an error in every later run, one with a flipped
+bit is run. It lies where others may have written, and it does not notice that a function has changed which a kernel calls.
+Here a file has a checksum and lies in a private folder; what does not load is compiled again.
+"""
+
+import logging
+import pickle
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import cache
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+from numba.core.compiler import CompileResult
+from numba.core.dispatcher import Dispatcher
+from numba.core.registry import cpu_target
+from numba.core.serialize import dumps
+from semi_naive.balance import private
+from semi_naive.balance.alone import alone
+from semi_naive.balance.signatures import Signature
+
+log = logging.getLogger("semi_naive")
+
+OURS = __name__.split(".")[0]
+LONG = 1.0  # seconds of compiling that are told of
+
+
+class _Compiling:
+    """How long this process has compiled kernels, since when it compiles one now, and whether that has been told."""
+
+    seconds, since, told = 0.0, 0.0, False
+
+
+def dispatcher_of(kernel) -> Dispatcher:
+    """A `balance.jit.Kernel` compiled, or loaded; what it calls is only compiled if it has to be."""
+    if kept(kernel):
+        return _made(kernel)
+    outermost, now = not _Compiling.since, time.monotonic()
+    _Compiling.since = _Compiling.since or now
+    if not _Compiling.told and _Compiling.seconds + now - _Compiling.since > LONG:
+        _Compiling.told = True
+        log.getChild("compiling").info("compiling what this machine has never run: some seconds, once")
+    try:
+        return _made(kernel)
+    finally:
+        if outermost:
+            _Compiling.seconds, _Compiling.since = _Compiling.seconds + time.monotonic() - _Compiling.since, 0.0
+
+
+def _made(kernel) -> Dispatcher:
+    made: Any = numba.njit(**kernel.targetoptions)(kernel.py_func)
+    if kernel.cache:
+        made._cache = KernelCache(kernel)  # not public: what `Dispatcher.enable_caching` sets
+    for signature in map(_of_numba, kernel.signatures):
+        with made._cache.made_by_one(signature) if kernel.cache else nullcontext():
+            made.compile(signature)
+    made.disable_compile(bool(kernel.signatures))
+    return made
+
+
+def kept(kernel) -> bool:
+    """Whether there is machine code of a kernel."""
+    cache = KernelCache(kernel)
+    return kernel.cache and all(cache.path(_of_numba(signature)).exists() for signature in kernel.signatures)
+
+
+def _of_numba(signature):
+    return signature.of_numba(types) if isinstance(signature, Signature) else signature
+
+
+def type_of(intrinsic) -> types.Type:
+    """The type of a numba intrinsic, which may have been made while something is compiled."""
+    cpu_target.typing_context.refresh()
+    return cpu_target.typing_context.resolve_value_type(intrinsic)
+
+
+class KernelCache:
+    """Of one kernel: what numba asks of a cache (`numba.core.caching._Cache`), by which a test pins it."""
+
+    def __init__(self, kernel):
+        self.kernel, self.enabled = kernel, True
+
+    @property
+    def cache_path(self) -> str:
+        return str(home())
+
+    def made_by_one(self, signature):
+        """Numba's compiler asks for a file, and saves it, in here."""
+        path = self.path(signature)
+        return nullcontext() if path.exists() else alone(f"{path}.lock")
+
+    def load_overload(self, signature, context):
+        context.refresh()
+        path = self.path(signature)
+        data = private.load(path) if self.enabled else None
+        if data is None:
+            return None
+        try:
+            return CompileResult._rebuild(context, *pickle.loads(data))
+        except Exception as error:  # whatever an unpickler and a linker raise, of a file that another build has written
+            log.info("%s is compiled again, as %s does not load: %r", self.kernel.py_func.__name__, path, error)
+            return None
+
+    def save_overload(self, signature, made) -> None:
+        if not self.enabled or made.lifted or made.library.has_dynamic_globals:  # addresses of this process
+            return
+        path = self.path(signature)
+        try:
+            private.save(path, dumps(made._reduce()))
+        except OSError as error:
+            log.info("%s is not kept: %s", self.kernel.py_func.__name__, error)
+
+    def enable(self) -> None:
+        self.enabled = True
+
+    def disable(self) -> None:
+        self.enabled = False
+
+    def flush(self) -> None:
+        """Nothing is ever out of date."""
+
+    def path(self, signature) -> Path:
+        name = f"{self.kernel.py_func.__module__}.{self.kernel.py_func.__qualname__}".removeprefix(f"{OURS}.")
+        machine = cpu_target.target_context.codegen().magic_tuple()
+        parts = sys.version, numba.__version__, np.__version__, machine, str(signature), name
+        return home() / f"{name}-{private.digest(*parts, *made_from(self.kernel))}"
+
+
+@cache
+def home() -> Path:
+    """Where kernels are kept."""
+    return private.cache("kernels")
+
+
+@cache
+def made_from(kernel) -> tuple:
+    """All that the machine code of a kernel is made from: its options and its code, and those of what it calls."""
+    return tuple(_parts(kernel, set()))
+
+
+def _parts(thing, seen: set) -> Iterator:
+    if hasattr(thing, "py_func"):  # a kernel
+        yield sorted(map(repr, thing.targetoptions.items()))
+        yield from _parts(thing.py_func, seen)
+    elif isinstance(thing, FunctionType) and thing not in seen:
+        seen.add(thing)
+        yield from _code(thing.__code__)
+        for one in _named(thing):
+            yield from _parts(one, seen)
+    elif isinstance(thing, int | float | str | tuple | np.generic):
+        yield repr(thing)
+    elif isinstance(thing, np.ndarray):
+        yield thing.dtype.str, thing.shape, thing.tobytes()
+    elif (module := getattr(thing, "__module__", "") or "").startswith(f"{OURS}."):  # an `Instruction`
+        yield _source(module)
+
+
+def _named(function: FunctionType) -> Iterator:
+    """The globals that a function mentions, what it mentions of modules of ours, and what it closes over."""
+    names = function.__code__.co_names
+    for name in names:
+        found = function.__globals__.get(name)
+        if isinstance(found, ModuleType) and found.__name__.startswith(f"{OURS}."):
+            yield from (vars(found)[inner] for inner in names if inner in vars(found))
+        else:
+            yield found
+    yield from (cell.cell_contents for cell in function.__closure__ or ())
+
+
+def _code(code: CodeType) -> Iterator:
+    yield code.co_code, code.co_names, code.co_varnames
+    for one in code.co_consts:
+        yield from _code(one) if isinstance(one, CodeType) else [repr(one)]
+
+
+@cache
+def _source(module: str) -> str:
+    return Path(sys.modules[module].__file__ or "").read_text()

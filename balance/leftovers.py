@@ -1,0 +1,87 @@
+"""What must not outlive this process: the processes it has started and the files it will not need again.
+
+They are ended and removed when Python ends, or by `end` when it ends at once. What no process can clean up after itself, as it
+was killed with signal 9, ends by itself (`ra.java`) or is swept by the next one (`Store.create`).
+"""
+
+import atexit
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+GENTLY = 5.0  # seconds that a process has to end in once its standard input is closed
+AGAIN = 0.1  # seconds after which paths are removed once more: what ends meanwhile may still have written there
+
+_processes: list[tuple[int, subprocess.Popen]] = []  # with the process that started it: a fork of it has no business here
+_paths: dict[str, int] = {}  # with the process that made it
+
+
+def add(path: str) -> None:
+    """Have a file or folder removed at the end, if it is still there."""
+    _paths[path] = os.getpid()
+
+
+def forget(path: str) -> None:
+    _paths.pop(path, None)
+
+
+def add_process(process: subprocess.Popen) -> None:
+    """Have a process end with this one. It leads a session of its own, and ends when its standard input does."""
+    _processes.append((os.getpid(), process))
+
+
+def is_ours(process: subprocess.Popen | None) -> bool:
+    """Whether a process is to end with this one."""
+    return any(one is process for _, one in _processes)
+
+
+def folders() -> list[str]:
+    """What there is to be removed."""
+    return list(_paths)
+
+
+def end_process(process: subprocess.Popen, patience: float = GENTLY) -> None:
+    """Close a process's standard input, and kill its process group unless it has ended by then."""
+    _processes[:] = [one for one in _processes if one[1] is not process]
+    with contextlib.suppress(OSError):
+        if process.stdin:
+            process.stdin.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return_code = process.wait(patience) if patience else process.poll()
+        if return_code is not None:
+            return
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def end(patience: float = 0.0) -> None:
+    """End and remove everything; by default at once."""
+    ours = os.getpid()
+    ended = [process for started, process in list(_processes) if started == ours]
+    for process in ended:
+        end_process(process, patience)
+    paths = [path for path, made in list(_paths.items()) if made == ours]
+    for last in (False, True):
+        for path in paths:
+            _remove(path)
+        if not ended or patience or last:
+            break
+        time.sleep(AGAIN)
+    _paths.clear()
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+@atexit.register
+def _at_exit() -> None:
+    end(GENTLY)

@@ -1,0 +1,133 @@
+"""The types of kernels, written down without numba, which takes half a second to load.
+
+`types.int64`, `types.Array(types.int64, 1, "C")`, `types.Tuple((…))` and so on mean what they mean in numba. A type called with
+the types of arguments is a signature. Both say, too, what compiled code makes of a value when it gets it or hands it back: so
+a kernel that runs uncompiled gets and gives the same.
+"""
+
+import operator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+WORD = (1 << 64) - 1
+
+
+class Type:
+    """What is common to all of them."""
+
+    def __call__(self, *arguments: "Type") -> "Signature":
+        return Signature(self, arguments)
+
+    def of_numba(self, types) -> Any:
+        raise NotImplementedError
+
+    def given(self, value):
+        """An argument as a kernel gets it; TypeError if it is of another kind."""
+        return value
+
+    def returned(self, value):
+        """A value as the caller gets it."""
+        return value
+
+
+@dataclass(frozen=True)
+class Scalar(Type):
+    name: str
+
+    def __getitem__(self, dimension: slice) -> "Array":
+        """`boolean[::1]`: a contiguous array."""
+        assert dimension == slice(None, None, 1), dimension
+        return Array(self, 1, "C")
+
+    def of_numba(self, types):
+        return getattr(types, self.name)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype("bool" if self.name == "boolean" else self.name)
+
+
+class Integer(Scalar):
+    def given(self, value):
+        try:
+            return self.dtype.type(value)
+        except OverflowError:  # which a cast does not know
+            return np.uint64(operator.index(value) & WORD).astype(self.dtype)
+
+    def returned(self, value) -> int:
+        return operator.index(value)  # a TypeError, if it has become a float on the way
+
+
+class Boolean(Scalar):
+    def given(self, value) -> bool:
+        return bool(value)
+
+    returned = given
+
+
+class Nothing(Scalar):
+    def returned(self, value) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Array(Type):
+    of: Scalar
+    dimensions: int
+    layout: str
+    readonly: bool = False
+
+    def of_numba(self, types):
+        return types.Array(self.of.of_numba(types), self.dimensions, self.layout, readonly=self.readonly)
+
+    def given(self, value) -> np.ndarray:
+        if isinstance(value, np.ndarray) and value.dtype == self.of.dtype and value.ndim == self.dimensions:
+            flags = value.flags
+            if flags.c_contiguous and (self.readonly or flags.writeable):
+                return value
+        shape = f"{'' if self.readonly else 'writeable '}contiguous array of {self.of.name}, of {self.dimensions} dimensions"
+        raise TypeError(f"expected a {shape}, found {value!r}")
+
+
+@dataclass(frozen=True)
+class Tuple(Type):
+    of: tuple[Type, ...]
+
+    def of_numba(self, types):
+        return types.Tuple(tuple(each.of_numba(types) for each in self.of))
+
+    def returned(self, value) -> tuple:
+        return tuple(each.returned(one) for each, one in zip(self.of, value, strict=True))
+
+
+@dataclass(frozen=True)
+class Signature:
+    result: Type
+    arguments: tuple[Type, ...]
+
+    def of_numba(self, types):
+        return self.result.of_numba(types)(*(each.of_numba(types) for each in self.arguments))
+
+    def given(self, values) -> list:
+        """Arguments as a kernel gets them.
+
+        >>> i64 = types.Array(types.int64, 1, "C")
+        >>> types.void(i64, types.uint64).given((np.arange(2), -1))
+        [array([0, 1]), np.uint64(18446744073709551615)]
+        >>> types.void(i64).given((np.arange(2.0),))
+        Traceback (most recent call last):
+        TypeError: expected a writeable contiguous array of int64, of 1 dimensions, found array([0., 1.])
+        """
+        if len(values) != len(self.arguments):
+            raise TypeError(f"expected {len(self.arguments)} arguments, found {len(values)}")
+        return [each.given(value) for each, value in zip(self.arguments, values, strict=True)]
+
+
+types = SimpleNamespace(
+    **{f"{sign}int{bits}": Integer(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    float64=Scalar("float64"), boolean=Boolean("boolean"), void=Nothing("void"),
+    Array=Array, Tuple=Tuple, UniTuple=lambda of, count: Tuple((of,) * count),
+)  # fmt: skip

@@ -1,0 +1,200 @@
+"""Programs by Soufflé's compiler and by this engine, in turn, on all cores: from the shell, and ours warm in a process as well.
+
+    python -m bench.souffle [--rows doop,andersen] [--repeat 3] [--souffle DIR] [--data DIR] [--quick] [--out FILE]
+
+Soufflé is looked for in --souffle DIR, then on the PATH. It compiles each program once, which is not timed, and the binary is
+kept. Stops with an error when a relation has not as many tuples for both. Prints the medians and how many times as long
+Soufflé takes; writes every sample, and what it ran on, as JSON.
+"""
+
+import gzip
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from semi_naive.ra.session import cpus
+
+from bench import workloads
+from bench.closure import WrongCount, compare
+from bench.command import command, parser_of, say, surroundings
+from bench.peers import Sample
+from bench.report import in_seconds, seconds_of
+from bench.workloads import Workload
+
+BINARIES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "semi-naive" / "souffle"
+LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+
+
+def main(arguments=None) -> int:
+    options = parsed(arguments)
+    options.compiler = shutil.which("souffle", path=options.souffle) or shutil.which("souffle")
+    if options.compiler is None:
+        print("bench.souffle: there is no souffle on the PATH: name the folder it is in with --souffle DIR", file=sys.stderr)
+        return 2
+    told = (WrongCount, ValueError, subprocess.CalledProcessError)
+    return command("bench.souffle", options, run, lambda results: [table(results)], told)
+
+
+def parsed(arguments):
+    parser = parser_of("bench.souffle", __doc__, NAMES, timeout=1800)
+    parser.add_argument("--souffle", metavar="DIR", help="the folder that souffle is in (default: looked for on the PATH)")
+    parser.add_argument("--data", type=Path, help="a folder with doop/ and crdt/, in each the program and its facts, .gz")
+    return parser.parse_args(arguments)
+
+
+def run(options) -> dict:
+    """Everything, as one dictionary: versions, machine, rows with their samples."""
+    results = {**surroundings(None, options), "souffle": version(options.compiler), "rows": {}}
+    with tempfile.TemporaryDirectory(prefix="bench-souffle-") as folder:
+        names = options.rows.split(",")
+        for workload in workloads.workloads(names, Path(folder), options.data, options.toy, known=NAMES):
+            results["rows"][workload.name] = measured(sized(workload), Path(folder), options)
+    return results
+
+
+def version(compiler: str) -> str:
+    told = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
+    return next((line.partition(":")[2].strip() for line in told.splitlines() if line.startswith("Version")), "")
+
+
+def sized(workload: Workload) -> Workload:
+    """The same, of which only the sizes of its results are printed: nobody's disk is compared."""
+    text = re.sub(r"(?m)^\.output\b", ".printsize", workload.text)
+    names = tuple(name.strip() for line in re.findall(r"(?m)^\.printsize (.*)$", text) for name in line.split(","))
+    return replace(workload, text=text, counted=names)
+
+
+def measured(workload: Workload, folder: Path, options) -> dict:
+    """The samples of all engines; WrongCount if two sizes of a relation differ."""
+    program = folder / f"{workload.name.replace(' ', '-')}.dl"
+    program.write_text(workload.text)
+    ours = [sys.executable, "-m", "semi_naive", "run", str(program), "--quiet"]
+    engines = {
+        "command": partial(shell, [*ours, "--no-warn"]), "warm": partial(workloads.ours, workload),
+        "souffle": partial(shell, [compiled(program, options.compiler)]),
+    }  # fmt: skip
+    workloads.ours(workload, workload.path, None, 0)  # what is loaded and compiled is no part of "warm"
+    row = compare(workload, engines, None, options.repeat, options.timeout)
+    sizes = [sample["facts"] for name in ("command", "souffle") for sample in row["samples"][name] if sample["facts"]]
+    if any(found != sizes[0] for found in sizes):
+        raise WrongCount(f"{workload.name}: {' and '.join(str(found) for found in sizes)} were printed")
+    return row
+
+
+def compiled(program: Path, compiler: str) -> str:
+    """The binary that Soufflé makes of a program, which is kept: C++ takes half a minute."""
+    BINARIES.mkdir(parents=True, exist_ok=True)
+    made_of = f"{compiler} {os.stat(compiler).st_mtime_ns} {program.read_text()}"
+    binary = BINARIES / hashlib.sha256(made_of.encode()).hexdigest()[:16]
+    if not binary.exists():
+        say(f"{program.name}: Soufflé compiles it")
+        with tempfile.TemporaryDirectory(dir=BINARIES) as unfinished:
+            made = os.path.join(unfinished, binary.name)
+            subprocess.run([compiler, "-w", f"-j{cpus()}", "-o", made, str(program)], check=True, capture_output=True)
+            os.replace(made, binary)
+    return str(binary)
+
+
+def shell(words: list[str], path, spark, timeout: float) -> Sample:
+    """A command's wall time, as who types it has it, and the sizes that it prints. Stopped when the time is up."""
+    begun = time.perf_counter()
+    try:
+        done = subprocess.run(
+            [*words, "-F", str(path), f"-j{cpus()}"], check=True, timeout=timeout, stdout=subprocess.PIPE, text=True
+        )
+    except subprocess.TimeoutExpired:
+        return Sample(time.perf_counter() - begun, None)
+    seconds = time.perf_counter() - begun
+    sizes = {name: int(size) for name, size in re.findall(r"(?m)^(\S+)\t(\d+)$", done.stdout)}
+    return Sample(seconds, sum(sizes.values()), sizes)
+
+
+def table(results: dict):
+    """Seconds of each engine, and how many times as long as ours Soufflé takes."""
+    from rich.table import Table
+
+    made = Table(title="Compiled by Soufflé, and ours, seconds: median (least–most)")
+    for column in ("program", "tuples", "souffle", "ours, command", "souffle ÷ it", "ours, warm", "souffle ÷ it"):
+        made.add_column(column, justify="left" if column == "program" else "right")
+    for name, row in results["rows"].items():
+        times = {engine: seconds_of(samples) for engine, samples in row["samples"].items()}
+        cells = [in_seconds(times["souffle"])]
+        for engine in ("command", "warm"):
+            cells += [in_seconds(times[engine]), ratio(times["souffle"], times[engine])]
+        made.add_row(name, f"{row['pairs']:,}", *cells)
+    return made
+
+
+def ratio(theirs: tuple, mine: tuple) -> str:
+    """
+    >>> ratio((6.0, 6.0, 6.0, False), (2.0, 2.0, 2.0, False)), ratio((600.0, 600.0, 600.0, True), (2.0, 2.0, 2.0, False))
+    ('3.00×', '≥ 300.00×')
+    """
+    return f"{'≥ ' * theirs[3]}{theirs[0] / mine[0]:.2f}×"
+
+
+def _stored(name: str, folder: Path, data: Path | None, quick: bool, scale: float) -> Workload | None:
+    """A program of --data, its facts unpacked to where both read them; None without --data, or if it is to be quick."""
+    if data is None or quick:
+        return None
+    folder.mkdir(parents=True)
+    for packed in (data / name / "facts").glob("*.gz"):
+        (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+    return Workload(name, str(folder), (data / name / f"{name}.dl").read_text(), ())
+
+
+def _counter(text: str, name: str, folder: Path, data: Path | None, quick: bool, scale: float) -> Workload:
+    """Iterations with one tuple each."""
+    folder.mkdir(parents=True)
+    return Workload(name, str(folder), text.replace("N", "100" if quick else "100000"), ())
+
+
+def _functors(folder: Path, data: Path | None, quick: bool, scale: float) -> Workload:
+    """Every piece of eight letters, or fewer at the end, of words of sixteen."""
+    count = 50 if quick else 330_000
+    folder.mkdir(parents=True)
+    words = np.random.default_rng(5).choice(LETTERS, (count, 16))
+    (folder / "word.facts").write_text("".join(f"{''.join(word)}\n" for word in words.tolist()))
+    return Workload("functors", str(folder), PIECES, ())
+
+
+ONE_RULE = """.decl b(x: number)
+.printsize b
+b(0).
+b(x + 1) :- b(x), x < N.
+"""
+TWO_RULES = """.decl a(x: number)
+.decl b(x: number)
+.printsize a, b
+a(0).
+b(x + 1) :- a(x), x < N.
+a(x + 1) :- b(x), x < N.
+"""
+PIECES = """.decl word(w: symbol)
+.input word
+.decl piece(p: symbol, length: number)
+.printsize piece
+piece(p, strlen(p)) :- word(w), i = range(0, strlen(w)), p = substr(w, i, 8).
+"""
+NAMES = {
+    "doop": partial(_stored, "doop"),
+    "crdt": partial(_stored, "crdt"),
+    "andersen": lambda *given: workloads.NAMES["andersen"](*given[:3], 4 * given[3]),
+    "sg-gnutella": workloads.NAMES["sg-gnutella"],
+    "cspa": workloads.NAMES["cspa"],
+    "counter": partial(_counter, ONE_RULE, "counter"),
+    "two-counters": partial(_counter, TWO_RULES, "two counters"),
+    "functors": _functors,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""What goes wrong in Spark or with the machine, as one of our errors: what it is, where, and what to do; not Java's stack."""
+
+import contextlib
+import errno
+import os
+import shutil
+
+from semi_naive.balance import leftovers
+from semi_naive.ra import lost
+from semi_naive.ra.lost import SparkLost
+from semi_naive.ra.memory import OutOfMemory, is_memory, out_of_memory
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FULL_TEXTS = [os.strerror(number) for number in sorted(FULL)]
+TEMPORARY = "TMPDIR names another folder for all that is temporary"
+
+
+class DiskFull(RuntimeError):
+    """A disk has no room left for runs or shuffles."""
+
+
+class JobFailed(RuntimeError):
+    """A job failed in a way that trying again does not mend."""
+
+
+class WorkerLost(JobFailed):
+    """A Python worker or an executor ended in the middle of a task."""
+
+
+SIGNS = (
+    "Python worker exited unexpectedly",
+    "ExecutorLostFailure",
+    "Connection reset",
+    "worker died",
+    "EOFException",
+)
+OURS = (DiskFull, JobFailed, OutOfMemory, SparkLost)
+
+
+@contextlib.contextmanager
+def told(sc=lambda: None, folder: str | None = None):
+    """What Spark, a full disk or used up memory make fail in the block leaves it as an error of ours. `sc`: gives the
+    SparkContext that is used there; None if none has been needed. folder: what is written to besides our own folders."""
+    try:
+        yield
+    except Exception as error:
+        found = failure(error, sc(), folder)
+        if found is None:
+            raise
+        raise found from error
+
+
+def failure(error: Exception, sc=None, folder: str | None = None) -> Exception | None:
+    """Our error for one of Spark's, of a full disk or of memory; None for any other, and for ours."""
+    if isinstance(error, OURS):
+        return None
+    cut = isinstance(error, (ConnectionError, EOFError)) and sc is not None and lost.is_lost(sc)
+    if cut or type(error).__module__.split(".")[0] in ("py4j", "pyspark"):
+        return job_failure(error, sc, folder)
+    if isinstance(error, OSError) and error.errno in FULL:
+        return disk_full(sc, folder)
+    return out_of_memory(error) if is_memory(error) else None
+
+
+def job_failure(error: Exception, sc=None, folder: str | None = None) -> Exception:
+    """Our error for what Spark says of a job that has failed."""
+    text = str(error)
+    if isinstance(error, OURS):
+        return error
+    if sc is not None and lost.is_lost(sc):
+        return lost.error(sc._gateway)
+    if any(full in text for full in FULL_TEXTS):
+        return disk_full(sc, folder)
+    if is_memory(text):
+        return out_of_memory(text)
+    return (WorkerLost if any(sign in text for sign in SIGNS) else JobFailed)(_cause(text))
+
+
+def disk_full(sc=None, folder: str | None = None) -> DiskFull:
+    """Says which of the folders that we write to is the fullest, and which setting moves it."""
+    if sc is not None and not sc.master.startswith("local["):
+        return DiskFull(
+            "a disk of a host has no room left for runs or for what Spark shuffles: the setting local_dir names another"
+            " folder for runs, Spark's spark.local.dir (SPARK_LOCAL_DIRS) one for shuffles"
+        )
+    free, fullest = min((shutil.disk_usage(each).free, each) for each in _folders(sc, folder))
+    return DiskFull(
+        f"no space left in {fullest} ({free:,} bytes are free): the setting local_dir names another folder for runs;"
+        f" {TEMPORARY}, also for what Spark shuffles (in a Spark session of your own that is spark.local.dir)"
+    )
+
+
+def _folders(sc, folder: str | None) -> list[str]:
+    """The folders that evaluations of this process write to."""
+    found = {os.path.dirname(path) for path in leftovers.folders()} | {folder}
+    with contextlib.suppress(Exception):
+        found.add(sc.getConf().get("spark.local.dir"))
+    return [each for each in found if each and os.path.isdir(each)] or [os.getcwd()]
+
+
+def _cause(text: str) -> str:
+    """The line of a Python error in a worker's traceback, out of the hundred that Java puts around it."""
+    lines = [line for line in text.splitlines() if line and not line.startswith((" ", "\t", "Traceback"))]
+    named = [line for line in lines if ": " in line and line.split(":")[0].isidentifier()]
+    return named[-1] if named else (lines[0] if lines else text)

@@ -1,0 +1,70 @@
+"""A Spark whose Java process has ended: noticed, told in one error, and forgotten, so that a new one can be started."""
+
+import contextlib
+import subprocess
+import warnings
+
+from semi_naive.balance import leftovers
+
+AGAIN = "run again, and another one is started"
+ENDS = 2.0  # seconds
+THEIRS = "start a new SparkSession, and run again"
+
+
+class SparkLost(RuntimeError):
+    """The Java process of Spark has ended, or its context was stopped; what it held is gone."""
+
+
+def is_lost(sc) -> bool:
+    """Whether a SparkContext can no longer be used. Costs a call of Java, a third of a millisecond."""
+    if not hasattr(sc, "_jsc"):  # no SparkContext, but what is used in its place
+        return False
+    if sc._jsc is None or ended(sc._gateway):
+        return True
+    try:
+        return bool(sc._jsc.sc().isStopped())
+    except Exception:  # whatever py4j makes of a connection that is gone
+        return True
+
+
+def ended(gateway, patience: float = 0.0) -> bool:
+    """Whether the Java process of pyspark's connection has ended, or ends within some seconds."""
+    process = getattr(gateway, "proc", None)
+    return process is not None and _status(process, patience) is not None
+
+
+def error(gateway) -> SparkLost:
+    """What to say of a context that is lost, and what to do: of one that we have started, or somebody else."""
+    process = getattr(gateway, "proc", None)
+    status = _status(process, ENDS) if process is not None else None
+    how = "has ended" if status is None else f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+    what = f"Spark's Java process {how}" if process is None or status is not None else "the SparkContext was stopped"
+    return SparkLost(f"{what}: {AGAIN if leftovers.is_ours(process) else THEIRS}")
+
+
+def _status(process, patience: float) -> int | None:
+    """The exit status of a process that may be about to end: its connections do before it does."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(patience) if patience else process.poll()
+    return None
+
+
+def forget(sc=None) -> None:
+    """Have pyspark know nothing more of a context that is lost, or was never made, and of its Java process if that has ended.
+
+    pyspark does not do so by itself, and offers nothing for it: a test pins the names that are used here.
+    """
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    with warnings.catch_warnings(), contextlib.suppress(Exception):  # it warns that Java has crashed
+        warnings.simplefilter("ignore")
+        if sc is not None:
+            sc.stop()
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    gateway = SparkContext._gateway
+    if gateway is not None and ended(gateway):
+        with contextlib.suppress(Exception):
+            gateway.shutdown()
+        SparkContext._gateway = SparkContext._jvm = None

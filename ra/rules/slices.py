@@ -1,0 +1,72 @@
+"""One rule on several cores of this process: what its first atom has is cut into slices, and each runs the other steps.
+
+Slices meet where their heads are inserted. Each thread sorts its own, and drops what was known before the iteration; only what
+is left waits for the others (`Table.insert`). The kernels let go of the interpreter meanwhile.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from semi_naive.ra.rules.batch import Batch, unit
+from semi_naive.ra.rules.block import halved
+from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.ir import Autoinc, Call, Kind, Pack, Range, Term
+from semi_naive.ra.rules.steps import DENSE, AntiJoin, Bind, Context, EarlyProjection, Filter, Generate, Join, run_steps
+
+LOW_HALF = np.uint64((1 << 32) - 1)
+LEAST = 1 << 9  # bindings of a slice: fewer are done before a thread has begun
+EACH = 1  # slices for each core: all of them look at some of the same tuples
+STEPS = Join, AntiJoin, Bind, EarlyProjection, Filter, Generate  # none of them keeps anything that another slice could change
+
+
+def slices(derivation: Derivation, context: Context, cores: int) -> Iterator[Batch]:
+    """What comes out of a rule's first step, in slices; all at once where it is little, or where slices could not be told from
+    each other afterwards: symbols and records are numbered as they come."""
+    few = cores < 2 or not divisible(derivation)
+    for batch in run_steps(derivation.steps[:1], unit(), context):
+        count = 1 if few else min(EACH * cores, batch.size // LEAST) or 1
+        shared = count > 1 and by_new_values(derivation, batch, context)
+        for number in range(count):
+            if shared:
+                yield Batch(batch.size, pair=batch.pair, share=(number, count))
+            else:
+                yield batch.slice(number * batch.size // count, (number + 1) * batch.size // count)
+
+
+def by_new_values(derivation: Derivation, batch: Batch, context: Context) -> bool:
+    """Whether the next join is one that looks at all tuples of its relation for each value it binds: slices of its bindings
+    would all do that, so it is cut by the new values instead (`ra.local_join.KeyedJoin`)."""
+    join = derivation.steps[1] if len(derivation.steps) > 1 else None
+    if not isinstance(join, Join) or join.composed is None or not batch.pair:
+        return False
+    key, carried, _ = join.composed
+    if batch.pair[:2] == (carried, key):
+        return False
+    dense = int((batch.as_pair(key, carried) & LOW_HALF).max(initial=0)) < DENSE
+    return dense and all(halved(block) for block in context.blocks(join.relation, join.part, join.order) if block.size)
+
+
+def divisible(derivation: Derivation) -> bool:
+    """Whether slices of what the first step makes can go on by themselves."""
+    terms = [*derivation.head]
+    for step in derivation.steps:
+        terms += _terms(step)
+    return all(isinstance(step, STEPS) for step in derivation.steps) and not any(map(_makes, terms))
+
+
+def _terms(step) -> list[Term]:
+    if isinstance(step, Join | AntiJoin):
+        return list(step.keys)
+    if isinstance(step, Bind):
+        return [step.term]
+    literal = getattr(step, "literal", None)
+    if isinstance(literal, Range):
+        return [term for term in (literal.start, literal.stop, literal.step) if term is not None]
+    return [getattr(literal, side) for side in ("left", "right") if hasattr(literal, side)] + [*getattr(literal, "args", ())]
+
+
+def _makes(term: Term) -> bool:
+    """Whether a term makes symbols or records, or is another each time."""
+    if isinstance(term, Call):
+        return term.kind in (Kind.SYMBOL, Kind.RECORD) or any(map(_makes, term.args))
+    return isinstance(term, Pack | Autoinc)

@@ -1,0 +1,197 @@
+"""Strings as bytes, eight at a time: where a field ends, what a string's hash is, whether two are equal. For kernels to call.
+
+Where eight bytes would go beyond the end of an array, bytes are read one at a time: nothing needs padding.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from semi_naive.balance.hashing import mix
+from semi_naive.balance.jit import njit, types
+from semi_naive.ra.bits import Instruction, lowest_bit
+from semi_naive.ra.words import JIT
+
+ONES, HIGHS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+HIGH_HALF = np.uint64((1 << 64) - (1 << 32))
+BITS = 62  # of the hash of a string
+LARGEST = 1 << 30  # bytes of a pyarrow array of strings: its offsets end at 2 GiB
+
+_read, _bytes = types.Array(types.uint8, 1, "C", readonly=True), types.Array(types.uint8, 1, "C")
+_i64 = types.Array(types.int64, 1, "C")
+_mix = njit(inline="always")(mix)
+_NONE, _ONE, _BYTE, _WORD = (np.uint64(number) for number in (0, 1, 8, 64))
+
+
+def _word_at(typingctx, data, at):
+    from llvmlite import ir
+    from numba import types
+
+    def codegen(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        place = builder.gep(array.data, [args[1]])
+        return builder.load(builder.bitcast(place, ir.IntType(64).as_pointer()), align=1)
+
+    return types.uint64(data, types.int64), codegen
+
+
+# Eight bytes of an array from a position on, the first in the lowest bits: also where no multiple of eight is.
+word_at = Instruction(lambda data, at: np.uint64(int.from_bytes(data[at : at + 8].tobytes(), "little")), _word_at)
+
+
+@njit(inline="always")
+def last_bytes(data, at, end):
+    """Fewer than eight bytes as `word_at` has them, zeros above."""
+    word, shift = _NONE, _NONE
+    for i in range(at, end):
+        word |= np.uint64(data[i]) << shift
+        shift += _BYTE
+    return word
+
+
+@njit(inline="always")
+def hash_of(data, begin, end):
+    """The 62-bit hash of the bytes from `begin` to `end`."""
+    word, at = np.uint64(end - begin), begin
+    while at + 8 <= end:
+        word = _mix(word) ^ word_at(data, at)
+        at += 8
+    if at < end and at + 8 <= data.size:
+        part = word_at(data, at) & ((np.uint64(1) << np.uint64(8 * (end - at))) - np.uint64(1))
+    else:
+        part = last_bytes(data, at, end)
+    return _mix(_mix(word) ^ part) >> (_WORD - np.uint64(BITS))
+
+
+@njit(inline="always")
+def same(data, begin, end, other, at):
+    """Whether the bytes from `begin` to `end` stand in another array from `at` on."""
+    while begin + 8 <= end:
+        if word_at(data, begin) != word_at(other, at):
+            return False
+        begin += 8
+        at += 8
+    while begin < end:
+        if data[begin] != other[at]:
+            return False
+        begin += 1
+        at += 1
+    return True
+
+
+@njit(inline="always")
+def next_of(data, begin, end, one, two):
+    """Where a byte first is `one` or `two`, from `begin` on; `end` if nowhere."""
+    ones, twos, at = ONES * np.uint64(one), ONES * np.uint64(two), begin
+    while at + 8 <= data.size and at < end:
+        word = word_at(data, at)
+        first, second = word ^ ones, word ^ twos
+        zeros = ((first - ONES) & ~first | (second - ONES) & ~second) & HIGHS
+        if zeros:
+            return min(end, at + np.int64(lowest_bit(zeros) >> np.uint64(3)))
+        at += 8
+    while at < end and data[at] != one and data[at] != two:
+        at += 1
+    return min(at, end)
+
+
+@njit(inline="always")
+def look_up(data, begin, end, word, slots, content, begins, ends):
+    """(number, slot) of the string from `begin` to `end`, whose hash is `word`: the number is -1 if it is not there, and the
+    slot is free for it. String i stands in `content` from begins[i] to ends[i]."""
+    mask, tag = np.uint64(slots.size - 1), word & HIGH_HALF
+    slot = word & mask
+    while slots[slot]:
+        if slots[slot] & HIGH_HALF == tag:
+            i = np.int64(slots[slot] & ~HIGH_HALF) - 1
+            if ends[i] - begins[i] == end - begin and same(data, begin, end, content, begins[i]):
+                return i, slot
+        slot = (slot + _ONE) & mask
+    return np.int64(-1), slot
+
+
+@njit(inline="always")
+def marked(word, number):
+    """What is in the slot of a string: the upper half of its hash, and its number + 1."""
+    return (word & HIGH_HALF) | np.uint64(number + 1)
+
+
+@njit(inline="always")
+def indexed(words, count, size):
+    """Slots, `size` of them, a power of two, for the first `count` strings, of which the hashes are given."""
+    slots, mask = np.zeros(size, np.uint64), np.uint64(size - 1)
+    for i in range(count):
+        slot = words[i] & mask
+        while slots[slot]:
+            slot = (slot + _ONE) & mask
+        slots[slot] = marked(words[i], i)
+    return slots
+
+
+@njit(inline="always")
+def doubled(array):
+    """A copy with room for twice as much."""
+    longer = np.empty(2 * array.size, array.dtype)
+    longer[: array.size] = array
+    return longer
+
+
+@njit(inline="always")
+def numbered(data, begin, end, count, begins, ends, words, slots):
+    """The number of the string from `begin` to `end` among the `count` different ones of the same text that were met before,
+    and these with it. `words` are their hashes."""
+    word = hash_of(data, begin, end)
+    number, slot = look_up(data, begin, end, word, slots, data, begins, ends)
+    if number < 0:
+        number, count = count, count + 1
+        begins[number], ends[number], words[number] = begin, end, word
+        slots[slot] = marked(word, number)
+        if count == words.size:
+            begins, ends, words = doubled(begins), doubled(ends), doubled(words)
+            slots = indexed(words, count, 2 * words.size)
+    return number, count, begins, ends, words, slots
+
+
+@njit(_bytes(_read, _i64, _i64, types.Array(types.int32, 1, "C")), **JIT)
+def _copied(data, begins, ends, offsets):
+    """The bytes from each `begins` to its `ends`, one after the other; fills `offsets` with where each begins, and the end."""
+    out, at = np.empty((ends - begins).sum(), np.uint8), 0
+    for i in range(begins.size):
+        offsets[i] = at
+        length = ends[i] - begins[i]
+        out[at : at + length] = data[begins[i] : ends[i]]
+        at += length
+    offsets[begins.size] = at
+    return out
+
+
+def string_arrays(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Iterator:
+    """Yields the strings that stand in UTF-8 bytes from each `begins` to its `ends`, as pyarrow arrays. One array has at most
+    `LARGEST` bytes, unless a single string has more.
+
+    >>> [array.to_pylist() for array in string_arrays(np.frombuffer(b"abc", np.uint8), np.array([1, 0]), np.array([3, 0]))]
+    [['bc', '']]
+    """
+    import pyarrow as pa
+
+    total, first = np.cumsum(ends - begins), 0
+    while first < len(begins):
+        limit = LARGEST + (total[first - 1] if first else 0)
+        last = max(first + 1, int(np.searchsorted(total, limit, "right")))
+        offsets = np.empty(last - first + 1, np.int32)
+        content = _copied(data, begins[first:last], ends[first:last], offsets)
+        yield pa.StringArray.from_buffers(last - first, pa.py_buffer(offsets), pa.py_buffer(content))
+        first = last
+
+
+def places_of(strings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The bytes that the strings of a pyarrow array stand in, and where each of them begins and ends there.
+
+    >>> import pyarrow as pa
+    >>> [part.tolist() for part in places_of(pa.array(["é", "b"]))]
+    [[195, 169, 98], [0, 2], [2, 3]]
+    """
+    if not len(strings):
+        return np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64)
+    _, offsets, data = strings.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(strings) + 1, strings.offset * 4).astype(np.int64)
+    return np.frombuffer(data or b"", np.uint8), ends[:-1], ends[1:]

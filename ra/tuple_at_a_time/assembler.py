@@ -1,0 +1,217 @@
+"""A rule version as instructions of the machine.
+
+    path(x, z) :- delta path(x, y), edge(y, z).
+
+becomes: JOIN path (its delta), binds x and y → JOIN edge by y, binds z → HEAD path x z. Variables and constants are registers.
+"""
+
+from dataclasses import dataclass, field
+
+from semi_naive.ra.rules import steps
+from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.functors import evaluate
+from semi_naive.ra.rules.ir import Call, Compare, Const, Kind, Order, Range, Term, Truth, Var
+from semi_naive.ra.tuple_at_a_time import layout as at
+
+PARTS = {"delta": at.DELTA, "full": at.FULL, "all": at.ALL}
+WHOLE = {
+    "+": at.ADD, "-": at.SUBTRACT, "*": at.MULTIPLY, "/": at.DIVIDE, "%": at.REMAINDER, "neg": at.NEGATE, "band": at.AND,
+    "bor": at.OR, "bxor": at.XOR, "bnot": at.NOT, "bshl": at.SHIFT_LEFT, "bshr": at.SHIFT_RIGHT, "bshru": at.SHIFT_RIGHT_ZEROS,
+    "land": at.BOTH, "lor": at.EITHER, "lxor": at.ONE_OF, "lnot": at.NEITHER, "min": at.LEAST, "max": at.GREATEST,
+}  # fmt: skip
+FUNCTORS = {
+    Kind.NUMBER: WHOLE,
+    Kind.UNSIGNED: WHOLE | {
+        "/": at.DIVIDE_UNSIGNED, "%": at.REMAINDER_UNSIGNED, "bshr": at.SHIFT_RIGHT_ZEROS, "min": at.LEAST_UNSIGNED,
+        "max": at.GREATEST_UNSIGNED,
+    },
+    Kind.FLOAT: {
+        "+": at.ADD_FLOAT, "-": at.SUBTRACT_FLOAT, "*": at.MULTIPLY_FLOAT, "/": at.DIVIDE_FLOAT,
+        "neg": at.NEGATE_FLOAT, "min": at.LEAST_FLOAT, "max": at.GREATEST_FLOAT,
+    },
+}  # fmt: skip
+CONVERSIONS = {
+    (Kind.NUMBER, Kind.FLOAT): at.NUMBER_TO_FLOAT,
+    (Kind.UNSIGNED, Kind.FLOAT): at.UNSIGNED_TO_FLOAT,
+    (Kind.FLOAT, Kind.NUMBER): at.FLOAT_TO_NUMBER,
+    (Kind.NUMBER, Kind.UNSIGNED): at.MOVE,
+    (Kind.UNSIGNED, Kind.NUMBER): at.MOVE,
+}
+BITS = {"=": at.EQUAL, "!=": at.DIFFERENT}
+COMPARISONS = {
+    Kind.NUMBER: BITS | {"<": at.LESS, "<=": at.UP_TO},
+    Kind.UNSIGNED: BITS | {"<": at.LESS_UNSIGNED, "<=": at.UP_TO_UNSIGNED},
+    Kind.FLOAT: {"=": at.EQUAL_FLOAT, "!=": at.DIFFERENT_FLOAT, "<": at.LESS_FLOAT, "<=": at.UP_TO_FLOAT},
+    Kind.SYMBOL: BITS,
+    Kind.RECORD: BITS,
+}
+TURNED = {">": "<", ">=": "<="}
+
+
+class Unknown(Exception):
+    """A step that the machine does not know: strings and records are made, tuples are aggregated."""
+
+
+@dataclass
+class Assembler:
+    """Instructions for all versions of a stratum's rules. `access(relation, order, keys)`: where the list of blocks is that a
+    join searches by so many columns, and of a relation of the stratum its number and that of its index, or -1."""
+
+    access: object
+    values: object
+    code: list[int] = field(default_factory=list)
+    registers: list[int] = field(default_factory=list)  # what they hold when the machine starts
+    cursors: int = 0  # how many numbers cursors and sets of bindings take
+    sets: dict[int, int] = field(default_factory=dict)  # where sets are among them, and how many variables each has
+
+    def version(self, derivation: Derivation, order: Order) -> int:
+        """Where the instructions of a version begin. `order`: of the columns of the head's relation, at home. Unknown, and
+        nothing has changed, if there is something that the machine does not know."""
+        length = len(self.code)
+        try:
+            return self._version(derivation, order)
+        except Unknown:
+            del self.code[length:]
+            raise
+
+    def _version(self, derivation: Derivation, order: Order) -> int:
+        self.named: dict[str, int] = {}
+        self.constants: dict[tuple, int] = {}
+        self.back, begin = -1, len(self.code)
+        self._steps(derivation.steps)
+        self._head(derivation.relation, order, [self._register(term) for term in derivation.head])
+        return begin
+
+    def inserting(self, relation: str, order: Order) -> int:
+        """Where an instruction is that inserts a head from registers of its own, which follow each other."""
+        self.back, begin = -1, len(self.code)
+        self._head(relation, order, [self._new() for _ in order])
+        return begin
+
+    def _head(self, relation: str, order: Order, values: list[int]) -> None:
+        access, number, _ = self.access(relation, order, len(order))
+        self._emit(at.HEAD, number, access, *values, *(values[column] for column in order))
+
+    def _emit(self, operation: int, *operands: int) -> None:
+        self.code += [operation, self.back, *operands]
+
+    def _steps(self, body) -> None:
+        for step in body:
+            self._step(step)
+
+    def _step(self, step) -> None:
+        if isinstance(step, steps.Join):
+            self._join(step)
+        elif isinstance(step, steps.AntiJoin):
+            self._search(at.LACKS, step, step.part)
+        elif isinstance(step, steps.Filter):
+            self._filter(step.literal)
+        elif isinstance(step, steps.Bind):
+            self.named[step.name] = self._register(step.term)
+        elif isinstance(step, steps.Generate):
+            self._range(step.literal)
+        elif isinstance(step, steps.EarlyProjection):
+            self._distinct(step)
+        else:
+            raise Unknown(type(step).__name__)
+
+    # -- relations
+
+    def _join(self, join: steps.Join) -> None:
+        if not join.binds and not join.every:
+            self._search(at.EXISTS, join, join.part)
+            return
+        self._search(at.JOIN, join, join.part, join.binds)
+
+    def _search(self, operation: int, step, part: str, binds=()) -> None:
+        keys = [self._register(term) for term in step.keys]
+        access, relation, index = self.access(step.relation, step.order, len(keys), part)
+        for _, name in binds:
+            self.named[name] = self._new()
+        columns = step.order[: len(keys)]
+        bound = [(place, step.order[place], self.named[name]) for place, name in binds]
+        begin = len(self.code)
+        cursor = self._cursor() if operation == at.JOIN else 0
+        self._emit(operation, cursor, relation, index, PARTS[part], access, len(keys), len(bound), *keys, *columns)
+        self.code += [number for one in bound for number in one]
+        self.back = begin if operation == at.JOIN else self.back
+
+    def _cursor(self) -> int:
+        self.cursors += at.CURSOR_SIZE
+        return self.cursors - at.CURSOR_SIZE
+
+    def _range(self, literal: Range) -> None:
+        kind = literal.result.kind
+        if kind == Kind.FLOAT:
+            raise Unknown("a range of floats")
+        start, stop = self._register(literal.start), self._register(literal.stop)
+        step = -1 if literal.step is None else self._register(literal.step)
+        self.named[literal.result.name] = value = self._new()
+        begin = len(self.code)
+        self._emit(at.RANGE, self._cursor(), start, stop, step, int(kind == Kind.NUMBER), value)
+        self.back = begin
+
+    def _distinct(self, projection: steps.EarlyProjection) -> None:
+        self.sets[self.cursors] = len(projection.keep)
+        self._emit(at.DISTINCT, self.cursors, len(projection.keep), *(self.named[name] for name in projection.keep))
+        self.cursors += at.SET_SIZE
+
+    # -- constraints and terms
+
+    def _filter(self, literal) -> None:
+        if isinstance(literal, Truth):
+            if not literal.value:
+                self._emit(at.FAIL)
+            return
+        if not isinstance(literal, Compare):
+            raise Unknown("a test of strings")
+        left, right, op = literal.left, literal.right, literal.op
+        if op in TURNED:
+            left, right, op = right, left, TURNED[op]
+        if op not in COMPARISONS[literal.kind]:
+            raise Unknown("the order of strings")
+        self._emit(COMPARISONS[literal.kind][op], self._register(left), self._register(right))
+
+    def _register(self, term: Term) -> int:
+        """Where the value of a term is."""
+        if isinstance(term, Var):
+            return self.named[term.name]
+        if isinstance(term, Const):
+            return self._constant(term)
+        if isinstance(term, Call):
+            return self._call(term)
+        raise Unknown(type(term).__name__)
+
+    def _constant(self, term: Const) -> int:
+        key = term.kind, repr(term.value)
+        if key not in self.constants:
+            self.constants[key] = self._new(int(evaluate(term, {}, 1, self.values)[0]))
+        return self.constants[key]
+
+    def _call(self, term: Call) -> int:
+        args = [self._register(arg) for arg in term.args]
+        if term.op in ("as", "ord"):
+            return args[0]
+        if term.op.startswith("to_"):
+            source = term.args[0].kind
+            return args[0] if source == term.kind else self._compute(CONVERSIONS.get((source, term.kind)), args[0], args[0])
+        operation = FUNCTORS.get(term.kind, {}).get(term.op)
+        if operation is None:
+            raise Unknown("a functor of strings, or a power")
+        if term.op in ("min", "max"):  # of two or more
+            best = args[0]
+            for other in args[1:]:
+                best = self._compute(operation, best, other)
+            return best
+        return self._compute(operation, *(args if len(args) == 2 else args * 2))
+
+    def _compute(self, operation: int | None, left: int, right: int) -> int:
+        if operation is None:
+            raise Unknown("a functor of strings, or a power")
+        result = self._new()
+        self._emit(operation, left, right, result)
+        return result
+
+    def _new(self, value: int = 0) -> int:
+        self.registers.append(value)
+        return len(self.registers) - 1

@@ -1,0 +1,129 @@
+"""What the machine computes: functors and comparisons of two registers."""
+
+import numpy as np
+from semi_naive.balance.jit import njit
+from semi_naive.ra.tuple_at_a_time import layout as at
+from semi_naive.ra.tuple_at_a_time.memory import COMPILED, as_bits, as_float
+
+LEAST = np.int64(-(1 << 63))
+
+
+@njit(**COMPILED)
+def compared(op, left, right):
+    """Whether a comparison holds."""
+    if op == at.EQUAL:
+        return left == right
+    if op == at.DIFFERENT:
+        return left != right
+    if op == at.LESS:
+        return left < right
+    if op == at.UP_TO:
+        return left <= right
+    if op == at.LESS_UNSIGNED:
+        return np.uint64(left) < np.uint64(right)
+    if op == at.UP_TO_UNSIGNED:
+        return np.uint64(left) <= np.uint64(right)
+    if op == at.LESS_FLOAT:
+        return as_float(left) < as_float(right)
+    if op == at.UP_TO_FLOAT:
+        return as_float(left) <= as_float(right)
+    if op == at.EQUAL_FLOAT:
+        return as_float(left) == as_float(right)
+    return as_float(left) != as_float(right)
+
+
+@njit(**COMPILED)
+def _of_integers(op, left, right):
+    """A functor of numbers or unsigneds that always has a value."""
+    if op == at.ADD:
+        return left + right
+    if op == at.SUBTRACT:
+        return left - right
+    if op == at.MULTIPLY:
+        return left * right
+    if op == at.NEGATE:
+        return -left
+    if op == at.AND:
+        return left & right
+    if op == at.OR:
+        return left | right
+    if op == at.XOR:
+        return left ^ right
+    if op == at.NOT:
+        return ~left
+    if op == at.SHIFT_LEFT:
+        return left << (right & 63)
+    if op == at.SHIFT_RIGHT:
+        return left >> (right & 63)
+    if op == at.SHIFT_RIGHT_ZEROS:
+        return np.int64(np.uint64(left) >> np.uint64(right & 63))
+    if op == at.BOTH:
+        return np.int64(left != 0 and right != 0)
+    if op == at.EITHER:
+        return np.int64(left != 0 or right != 0)
+    if op == at.ONE_OF:
+        return np.int64((left != 0) != (right != 0))
+    if op == at.NEITHER:
+        return np.int64(left == 0)
+    if op == at.LEAST:
+        return min(left, right)
+    if op == at.GREATEST:
+        return max(left, right)
+    if op == at.LEAST_UNSIGNED:
+        return right if np.uint64(right) < np.uint64(left) else left
+    if op == at.GREATEST_UNSIGNED:
+        return right if np.uint64(right) > np.uint64(left) else left
+    return left
+
+
+@njit(**COMPILED)
+def _of_floats(op, left, right):
+    """A functor of floats, given and given back as bits."""
+    if op == at.NUMBER_TO_FLOAT:
+        return as_bits(np.float64(left))
+    if op == at.UNSIGNED_TO_FLOAT:
+        return as_bits(np.float64(np.uint64(left)))
+    a, b = as_float(left), as_float(right)
+    if op == at.ADD_FLOAT:
+        return as_bits(a + b)
+    if op == at.SUBTRACT_FLOAT:
+        return as_bits(a - b)
+    if op == at.MULTIPLY_FLOAT:
+        return as_bits(a * b)
+    if op == at.DIVIDE_FLOAT:
+        return as_bits(a / b)
+    if op == at.NEGATE_FLOAT:
+        return as_bits(-a)
+    if op == at.LEAST_FLOAT:
+        return right if b < a else left
+    return right if b > a else left
+
+
+@njit(**COMPILED)
+def _of_some(op, left, right):
+    """(value, whether there is one) of a functor that does not have one of everything."""
+    if op == at.FLOAT_TO_NUMBER:
+        number = as_float(left)
+        fits = -(2.0**63) <= number < 2.0**63
+        return (np.int64(number) if fits else left), fits
+    if right == 0 or (op == at.DIVIDE and left == LEAST and right == -1):
+        return left, False
+    if op == at.DIVIDE_UNSIGNED:
+        return np.int64(np.uint64(left) // np.uint64(right)), True
+    if op == at.REMAINDER_UNSIGNED:
+        return np.int64(np.uint64(left) % np.uint64(right)), True
+    if right == -1:
+        return (-left if op == at.DIVIDE else np.int64(0)), True
+    floor, rest = left // right, left % right
+    inexact = rest != 0 and (left < 0) != (right < 0)  # Python's go down; a division in Datalog goes towards zero
+    if op == at.DIVIDE:
+        return (floor + 1 if inexact else floor), True
+    return (rest - right if inexact else rest), True
+
+
+@njit(**COMPILED)
+def computed(op, left, right):
+    """(value, whether there is one) of any functor."""
+    if op in (at.DIVIDE, at.DIVIDE_UNSIGNED, at.REMAINDER, at.REMAINDER_UNSIGNED, at.FLOAT_TO_NUMBER):
+        return _of_some(op, left, right)
+    return (_of_floats(op, left, right) if op >= at.ADD_FLOAT else _of_integers(op, left, right)), True

@@ -1,0 +1,146 @@
+"""Rows, which have been born since: hashed indexes that are open to the newest row of each key, and lead to those before it."""
+
+import numpy as np
+from semi_naive.balance.hashing import mix
+from semi_naive.balance.jit import njit, types
+from semi_naive.ra.tuple_at_a_time import layout as at
+from semi_naive.ra.tuple_at_a_time.memory import (
+    COMPILED,
+    address,
+    flag_at,
+    held,
+    put_row,
+    put_value,
+    put_word,
+    row_at,
+    value_at,
+    word_at,
+)
+
+TAG, ROW = np.uint64(32), np.uint64(0xFFFFFFFF)  # of a slot: what its hash is shifted by, and the number of its row
+
+_mix = njit(inline="always")(mix)
+
+
+@njit(**COMPILED)
+def hash_of(code, keys, count, regs):
+    """The hash of some registers."""
+    hashed = np.uint64(count)
+    for number in range(count):
+        hashed = _mix(hashed ^ np.uint64(held(regs, code, keys + number)))
+    return hashed
+
+
+@njit(**COMPILED)
+def _hash_of_row(indexes, columns, count, rows, row, arity):
+    """The same hash of some columns of a row."""
+    hashed = np.uint64(count)
+    for number in range(count):
+        hashed = _mix(hashed ^ np.uint64(value_at(rows, row * arity + value_at(indexes, columns + number))))
+    return hashed
+
+
+@njit(**COMPILED)
+def newest(code, relations, relation, indexes, index, keys, regs):
+    """(slot, newest row with the keys, or -1) of an index."""
+    slots, mask = value_at(indexes, index + at.SLOTS), np.uint64(value_at(indexes, index + at.MASK))
+    count, columns = value_at(indexes, index + at.INDEX_KEYS), value_at(indexes, index + at.INDEX_COLUMNS)
+    rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)
+    hashed = hash_of(code, keys, count, regs)
+    slot = hashed & mask
+    while True:
+        found = word_at(slots, np.int64(slot))
+        if found == np.uint64(0):
+            return np.int64(slot), np.int64(-1)
+        if (found ^ hashed) >> TAG == np.uint64(0):
+            row, same = np.int64(found & ROW) - 1, True
+            for number in range(count):
+                value = value_at(rows, row * arity + value_at(indexes, columns + number))
+                same &= value == held(regs, code, keys + number)
+            if same:
+                return np.int64(slot), row
+        slot = (slot + np.uint64(1)) & mask
+
+
+@njit(**COMPILED)
+def _slot_of_row(relations, relation, indexes, index, row):
+    """(slot, hash) of a row's keys in an index."""
+    slots, mask = value_at(indexes, index + at.SLOTS), np.uint64(value_at(indexes, index + at.MASK))
+    count, columns = value_at(indexes, index + at.INDEX_KEYS), value_at(indexes, index + at.INDEX_COLUMNS)
+    rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)
+    hashed = _hash_of_row(indexes, columns, count, rows, row, arity)
+    slot = hashed & mask
+    while True:
+        found = word_at(slots, np.int64(slot))
+        if found == np.uint64(0):
+            return np.int64(slot), hashed
+        if (found ^ hashed) >> TAG == np.uint64(0):
+            other, same = np.int64(found & ROW) - 1, True
+            for number in range(count):
+                column = value_at(indexes, columns + number)
+                same &= value_at(rows, row * arity + column) == value_at(rows, other * arity + column)
+            if same:
+                return np.int64(slot), hashed
+        slot = (slot + np.uint64(1)) & mask
+
+
+@njit(**COMPILED)
+def index_row(relations, relation, indexes, row):
+    """Put a row into all indexes of its relation."""
+    first = value_at(relations, relation + at.INDEX_LIST)
+    for number in range(value_at(relations, relation + at.INDEXES)):
+        index = value_at(indexes, first + number)
+        slot, hashed = _slot_of_row(relations, relation, indexes, index, row)
+        slots = value_at(indexes, index + at.SLOTS)
+        before = np.int64(word_at(slots, slot) & ROW) - 1
+        put_row(value_at(indexes, index + at.NEXT), row, np.int32(before))
+        put_word(slots, slot, (hashed >> TAG) << TAG | np.uint64(row + 1))
+
+
+@njit(types.void(address, address, address), **COMPILED)
+def index_rows(relations, relation, indexes):
+    """Put all rows of a relation into its indexes, which are empty."""
+    for row in range(value_at(relations, relation + at.COUNT)):
+        index_row(relations, relation, indexes, row)
+
+
+@njit(types.void(address, address, address), **COMPILED)
+def forget_new(relations, relation, indexes):
+    """Take the rows that were born in this iteration out of a relation again, the last one first."""
+    first, end = value_at(relations, relation + at.INDEX_LIST), value_at(relations, relation + at.DELTA_END)
+    for row in range(value_at(relations, relation + at.COUNT) - 1, end - 1, -1):
+        for number in range(value_at(relations, relation + at.INDEXES)):
+            index = value_at(indexes, first + number)
+            slot, hashed = _slot_of_row(relations, relation, indexes, index, row)
+            before = np.int64(row_at(value_at(indexes, index + at.NEXT), row))
+            tag = (hashed >> TAG) << TAG
+            put_word(value_at(indexes, index + at.SLOTS), slot, np.uint64(0) if before < 0 else tag | np.uint64(before + 1))
+    put_value(relations, relation + at.COUNT, end)
+
+
+@njit(**COMPILED)
+def rows_of(relations, relation, part):
+    """The rows [low, high) of a part of a relation."""
+    if part == at.DELTA:
+        return value_at(relations, relation + at.DELTA_BEGIN), value_at(relations, relation + at.DELTA_END)
+    end = value_at(relations, relation + at.DELTA_BEGIN) if part == at.FULL else value_at(relations, relation + at.DELTA_END)
+    return np.int64(0), end
+
+
+@njit(**COMPILED)
+def visible(relations, relation, indexes, index, row, low, high):
+    """The newest row from one on, going back, that is in [low, high) and has not been superseded; or -1."""
+    chain, dead = value_at(indexes, index + at.NEXT), value_at(relations, relation + at.DEAD)
+    sort = value_at(relations, relation + at.SORT)
+    while row >= high or (row >= low and sort >= at.MIN and flag_at(dead, row)):
+        row = np.int64(row_at(chain, row))
+    return row if row >= low else np.int64(-1)
+
+
+@njit(**COMPILED)
+def first_alive(relations, relation, row, high):
+    """The first row from one on that has not been superseded."""
+    if value_at(relations, relation + at.SORT) >= at.MIN:
+        while row < high and flag_at(value_at(relations, relation + at.DEAD), row):
+            row += 1
+    return row

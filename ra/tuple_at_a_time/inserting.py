@@ -1,0 +1,145 @@
+"""Heads: a tuple is born, improves on another, or unites two classes."""
+
+import numpy as np
+from semi_naive.balance.jit import njit, types
+from semi_naive.ra.tuple_at_a_time import layout as at
+from semi_naive.ra.tuple_at_a_time.functors import LEAST
+from semi_naive.ra.tuple_at_a_time.indexing import index_row, newest
+from semi_naive.ra.tuple_at_a_time.memory import COMPILED, address, held, increase, put_flag, put_value, row_at, value_at
+from semi_naive.ra.tuple_at_a_time.searching import in_blocks
+
+
+@njit(**COMPILED)
+def _improves(sort, value, known):
+    """Whether a value is better than the one that is known."""
+    if sort == at.MIN:
+        return value < known
+    if sort == at.MAX:
+        return value > known
+    if sort == at.MIN_UNSIGNED:
+        return np.uint64(value) < np.uint64(known)
+    if sort == at.MAX_UNSIGNED:
+        return np.uint64(value) > np.uint64(known)
+    # floats in the order of their bits, which also tells 0.0 from -0.0, and orders what is no number
+    left, right = value, known
+    left = left ^ ~LEAST if left < 0 else left
+    right = right ^ ~LEAST if right < 0 else right
+    return left < right if sort == at.MIN_FLOAT else left > right
+
+
+@njit(**COMPILED)
+def _append(relations, relation, indexes):
+    """A new row, whose values are there, goes into all indexes."""
+    row = value_at(relations, relation + at.COUNT)
+    put_value(relations, relation + at.COUNT, row + 1)
+    index_row(relations, relation, indexes, row)
+
+
+@njit(**COMPILED)
+def _append_pair(relations, relation, indexes, left, right):
+    """A new row of two values."""
+    rows, row = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.COUNT)
+    put_value(rows, 2 * row, left)
+    put_value(rows, 2 * row + 1, right)
+    _append(relations, relation, indexes)
+
+
+@njit(**COMPILED)
+def _listed(chain, row):
+    """How many rows a chain has from one on."""
+    count = np.int64(0)
+    while row >= 0:
+        count += 1
+        row = np.int64(row_at(chain, row))
+    return count
+
+
+@njit(**COMPILED)
+def _unite(code, values, relations, relation, indexes, regs, state):
+    """Insert a pair that is not known into an equivalence, and all that follows: how many pairs, or -1 if there is no room.
+
+    The members of a value's class are the rows that begin with it; all new pairs are of a member of one class and one of the
+    other, either way round.
+    """
+    by_left = value_at(indexes, value_at(relations, relation + at.INDEX_LIST) + 1)
+    chain, rows = value_at(indexes, by_left + at.NEXT), value_at(relations, relation + at.ROWS)
+    left, right = held(regs, code, values), held(regs, code, values + 1)
+    _, first = newest(code, relations, relation, indexes, by_left, values, regs)
+    _, second = newest(code, relations, relation, indexes, by_left, values + 1, regs)
+    new = np.int64(first < 0) + np.int64(second < 0 and left != right)
+    pairs = 2 * max(np.int64(1), _listed(chain, first)) * max(np.int64(1), _listed(chain, second))
+    before = value_at(relations, relation + at.COUNT)
+    if before + new + pairs > value_at(relations, relation + at.ROOM):
+        put_value(state, at.NEEDED, before + new + pairs)
+        return np.int64(-1)
+    if first < 0:
+        _append_pair(relations, relation, indexes, left, left)
+    if second < 0 and left != right:
+        _append_pair(relations, relation, indexes, right, right)
+    if left == right:
+        return value_at(relations, relation + at.COUNT) - before
+    one, outer = left, first
+    while True:
+        other, inner = right, second
+        one = value_at(rows, 2 * outer + 1) if outer >= 0 else one
+        while True:
+            other = value_at(rows, 2 * inner + 1) if inner >= 0 else other
+            _append_pair(relations, relation, indexes, one, other)
+            _append_pair(relations, relation, indexes, other, one)
+            inner = np.int64(row_at(chain, inner)) if inner >= 0 else np.int64(-1)
+            if inner < 0:
+                break
+        outer = np.int64(row_at(chain, outer)) if outer >= 0 else np.int64(-1)
+        if outer < 0:
+            break
+    return value_at(relations, relation + at.COUNT) - before
+
+
+@njit(**COMPILED)
+def insert(code, pc, relations, indexes, blocks, regs, state):
+    """Insert a head: how many tuples were born, or -1 if there is no room."""
+    relation, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
+    arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
+    rows, count = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.COUNT)
+    home = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
+    _, known = newest(code, relations, relation, indexes, home, values, regs)
+    if known >= 0:
+        if sort < at.MIN:
+            return np.int64(0)
+        place = known * arity + arity - 1
+        if not _improves(sort, held(regs, code, values + arity - 1), value_at(rows, place)):
+            return np.int64(0)
+    elif in_blocks(code, value_at(code, pc + at.HEAD_ACCESS), blocks, values + arity, arity, regs):
+        return np.int64(0)
+    put_value(state, at.GROWING, relation)
+    if sort == at.EQUIVALENCE:
+        return _unite(code, values, relations, relation, indexes, regs, state)
+    if count == value_at(relations, relation + at.ROOM):
+        put_value(state, at.NEEDED, count + 1)
+        return np.int64(-1)
+    for column in range(arity):
+        put_value(rows, count * arity + column, held(regs, code, values + column))
+    if sort >= at.MIN:
+        dead = value_at(relations, relation + at.DEAD)
+        put_flag(dead, count, np.uint8(0))
+        if known >= value_at(relations, relation + at.DELTA_END):
+            put_flag(dead, known, np.uint8(1))
+            increase(relations, relation + at.DEAD_COUNT, 1)
+    _append(relations, relation, indexes)
+    return np.int64(1)
+
+
+@njit(types.UniTuple(types.int64, 2)(*9 * (address,)), **COMPILED)
+def insert_rows(code, pc, regs, relations, indexes, blocks, state, rows, count):
+    """Insert heads that lie in rows, by an instruction whose registers follow each other: (how many were done, how many tuples
+    were born). Not all are done where there is no room."""
+    relation = value_at(code, pc + at.HEAD_RELATION)
+    arity, born = value_at(relations, relation + at.ARITY), np.int64(0)
+    for row in range(count):
+        for column in range(arity):
+            put_value(regs, value_at(code, pc + at.HEAD_VALUES + column), value_at(rows, row * arity + column))
+        found = insert(code, pc, relations, indexes, blocks, regs, state)
+        if found < 0:
+            return np.int64(row), born
+        born += found
+    return count, born

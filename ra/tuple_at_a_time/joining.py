@@ -1,0 +1,161 @@
+"""Generators, and what drops bindings by relations: joins, ranges, negation, early projection."""
+
+import numpy as np
+from semi_naive.balance.jit import njit
+from semi_naive.ra.rules.ranges import MOST
+from semi_naive.ra.tuple_at_a_time import layout as at
+from semi_naive.ra.tuple_at_a_time.indexing import ROW, TAG, first_alive, hash_of, newest, rows_of, visible
+from semi_naive.ra.tuple_at_a_time.memory import COMPILED, held, increase, put_value, put_word, row_at, value_at, word_at
+from semi_naive.ra.tuple_at_a_time.searching import find, in_blocks
+
+SAMPLE = 1 << 13  # bindings after which it is known whether many are repetitions
+MOST_BINDINGS = 1 << 22  # that a set holds: what comes after them may be a repetition
+
+
+@njit(**COMPILED)
+def exists(code, pc, relations, indexes, blocks, regs):
+    """Whether there is any tuple that begins with the keys of an instruction."""
+    count, keys, relation = value_at(code, pc + at.KEYS), pc + at.LISTS, value_at(code, pc + at.RELATION)
+    if in_blocks(code, value_at(code, pc + at.ACCESS), blocks, keys, count, regs):
+        return True
+    if relation < 0:
+        return False
+    low, high = rows_of(relations, relation, value_at(code, pc + at.PART))
+    if value_at(code, pc + at.INDEX) < 0:
+        return first_alive(relations, relation, low, high) < high
+    index = value_at(code, pc + at.INDEX)
+    _, row = newest(code, relations, relation, indexes, index, keys, regs)
+    return visible(relations, relation, indexes, index, row, low, high) >= 0
+
+
+@njit(**COMPILED)
+def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
+    """Bind the registers of a join to its first tuple, or `again` to the next one; whether there is one."""
+    cursor, count, keys = value_at(code, pc + at.CURSOR), value_at(code, pc + at.KEYS), pc + at.LISTS
+    access, relation, index = value_at(code, pc + at.ACCESS), value_at(code, pc + at.RELATION), value_at(code, pc + at.INDEX)
+    listed = value_at(blocks, access)
+    if not again:
+        put_value(cursors, cursor + at.STAGE, -1)
+        put_value(cursors, cursor + at.AT, 0)
+        put_value(cursors, cursor + at.END, 0)
+    stage = value_at(cursors, cursor + at.STAGE)
+    while stage < listed:
+        if stage >= 0 and value_at(cursors, cursor + at.AT) < value_at(cursors, cursor + at.END):
+            _bind_word(code, pc, blocks, value_at(blocks, access + 1 + stage), value_at(cursors, cursor + at.AT), regs)
+            increase(cursors, cursor + at.AT, 1)
+            return True
+        stage += 1
+        put_value(cursors, cursor + at.STAGE, stage)
+        if stage < listed:
+            low, high = find(blocks, value_at(blocks, access + 1 + stage), code, keys, count, regs)
+            put_value(cursors, cursor + at.AT, low)
+            put_value(cursors, cursor + at.END, high)
+        elif relation >= 0:
+            low, high = rows_of(relations, relation, value_at(code, pc + at.PART))
+            put_value(cursors, cursor + at.AT, low)
+            put_value(cursors, cursor + at.END, high)
+            if index >= 0:
+                _, row = newest(code, relations, relation, indexes, index, keys, regs)
+                put_value(cursors, cursor + at.AT, row)
+    if relation < 0:
+        return False
+    row, end = value_at(cursors, cursor + at.AT), value_at(cursors, cursor + at.END)
+    if index < 0:
+        row = first_alive(relations, relation, row, end)
+        put_value(cursors, cursor + at.AT, row + 1)
+        found = row < end
+    else:
+        low, high = rows_of(relations, relation, value_at(code, pc + at.PART))
+        row = visible(relations, relation, indexes, index, row, low, high) if row >= 0 else row
+        found = row >= 0
+        put_value(cursors, cursor + at.AT, np.int64(row_at(value_at(indexes, index + at.NEXT), row)) if found else np.int64(-1))
+    if found:
+        _bind_row(code, pc, value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY), row, regs)
+    return found
+
+
+@njit(**COMPILED)
+def _bind_word(code, pc, blocks, block, position, regs):
+    """The new variables of a join, of a tuple in a block."""
+    words, size = value_at(blocks, block + at.WORDS), value_at(blocks, block + at.WORDS_SIZE)
+    bind = pc + at.LISTS + 2 * value_at(code, pc + at.KEYS)
+    for _ in range(value_at(code, pc + at.BINDS)):
+        field = block + at.FIELDS + value_at(code, bind) * at.FIELD_SIZE
+        shift = np.uint64(value_at(blocks, field + at.SHIFT))
+        word = word_at(words, value_at(blocks, field + at.LANE) * size + position)
+        distance = (word >> shift) & np.uint64(value_at(blocks, field + at.FIELD_MASK))
+        put_value(regs, value_at(code, bind + 2), np.int64(distance + np.uint64(value_at(blocks, field + at.LOW))))
+        bind += at.BIND
+
+
+@njit(**COMPILED)
+def _bind_row(code, pc, rows, arity, row, regs):
+    """The same of a row."""
+    bind = pc + at.LISTS + 2 * value_at(code, pc + at.KEYS)
+    for _ in range(value_at(code, pc + at.BINDS)):
+        put_value(regs, value_at(code, bind + 2), value_at(rows, row * arity + value_at(code, bind + 1)))
+        bind += at.BIND
+
+
+@njit(**COMPILED)
+def bind_value(code, pc, again, cursors, regs):
+    """Bind the register of a range to its first value, or to the next one: 1; 0 if there is none, -1 if there are too many."""
+    cursor = value_at(code, pc + at.CURSOR)
+    start, stop = held(regs, code, pc + at.START), held(regs, code, pc + at.STOP)
+    signed = value_at(code, pc + at.SIGNED) != 0
+    upward = start < stop if signed else np.uint64(start) < np.uint64(stop)
+    step = np.int64(1) if upward or start == stop or not signed else np.int64(-1)
+    if value_at(code, pc + at.STEP) >= 0:
+        step = held(regs, code, pc + at.STEP)
+    if not again:
+        rising = step > 0 if signed else step != 0
+        falling = signed and step < 0
+        count = np.uint64(0)
+        if rising and upward:
+            count = (np.uint64(stop) - np.uint64(start) - np.uint64(1)) // np.uint64(step) + np.uint64(1)
+        elif falling and not upward and start != stop:
+            count = (np.uint64(start) - np.uint64(stop) - np.uint64(1)) // np.uint64(-step) + np.uint64(1)
+        elif step == 0 and start != stop:
+            count = np.uint64(1)
+        if count > np.uint64(MOST):
+            return -1
+        put_value(cursors, cursor + at.AT, 0)
+        put_value(cursors, cursor + at.END, np.int64(count))
+    nth = value_at(cursors, cursor + at.AT)
+    put_value(cursors, cursor + at.AT, nth + 1)
+    put_value(regs, value_at(code, pc + at.VALUE), start + nth * step)
+    return 1 if nth < value_at(cursors, cursor + at.END) else 0
+
+
+@njit(**COMPILED)
+def passed(code, pc, cursors, run, regs):
+    """Whether a binding has come by in this run of its version: 1 or 0; -1 if there is no room to know."""
+    found, count, keys = cursors + 8 * value_at(code, pc + at.SEEN), value_at(code, pc + at.SEEN_KEYS), pc + at.SEEN_LIST
+    tested = value_at(found, at.TESTED)
+    if tested >= SAMPLE and value_at(found, at.REPEATED) < tested >> 3:
+        return 0
+    if value_at(found, at.RUN) != run:
+        put_value(found, at.RUN, run)
+        put_value(found, at.BINDING_COUNT, 0)
+    slots, mask = value_at(found, at.BINDING_SLOTS), np.uint64(value_at(found, at.BINDING_MASK))
+    bindings, size = value_at(found, at.BINDINGS), value_at(found, at.BINDING_COUNT)
+    if size == value_at(found, at.BINDING_ROOM):
+        return 0 if size >= MOST_BINDINGS else -1
+    put_value(found, at.TESTED, tested + 1)
+    slot = hash_of(code, keys, count, regs) & mask
+    while True:
+        word = word_at(slots, np.int64(slot))
+        if word >> TAG != np.uint64(run) & ROW:
+            break
+        begin, same = (np.int64(word & ROW) - 1) * count, True
+        for number in range(count):
+            same &= value_at(bindings, begin + number) == held(regs, code, keys + number)
+        if same:
+            increase(found, at.REPEATED, 1)
+            return 1
+        slot = (slot + np.uint64(1)) & mask
+    for number in range(count):
+        put_value(bindings, size * count + number, held(regs, code, keys + number))
+    put_value(found, at.BINDING_COUNT, size + 1)
+    put_word(slots, np.int64(slot), (np.uint64(run) << TAG) | np.uint64(size + 1))
+    return 0

@@ -1,0 +1,70 @@
+"""How what the machine works on is laid out: arrays of int64 with a name for each place.
+
+Instructions lie one after the other in `code`; a place in it that begins one is a program counter. An instruction begins with
+its operation, and with where to go on when it fails: the generator before it, or -1.
+"""
+
+# -- operations. Generators have several ways to go on, one after the other.
+JOIN, RANGE, EXISTS, LACKS, HEAD, FAIL, DISTINCT = range(7)
+# Comparisons of two registers: of 64 bits, and by the order of a kind.
+(
+    EQUAL, DIFFERENT, LESS, LESS_UNSIGNED, LESS_FLOAT, UP_TO, UP_TO_UNSIGNED, UP_TO_FLOAT, EQUAL_FLOAT, DIFFERENT_FLOAT,
+) = range(10, 20)  # fmt: skip
+# Functors: a register of two others (of one other and nothing).
+FUNCTORS = 30
+(
+    MOVE, ADD, SUBTRACT, MULTIPLY, DIVIDE, DIVIDE_UNSIGNED, REMAINDER, REMAINDER_UNSIGNED, NEGATE, AND, OR, XOR, NOT,
+    SHIFT_LEFT, SHIFT_RIGHT, SHIFT_RIGHT_ZEROS, BOTH, EITHER, ONE_OF, NEITHER, LEAST, GREATEST, LEAST_UNSIGNED,
+    GREATEST_UNSIGNED, ADD_FLOAT, SUBTRACT_FLOAT, MULTIPLY_FLOAT, DIVIDE_FLOAT, NEGATE_FLOAT, LEAST_FLOAT,
+    GREATEST_FLOAT, NUMBER_TO_FLOAT, UNSIGNED_TO_FLOAT, FLOAT_TO_NUMBER,
+) = range(FUNCTORS, FUNCTORS + 34)  # fmt: skip
+
+# -- an instruction
+BACK = 1
+CURSOR, RELATION, INDEX, PART, ACCESS, KEYS, BINDS, LISTS = 2, 3, 4, 5, 6, 7, 8, 9  # of JOIN, EXISTS, LACKS
+BIND = 3  # of a join, for each new variable: place in the order, column, register
+LEFT, RIGHT, INTO = 2, 3, 4  # of comparisons and functors
+START, STOP, STEP, SIGNED, VALUE = 3, 4, 5, 6, 7  # of RANGE, after its CURSOR; STEP: -1 if there is none
+HEAD_RELATION, HEAD_ACCESS, HEAD_VALUES = 2, 3, 4  # of HEAD; then registers in the order of columns, then in that of the home
+SEEN, SEEN_KEYS, SEEN_LIST = 2, 3, 4  # of DISTINCT: where its set is among the cursors, and its registers
+
+# -- a cursor: of a join how far it has come in which block, or among the rows after all blocks; of a range how many are left
+STAGE, AT, END, CURSOR_SIZE = 0, 1, 2, 3
+
+# -- a set of bindings that have come by since the version began, its RUN: slots with the run and a binding's number, from 1
+RUN, BINDINGS, BINDING_SLOTS, BINDING_MASK, BINDING_COUNT, BINDING_ROOM, TESTED, REPEATED, SET_SIZE = range(9)
+
+DELTA, FULL, ALL = range(3)  # the part of a relation that is read
+
+# -- a relation of the stratum. Its rows lie in the order they were born in: full, delta, new. INDEX_LIST: where in `indexes`
+# its indexes are listed, first the one by which known tuples are found: by all columns, of a lattice by all but the last; of an
+# equivalence the second is by the first column.
+(
+    ROWS, ARITY, COUNT, DELTA_BEGIN, DELTA_END, ROOM, INDEX_LIST, INDEXES, SORT, DEAD, DEAD_COUNT, BASED, LIMIT,
+    RELATION_SIZE,
+) = range(14)  # fmt: skip
+PLAIN, EQUIVALENCE, MIN, MAX, MIN_UNSIGNED, MAX_UNSIGNED, MIN_FLOAT, MAX_FLOAT = range(8)  # SORT; from MIN on: a lattice
+
+# -- an index of it: slots with 32 bits of a hash and the number, from 1, of the newest row that has a key; NEXT: of each row,
+# the one before it that has the same. INDEX_COLUMNS: where in `indexes` its columns are listed.
+SLOTS, MASK, NEXT, INDEX_KEYS, INDEX_COLUMNS, INDEX_SIZE = range(6)
+
+# -- a block of sorted words, as it is searched by some of its first columns. Before its blocks, a list has their number.
+WORDS, WORDS_SIZE, LANES, REST, BASE, COARSE, STARTS, GROUPS, FIELDS = range(9)
+LANE, SHIFT, FIELD_MASK, LOW, HIGH, FIELD_SIZE = range(6)
+
+# -- a version of a rule: how many heads it has made, how many were born, how often it has run, and that at the end of the last
+# iteration
+ENTRY, DELTA_RELATION, WORK, MADE, BORN, RUNS, MADE_THEN, BORN_THEN, RUNS_THEN, VERSION_SIZE = range(10)
+THEN = MADE_THEN - MADE
+
+# -- the state: where the machine goes on, and when it stops
+(
+    COUNTER, AGAIN, VERSION, ITERATION, ITERATIONS, ITERATION_MADE, BUDGET, SMALL, MOST, SLICE, GROWING, NEEDED,
+    RELATIONS_END, VERSIONS_END, HAS_OTHERS, OTHERS_DONE, STATE_SIZE,
+) = range(17)  # fmt: skip
+
+# -- why it has stopped. In the first four cases it goes on where it was (OTHERS: once what else there is has been done in this
+# iteration). FAULT and TOO_MANY are in the middle of an iteration, and what it has made is to be forgotten; the others at its
+# end.
+PAUSED, GROW, COMPACT, OTHERS, FIXPOINT, LARGE, ENOUGH, FAULT, TOO_MANY = range(9)

@@ -1,0 +1,188 @@
+"""The machine: an interpreter of rules, compiled once with the package, that needs no Python between iterations.
+
+A rule version is a row of instructions. Generators (a join, a range) bind registers to what they find, one way after the other;
+what follows goes back to the generator before it when it fails. The head inserts a tuple, and fails. This is how
+nested loops over indexes run without a compilation of each program; design: `ra.tuple_at_a_time.layout`.
+
+An instruction takes 5 to 20 ns, and as long as its accesses of memory. Arrays are given by their addresses: as arrays, each
+call passes seven words of each and counts references, which makes an instruction ten times as long. Nothing is allocated in
+here: where a relation has no room, the machine stops, and goes on when it has. What has no value (a division by zero) stops it
+as well: the iteration is then done a block at a time, which says what is wrong and where.
+"""
+
+import numpy as np
+from semi_naive.balance.jit import njit, types
+from semi_naive.ra.tuple_at_a_time import layout as at
+from semi_naive.ra.tuple_at_a_time.functors import compared, computed
+from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_rows
+from semi_naive.ra.tuple_at_a_time.inserting import insert, insert_rows
+from semi_naive.ra.tuple_at_a_time.joining import bind_next, bind_value, exists, passed
+from semi_naive.ra.tuple_at_a_time.memory import (
+    COMPILED,
+    address,
+    flag_at,
+    held,
+    increase,
+    put_flag,
+    put_value,
+    row_at,
+    value_at,
+)
+
+SWEPT = 1 << 12  # rows of a lattice from which on those that have been superseded are taken out, once they are half of them
+
+
+@njit(**COMPILED)
+def _advanced(relations, indexes, relation):
+    """Delta goes into full, new becomes delta; how many tuples that is."""
+    begin, end = value_at(relations, relation + at.DELTA_END), value_at(relations, relation + at.COUNT)
+    put_value(relations, relation + at.DELTA_BEGIN, begin)
+    put_value(relations, relation + at.DELTA_END, end)
+    if value_at(relations, relation + at.SORT) < at.MIN:
+        return end - begin
+    home = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
+    dead, chain = value_at(relations, relation + at.DEAD), value_at(indexes, home + at.NEXT)
+    born = np.int64(0)
+    for row in range(begin, end):
+        if flag_at(dead, row):
+            continue
+        born += 1
+        before = np.int64(row_at(chain, row))
+        while before >= 0 and not flag_at(dead, before):
+            put_flag(dead, before, np.uint8(1))
+            increase(relations, relation + at.DEAD_COUNT, 1)
+            before = np.int64(row_at(chain, before))
+    return born
+
+
+@njit(**COMPILED)
+def _turned(relations, indexes, versions, state):
+    """The end of an iteration: why the machine stops, or PAUSED if it need not."""
+    for version in range(0, value_at(state, at.VERSIONS_END), at.VERSION_SIZE):
+        for count in (at.MADE, at.BORN, at.RUNS):
+            put_value(versions, version + count + at.THEN, value_at(versions, version + count))
+    delta, tuples, wasted, enough = np.int64(0), np.int64(0), False, False
+    for relation in range(0, value_at(state, at.RELATIONS_END), at.RELATION_SIZE):
+        delta += _advanced(relations, indexes, relation)
+        count, dead = value_at(relations, relation + at.COUNT), value_at(relations, relation + at.DEAD_COUNT)
+        here = count - dead + value_at(relations, relation + at.BASED)
+        tuples += here
+        limit = value_at(relations, relation + at.LIMIT)
+        enough |= limit >= 0 and here >= limit
+        wasted |= count >= SWEPT and 2 * dead > count
+    increase(state, at.ITERATION, 1)
+    put_value(state, at.ITERATION_MADE, 0)
+    if delta == 0:
+        return at.FIXPOINT
+    if enough or value_at(state, at.ITERATION) == value_at(state, at.ITERATIONS):
+        return at.ENOUGH
+    if delta > value_at(state, at.SMALL) or tuples > value_at(state, at.MOST):
+        return at.LARGE
+    return at.COMPACT if wasted else at.PAUSED
+
+
+@njit(**COMPILED)
+def _next_version(relations, versions, version, end):
+    """The next version whose delta is not empty."""
+    version += at.VERSION_SIZE
+    while version < end:
+        relation = value_at(versions, version + at.DELTA_RELATION)
+        if value_at(relations, relation + at.DELTA_BEGIN) < value_at(relations, relation + at.DELTA_END):
+            return version
+        version += at.VERSION_SIZE
+    return version
+
+
+@njit(types.int64(*8 * (address,)), **COMPILED)
+def run(code, regs, cursors, relations, indexes, blocks, versions, state):
+    """Go on until there is a reason to stop (`layout.PAUSED` and those after it)."""
+    pc, again, version = value_at(state, at.COUNTER), value_at(state, at.AGAIN) != 0, value_at(state, at.VERSION)
+    left, why = value_at(state, at.SLICE), np.int64(-1)
+    begun, end = left, value_at(state, at.VERSIONS_END)
+    while why < 0:
+        left -= 1
+        if pc < 0:  # a version is done
+            if 0 <= version < end:
+                increase(versions, version + at.WORK, begun - left)
+                begun = left
+            version = _next_version(relations, versions, version, end)
+            if version < end:
+                pc, again = value_at(versions, version + at.ENTRY), False
+                increase(versions, version + at.RUNS, 1)
+                continue
+            if value_at(state, at.HAS_OTHERS) and not value_at(state, at.OTHERS_DONE):
+                put_value(state, at.OTHERS_DONE, 1)
+                version, why = end, np.int64(at.OTHERS)
+                continue
+            put_value(state, at.OTHERS_DONE, 0)
+            version = np.int64(-at.VERSION_SIZE)
+            stop = _turned(relations, indexes, versions, state)
+            if stop != at.PAUSED:
+                why = stop
+            elif left < 0:
+                why = np.int64(at.PAUSED)
+            continue
+        if left < 0:
+            why = np.int64(at.PAUSED)
+            continue
+        op = value_at(code, pc)
+        if op == at.JOIN:
+            if bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
+                pc, again = pc + at.LISTS + 2 * value_at(code, pc + at.KEYS) + at.BIND * value_at(code, pc + at.BINDS), False
+            else:
+                pc, again = value_at(code, pc + at.BACK), True
+        elif op >= at.FUNCTORS:
+            value, good = computed(op, held(regs, code, pc + at.LEFT), held(regs, code, pc + at.RIGHT))
+            put_value(regs, value_at(code, pc + at.INTO), value)
+            pc += at.INTO + 1
+            if not good:
+                why = np.int64(at.FAULT)
+        elif op >= at.EQUAL:
+            if compared(op, held(regs, code, pc + at.LEFT), held(regs, code, pc + at.RIGHT)):
+                pc += at.RIGHT + 1
+            else:
+                pc, again = value_at(code, pc + at.BACK), True
+        elif op == at.EXISTS or op == at.LACKS:
+            if exists(code, pc, relations, indexes, blocks, regs) == (op == at.EXISTS):
+                pc += at.LISTS + 2 * value_at(code, pc + at.KEYS)
+            else:
+                pc, again = value_at(code, pc + at.BACK), True
+        elif op == at.HEAD:
+            born = insert(code, pc, relations, indexes, blocks, regs, state)
+            if born < 0:
+                why = np.int64(at.GROW)
+                continue
+            increase(versions, version + at.MADE, 1)
+            increase(versions, version + at.BORN, born)
+            increase(state, at.ITERATION_MADE, 1)
+            if value_at(state, at.ITERATION_MADE) > value_at(state, at.BUDGET):
+                why = np.int64(at.TOO_MANY)
+            pc, again = value_at(code, pc + at.BACK), True
+        elif op == at.DISTINCT:
+            seen = passed(code, pc, cursors, value_at(versions, version + at.RUNS), regs)
+            if seen < 0:
+                put_value(state, at.GROWING, -1 - value_at(code, pc + at.SEEN))
+                why = np.int64(at.GROW)
+            elif seen:
+                pc, again = value_at(code, pc + at.BACK), True
+            else:
+                pc += at.SEEN_LIST + value_at(code, pc + at.SEEN_KEYS)
+        elif op == at.RANGE:
+            found = bind_value(code, pc, again, cursors, regs)
+            if found > 0:
+                pc, again = pc + at.VALUE + 1, False
+            else:
+                pc, again = value_at(code, pc + at.BACK), True
+                if found < 0:
+                    why = np.int64(at.FAULT)
+        else:
+            pc, again = value_at(code, pc + at.BACK), True
+    if 0 <= version < end:
+        increase(versions, version + at.WORK, begun - left)
+    put_value(state, at.COUNTER, pc)
+    put_value(state, at.AGAIN, np.int64(again))
+    put_value(state, at.VERSION, version)
+    return why
+
+
+KERNELS = run, insert_rows, index_rows, forget_new

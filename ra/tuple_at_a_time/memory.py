@@ -1,0 +1,123 @@
+"""Memory that kernels read and write by its address: whoever calls them keeps the arrays alive."""
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from semi_naive.balance import jit
+from semi_naive.balance.jit import njit
+from semi_naive.ra.words import JIT
+
+address = jit.types.int64  # of an array, where a kernel takes one
+COMPILED = {"error_model": "numpy", "few": -1, **JIT}  # no exceptions: what would raise one is looked for before
+
+_BITS = {types.uint64: 64, types.int64: 64, types.int32: 32, types.uint8: 8}
+
+
+def _reads(kind):
+    """An intrinsic: the number of a kind at a place of an array."""
+
+    def read(typingctx, address, place):
+        def codegen(context, builder, signature, args):
+            return builder.load(_pointer(builder, kind, args))
+
+        return kind(types.int64, types.int64), codegen
+
+    return read
+
+
+def _writes(kind):
+    """An intrinsic: write a number of a kind to a place of an array."""
+
+    def write(typingctx, address, place, value):
+        def codegen(context, builder, signature, args):
+            builder.store(args[2], _pointer(builder, kind, args))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, kind), codegen
+
+    return write
+
+
+def _pointer(builder, kind, args):
+    width = ir.IntType(_BITS[kind])
+    return builder.gep(builder.inttoptr(args[0], width.as_pointer()), [args[1]])
+
+
+@intrinsic
+def word_at(typingctx, address, place):
+    """The uint64 at a place of an array."""
+    return _reads(types.uint64)(typingctx, address, place)
+
+
+@intrinsic
+def put_word(typingctx, address, place, value):
+    """Write a uint64."""
+    return _writes(types.uint64)(typingctx, address, place, value)
+
+
+@intrinsic
+def value_at(typingctx, address, place):
+    """The int64 at a place of an array."""
+    return _reads(types.int64)(typingctx, address, place)
+
+
+@intrinsic
+def put_value(typingctx, address, place, value):
+    """Write an int64."""
+    return _writes(types.int64)(typingctx, address, place, value)
+
+
+@intrinsic
+def row_at(typingctx, address, place):
+    """The int32 at a place of an array."""
+    return _reads(types.int32)(typingctx, address, place)
+
+
+@intrinsic
+def put_row(typingctx, address, place, value):
+    """Write an int32."""
+    return _writes(types.int32)(typingctx, address, place, value)
+
+
+@intrinsic
+def flag_at(typingctx, address, place):
+    """The uint8 at a place of an array."""
+    return _reads(types.uint8)(typingctx, address, place)
+
+
+@intrinsic
+def put_flag(typingctx, address, place, value):
+    """Write a uint8."""
+    return _writes(types.uint8)(typingctx, address, place, value)
+
+
+@intrinsic
+def as_float(typingctx, bits):
+    """The float64 that 64 bits mean."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), codegen
+
+
+@intrinsic
+def as_bits(typingctx, number):
+    """The 64 bits of a float64."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), codegen
+
+
+@njit(**COMPILED)
+def held(regs, code, place):
+    """What the register holds that an instruction names at a place."""
+    return value_at(regs, value_at(code, place))
+
+
+@njit(**COMPILED)
+def increase(array, place, by):
+    """Add to an int64 of an array."""
+    put_value(array, place, value_at(array, place) + by)

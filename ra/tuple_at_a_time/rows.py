@@ -1,0 +1,109 @@
+"""A relation of a stratum as the machine has it: rows in the order they were born in, and hashed indexes of them.
+
+The life of a tuple as in `ra.rules.table`, by where its row is: the delta is rows [DELTA_BEGIN, DELTA_END), full is what lies
+before it, new what lies after it. 8 bytes a value, and 20 to 36 bytes a row and index.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.equivalence import EquivalenceTable
+from semi_naive.ra.rules.ir import Kind, Order
+from semi_naive.ra.rules.lattice import LatticeTable
+from semi_naive.ra.rules.table import Table
+from semi_naive.ra.tuple_at_a_time import layout as at
+
+LEAST_ROOM = 1 << 10
+LATTICES = {
+    ("min", Kind.NUMBER): at.MIN, ("max", Kind.NUMBER): at.MAX, ("min", Kind.UNSIGNED): at.MIN_UNSIGNED,
+    ("max", Kind.UNSIGNED): at.MAX_UNSIGNED, ("min", Kind.FLOAT): at.MIN_FLOAT, ("max", Kind.FLOAT): at.MAX_FLOAT,
+}  # fmt: skip
+
+
+@dataclass
+class Index:
+    """Rows by some columns."""
+
+    columns: Order
+    number: int  # its place among all indexes of the stratum
+    slots: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
+    chain: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    def cleared(self, room: int) -> None:
+        """Have room for so many rows, and none."""
+        self.slots, self.chain = np.zeros(2 * room, np.uint64), np.empty(room, np.int32)
+
+    @property
+    def nbytes(self) -> int:
+        return self.slots.nbytes + self.chain.nbytes
+
+
+class Rows:
+    """`number`: its place among the relations of the stratum; `rows` (room, arity)."""
+
+    def __init__(self, table: Table | LatticeTable, number: int, limit: int | None):
+        self.table, self.number, self.limit = table, number, limit
+        self.sort = sort_of(table)
+        self.indexes: list[Index] = []
+        full, delta = table.for_machine()
+        self.begin, self.count = full.shape[0], full.shape[0] + delta.shape[0]
+        self.handed = self.begin  # rows of full that the table has by now
+        self.dead = np.zeros(0, np.uint8)
+        self.rows = np.concatenate([full, delta])
+        self.based = table.count - self.count
+
+    @property
+    def key(self) -> Order:
+        """The columns by which known tuples are found."""
+        return tuple(range(self.table.arity - (self.sort >= at.MIN)))
+
+    def index_by(self, columns: Order, numbers) -> Index:
+        """The index by some columns; a new one gets the next of all numbers."""
+        found = next((index for index in self.indexes if index.columns == columns), None)
+        if found is None:
+            found = Index(columns, next(numbers))
+            self.indexes.append(found)
+        return found
+
+    def base(self, order: Order, part: str | None) -> list[Block]:
+        """The blocks that were there before: those of `full`; rows are what has been born since."""
+        return [] if self.sort != at.PLAIN or part == "delta" else [b for b in self.table.blocks("full", order) if b.size]
+
+    def grow(self, room: int) -> None:
+        """Have room for so many rows. The indexes are empty then."""
+        rows, dead = np.empty((room, self.table.arity), np.int64), np.zeros(room if self.sort >= at.MIN else 0, np.uint8)
+        rows[: self.rows.shape[0]] = self.rows
+        dead[: self.dead.size] = self.dead
+        self.rows, self.dead = rows, dead
+        for index in self.indexes:
+            index.cleared(room)
+
+    @property
+    def room(self) -> int:
+        return self.rows.shape[0]
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + self.dead.nbytes + sum(index.nbytes for index in self.indexes)
+
+    def parts(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """(full, delta): the rows before the delta and those of it, without what has been superseded."""
+        full, delta = self.rows[:begin], self.rows[begin:end]
+        if self.sort >= at.MIN:
+            full, delta = full[self.dead[:begin] == 0], delta[self.dead[begin:end] == 0]
+        return full, delta
+
+    def hand_over(self, begin: int, end: int) -> None:
+        """The table becomes what there is: full is the rows before the delta, which is those up to `end`."""
+        full, delta = self.parts(begin, end)
+        if self.sort < at.MIN:
+            full, self.handed = full[self.handed :], begin
+        self.table.from_machine(full, delta)
+
+
+def sort_of(table) -> int:
+    """Which sort of relation the machine takes a table for."""
+    if isinstance(table, LatticeTable):
+        return LATTICES[table.better, table.kind]
+    return at.EQUIVALENCE if isinstance(table, EquivalenceTable) else at.PLAIN

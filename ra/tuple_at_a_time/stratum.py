@@ -1,0 +1,298 @@
+"""A stratum in the machine: its relations, its rules, and how far it has come."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.ir import Order
+from semi_naive.ra.tuple_at_a_time import layout as at
+from semi_naive.ra.tuple_at_a_time import machine
+from semi_naive.ra.tuple_at_a_time.assembler import Assembler, Unknown
+from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_rows
+from semi_naive.ra.tuple_at_a_time.inserting import insert_rows
+from semi_naive.ra.tuple_at_a_time.rows import LEAST_ROOM, Rows
+
+SLICE = 4_000_000  # instructions between two looks at the world outside: some 50 ms
+WORD = 1 << 64
+
+
+@dataclass
+class Bounds:
+    """When the machine stops at the end of an iteration, and how much one may make. `iterations`: None if it never stops."""
+
+    small: int  # tuples of a delta
+    most: int  # tuples of all relations
+    made: int  # heads of one iteration, with repetitions
+    iterations: int | None = None
+
+
+class Interpreter:
+    """Evaluates the delta versions of a stratum's rules, from tables whose delta is there.
+
+    `versions`: (derivation, relation of the delta). `tables`: the stratum's, which stay as they are until `store`. `context`:
+    the `ra.rules.steps.Context` in which a block at a time would be evaluated. Unknown if no version is one that it knows.
+    """
+
+    def __init__(self, versions: list[tuple[Derivation, str]], tables: dict, limits: dict[str, int], context: Any):
+        self.context = context
+        self.relations = {name: Rows(table, number, limits.get(name)) for number, (name, table) in enumerate(tables.items())}
+        self.numbers = itertools.count()
+        for rows in self.relations.values():
+            for columns in (rows.key, (0,)) if rows.sort == at.EQUIVALENCE else (rows.key,):
+                rows.index_by(columns, self.numbers)
+        self.kept: list[np.ndarray] = []  # arrays that only the machine knows, by their addresses
+        self.blocks: list[int] = []
+        self.lists: dict[tuple, int] = {}
+        self._assemble(versions)
+        self._lay_out()
+
+    # -- what the machine works on
+
+    def _assemble(self, versions) -> None:
+        assembler = Assembler(self._access, self.context.values)
+        entries, self.known, self.others = [], [], []  # the places of versions that the machine runs, and of those it does not
+        for place, (derivation, delta) in enumerate(versions):
+            try:
+                entry = assembler.version(derivation, self.relations[derivation.relation].table.home)
+                entries.append((entry, self.relations[delta].number * at.RELATION_SIZE))
+                self.known.append(place)
+            except Unknown as step:
+                unknown = step
+                self.others.append(place)
+        if not entries:
+            raise unknown
+        heads = {versions[place][0].relation for place in self.others}
+        self.inserting = {name: assembler.inserting(name, self.relations[name].table.home) for name in heads}
+        self.code, self.registers = np.array(assembler.code, np.int64), np.array(assembler.registers + [0], np.int64)
+        self.cursors = np.zeros(assembler.cursors + 1, np.int64)
+        self.sets, self.bindings = assembler.sets, {}
+        for begin in self.sets:
+            self._grow_set(begin)
+        self.versions = np.zeros((len(entries), at.VERSION_SIZE), np.int64)
+        self.versions[:, [at.ENTRY, at.DELTA_RELATION]] = entries
+
+    def _access(self, relation: str, order: Order, keys: int, part: str | None = None) -> tuple[int, int, int]:
+        """(list of blocks, relation, index) for a search by the first columns of an order; -1 where there is none."""
+        rows = self.relations.get(relation)
+        if rows is None:
+            return self._list(relation, order, keys, "all", self.context.blocks(relation, "all", order)), -1, -1
+        listed = self._list(relation, order, keys, part, rows.base(order, part))
+        index = -1
+        if keys and part is not None:
+            index = rows.index_by(order[:keys], self.numbers).number * at.INDEX_SIZE
+        return listed, rows.number * at.RELATION_SIZE, index
+
+    def _list(self, relation: str, order: Order, keys: int, part: str | None, blocks: list[Block]) -> int:
+        name = relation, order, keys, part == "delta"
+        if name not in self.lists:
+            begins = [self._block(block, keys) for block in blocks if block.size]
+            self.lists[name] = len(self.blocks)
+            self.blocks += [len(begins), *begins]
+        return self.lists[name]
+
+    def _block(self, block: Block, keys: int) -> int:
+        begin, words = len(self.blocks), np.ascontiguousarray(block.words)
+        rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)
+        fields = block.packing.fields
+        if keys and words.shape[0] == 1 and fields[keys - 1].shift < 64:
+            rest = fields[keys - 1].shift
+            base, coarse, starts = block.directory(rest)
+        self.kept += [words, starts]
+        self.blocks += [address_of(words), block.size, words.shape[0], rest, signed(int(base)), coarse, address_of(starts)]
+        self.blocks.append(starts.size - 1)
+        for place, (low, high) in zip(fields, block.packing.bounds, strict=True):
+            self.blocks += [place.lane, min(place.shift, 63), signed((1 << place.bits) - 1), low, high]
+        return begin
+
+    def _lay_out(self) -> None:
+        number = next(self.numbers)
+        lists: list[int] = []
+        self.index_table = np.zeros((number, at.INDEX_SIZE), np.int64)
+        self.relation_table = np.zeros((len(self.relations), at.RELATION_SIZE), np.int64)
+        for rows in self.relations.values():
+            entry = self.relation_table[rows.number]
+            entry[at.INDEX_LIST], entry[at.INDEXES] = number * at.INDEX_SIZE + len(lists), len(rows.indexes)
+            lists += [index.number * at.INDEX_SIZE for index in rows.indexes]
+            for index in rows.indexes:
+                described = self.index_table[index.number]
+                described[at.INDEX_KEYS] = len(index.columns)
+                described[at.INDEX_COLUMNS] = number * at.INDEX_SIZE + len(lists)
+                lists += index.columns
+            entry[at.ARITY], entry[at.SORT], entry[at.BASED] = rows.table.arity, rows.sort, rows.based
+            entry[at.LIMIT] = -1 if rows.limit is None else rows.limit
+            entry[at.COUNT] = entry[at.DELTA_END] = rows.count
+            entry[at.DELTA_BEGIN] = rows.begin
+        self.index_words = np.concatenate([self.index_table.reshape(-1), np.array(lists, np.int64)])
+        self.index_table = self.index_words[: number * at.INDEX_SIZE].reshape(number, at.INDEX_SIZE)
+        self.block_words = np.array(self.blocks or [0], np.int64)
+        self.state = np.zeros(at.STATE_SIZE, np.int64)
+        self.state[[at.COUNTER, at.VERSION]] = -1, -at.VERSION_SIZE
+        self.state[[at.RELATIONS_END, at.VERSIONS_END]] = self.relation_table.size, self.versions.size
+        self.state[at.HAS_OTHERS] = len(self.others)
+        for rows in self.relations.values():
+            self._give_room(rows, room_for(rows.count))
+
+    def _give_room(self, rows: Rows, room: int) -> None:
+        """Room for so many rows, and every row in every index."""
+        rows.grow(room)
+        entry = self.relation_table[rows.number]
+        entry[at.ROWS], entry[at.ROOM], entry[at.DEAD] = address_of(rows.rows), room, address_of(rows.dead)
+        for index in rows.indexes:
+            described = self.index_table[index.number]
+            described[at.SLOTS], described[at.MASK] = address_of(index.slots), index.slots.size - 1
+            described[at.NEXT] = address_of(index.chain)
+        index_rows(address_of(self.relation_table), rows.number * at.RELATION_SIZE, address_of(self.index_words))
+
+    def _grow_set(self, begin: int) -> None:
+        """More room for a set of bindings, which is empty then."""
+        entry = self.cursors[begin : begin + at.SET_SIZE]
+        room = max(LEAST_ROOM, 4 * entry[at.BINDING_ROOM])
+        bindings, slots = np.empty((room, self.sets[begin]), np.int64), np.zeros(2 * room, np.uint64)
+        entry[at.BINDINGS], entry[at.BINDING_SLOTS], entry[at.BINDING_MASK] = (
+            address_of(bindings),
+            address_of(slots),
+            2 * room - 1,
+        )
+        entry[at.BINDING_COUNT], entry[at.BINDING_ROOM] = 0, room
+        self.bindings[begin] = bindings, slots
+
+    # -- running
+
+    def run(self, bounds: Bounds, pause: Callable[[], None], do_others: Callable[[], bool]) -> int:
+        """To the end of an iteration after which there is a reason to stop: `layout.FIXPOINT` and those after it. `pause`:
+        called every some 50 ms; `do_others`: once in each iteration, to `insert` what the versions of `others` make, if there
+        are any. It says whether that could be done."""
+        iterations = -1 if bounds.iterations is None else bounds.iterations
+        self.state[[at.SMALL, at.MOST, at.BUDGET, at.ITERATIONS]] = bounds.small, bounds.most, bounds.made, iterations
+        self.state[at.SLICE] = SLICE
+        while True:
+            why = machine.run(
+                *map(address_of, (self.code, self.registers, self.cursors, self.relation_table, self.index_words)),
+                *map(address_of, (self.block_words, self.versions, self.state)),
+            )
+            if why == at.GROW and self.state[at.GROWING] < 0:
+                self._grow_set(-1 - int(self.state[at.GROWING]))
+            elif why == at.GROW:
+                self._grow()
+            elif why == at.COMPACT:
+                self._compact()
+            elif why == at.PAUSED:
+                pause()
+            elif why == at.OTHERS and self._advised(do_others):
+                continue
+            else:
+                why = at.FAULT if why == at.OTHERS else why
+                if why in (at.FAULT, at.TOO_MANY):
+                    self._forget()
+                return why
+
+    def _advised(self, do_others: Callable[[], bool]) -> bool:
+        """Do what the machine does not know, with the tables as they are in this iteration."""
+        self.store()
+        return do_others() and self.state[at.ITERATION_MADE] <= self.state[at.BUDGET]
+
+    def insert(self, relation: str, columns: list[np.ndarray], size: int) -> int:
+        """Heads of a relation, as columns in their own order, with repetitions; how many tuples were born."""
+        rows, done, born = np.ascontiguousarray(np.array(columns, np.int64).reshape(len(columns), size).T), 0, 0
+        self.state[at.ITERATION_MADE] += size
+        while True:
+            place = address_of(rows) + done * rows.strides[0]
+            some, new = insert_rows(
+                address_of(self.code), self.inserting[relation], address_of(self.registers), address_of(self.relation_table),
+                address_of(self.index_words), address_of(self.block_words), address_of(self.state), place, size - done,
+            )  # fmt: skip
+            done, born = done + some, born + new
+            if done == size:
+                return born
+            self._grow()
+
+    def has_delta(self, relation: str) -> bool:
+        begin, end = self._delta(self.relations[relation])
+        return begin < end
+
+    def _grow(self) -> None:
+        """Room for what could not be inserted, and more."""
+        number = self.state[at.GROWING] // at.RELATION_SIZE
+        rows = next(rows for rows in self.relations.values() if rows.number == number)
+        self._give_room(rows, room_for(max(rows.room, int(self.state[at.NEEDED]))))
+
+    def leave(self) -> None:
+        """Stop at the end of this iteration."""
+        self.state[at.SMALL] = -1
+
+    def _compact(self) -> None:
+        """Between two iterations: without the rows that have been superseded."""
+        for rows in self.relations.values():
+            entry = self.relation_table[rows.number]
+            if rows.sort >= at.MIN and entry[at.DEAD_COUNT]:
+                full, delta = rows.parts(*self._delta(rows))
+                rows.rows, rows.dead = np.concatenate([full, delta]), np.zeros(0, np.uint8)
+                entry[at.DELTA_BEGIN], entry[at.COUNT] = full.shape[0], rows.rows.shape[0]
+                entry[at.DELTA_END], entry[at.DEAD_COUNT] = entry[at.COUNT], 0
+                self._give_room(rows, room_for(rows.rows.shape[0]))
+
+    def _forget(self) -> None:
+        """Go back to the beginning of the iteration."""
+        self.versions[:, [at.MADE, at.BORN, at.RUNS]] = self.versions[:, [at.MADE_THEN, at.BORN_THEN, at.RUNS_THEN]]
+        for rows in self.relations.values():
+            entry = self.relation_table[rows.number]
+            forget_new(address_of(self.relation_table), rows.number * at.RELATION_SIZE, address_of(self.index_words))
+            rows.dead[entry[at.COUNT] :] = 0
+            entry[at.DEAD_COUNT] = np.count_nonzero(rows.dead)
+
+    def _delta(self, rows: Rows) -> tuple[int, int]:
+        entry = self.relation_table[rows.number]
+        return entry[at.DELTA_BEGIN], entry[at.DELTA_END]
+
+    def store(self) -> None:
+        """Hand everything back to the tables: what was born last is their delta."""
+        for rows in self.relations.values():
+            rows.hand_over(*self._delta(rows))
+
+    # -- what there is to tell
+
+    @property
+    def iterations(self) -> int:
+        return int(self.state[at.ITERATION])
+
+    @property
+    def delta(self) -> int:
+        """Tuples of the delta."""
+        return int((self.relation_table[:, at.DELTA_END] - self.relation_table[:, at.DELTA_BEGIN]).sum())
+
+    @property
+    def tuples(self) -> int:
+        """Tuples of all relations."""
+        table = self.relation_table
+        return int((table[:, at.COUNT] - table[:, at.DEAD_COUNT] + table[:, at.BASED]).sum())
+
+    @property
+    def nbytes(self) -> int:
+        sets = sum(bindings.nbytes + slots.nbytes for bindings, slots in self.bindings.values())
+        return sets + sum(rows.nbytes for rows in self.relations.values())
+
+
+def address_of(array: np.ndarray) -> int:
+    return array.ctypes.data
+
+
+def room_for(count: int) -> int:
+    """Room for so many rows and as many more: a power of two.
+
+    >>> room_for(1000)
+    2048
+    """
+    return max(LEAST_ROOM, 1 << (2 * count - 1).bit_length())
+
+
+def signed(word: int) -> int:
+    """The int64 of the same 64 bits.
+
+    >>> signed((1 << 64) - 1)
+    -1
+    """
+    return word - WORD if word >= WORD >> 1 else word

@@ -1,0 +1,102 @@
+"""How a command ends when it is told to: by Ctrl-C, SIGTERM, or as its terminal is gone.
+
+The first signal is raised in the main thread as `Told`, so everything on the way out is put in order. Where the main thread
+does not come to that within PATIENCE, as it computes, and at a second signal, the process ends at once. Either way it leaves
+no process and no file.
+"""
+
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from importlib import import_module
+
+PATIENCE = 2.0  # seconds in which things are put in order
+LONGEST = 10.0  # seconds that another thread has for it when it ends at once
+SHOW_CURSOR = "\x1b[?25h"  # which a progress bar has hidden
+SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "its terminal is gone"}
+
+
+class Told(BaseException):
+    """The process was told to end, by a signal of this number. No KeyboardInterrupt: click would make something else of it."""
+
+    def __init__(self, number: int):
+        super().__init__(number)
+        self.number = number
+
+    @property
+    def status(self) -> int:
+        """The exit status, as a shell has it."""
+        return 128 + self.number
+
+    def __str__(self) -> str:
+        return SAID[signal.Signals(self.number).name]
+
+
+class Ending:
+    """What is known of the end so far. `told`: by which signal. `done`: there is nothing to be put in order any more. `by`:
+    the thread that ends it at once."""
+
+    told: Told | None = None
+    done = False
+    by: int | None = None
+
+
+_alone = threading.Lock()
+
+
+def listen() -> None:
+    """From here on signals end this process in order. Those that whoever started it ignores are ignored, as nohup has it."""
+    numbers = [getattr(signal, name) for name in SAID if hasattr(signal, name)]
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _raise)
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)  # written to at once, whatever the main thread does
+    threading.Thread(target=_watch, args=[read, numbers], name="semi-naive-ending", daemon=True).start()
+
+
+def _raise(number: int, frame) -> None:
+    if Ending.done or Ending.told:
+        return end(Ending.told or Told(number))
+    Ending.told = Told(number)
+    sys.unraisablehook = threading.excepthook = lambda *_: None  # nobody is left to be told of what fails from here on
+    raise Ending.told
+
+
+def _watch(read: int, numbers: list[int]) -> None:
+    """End the process when the main thread does not."""
+    while (first := os.read(read, 1)[0]) not in numbers:
+        pass
+    select.select([read], [], [], PATIENCE)
+    end(Told(first))
+
+
+def end(told: Told) -> None:
+    """At once: nothing is left running or lying about. Of several threads that come here, one does it."""
+    if _alone.acquire(blocking=False):
+        Ending.by = threading.get_ident()
+        if not Ending.done:
+            os.write(2, f"{SHOW_CURSOR if os.isatty(2) else ''}semi-naive: {told}\n".encode())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # another thread may meet what is ended here, and call it an error
+        if "semi_naive.balance.leftovers" in sys.modules:
+            sys.modules["semi_naive.balance.leftovers"].end()
+    elif Ending.by == threading.get_ident():
+        return  # to where this very thread does it
+    else:
+        time.sleep(LONGEST)
+    os._exit(told.status)
+
+
+def command() -> None:
+    """The command `semi-naive`."""
+    listen()
+    try:
+        import_module("semi_naive.__main__").main()
+    finally:
+        if Ending.told:  # whatever has become of it on the way
+            end(Ending.told)
+        Ending.done = True

@@ -1,0 +1,90 @@
+"""Plain text, a tuple a line, by a kernel: strings and whole numbers between single bytes. On all cores, piece by piece.
+
+It keeps to Soufflé's rules (`semi_naive.io.lines`), so it refuses what they would not take as it stands.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+
+import numpy as np
+
+from semi_naive.io.agreement import unix_lines
+from semi_naive.io.bits import Mismatch, Vertex
+from semi_naive.io.formats import Format
+from semi_naive.ra.rules.ir import Kind
+from semi_naive.threads import in_threads
+
+PIECE = 8 << 20  # bytes of text that a thread takes at a time
+
+
+@dataclass
+class Plain:
+    """What was read, in pieces: columns, in which a symbol is its place among the piece's symbols, and these strings."""
+
+    arity: int
+    symbols: list[int]
+    pieces: list[tuple[np.ndarray, list]]
+
+    def columns(self, values) -> np.ndarray:
+        """All of it, each symbol by the id that `values` gives it."""
+        for columns, strings in self.pieces:
+            if self.symbols:
+                ids = np.concatenate([np.empty(0, np.int64), *map(values.intern, strings)])
+                for place in self.symbols:
+                    columns[place] = ids[columns[place]]
+        if len(self.pieces) == 1:
+            return self.pieces[0][0]
+        return np.concatenate([np.empty((self.arity, 0), np.int64), *(columns for columns, _ in self.pieces)], axis=1)
+
+
+def plain(pieces: Iterator[bytes], form, relation, threads: bool = True) -> Plain | None:
+    """A text that comes in pieces of whole lines; None where anything in it has to be read by the rules."""
+    roles = _roles(form, relation)
+    if roles is None:
+        return None
+    read, first = _Reader(form, roles), list(islice(pieces, 2))
+    each = in_threads if threads and len(first) == 2 else map
+    try:
+        found = list(each(read, chain(first, pieces)))
+    except (Mismatch, UnicodeDecodeError):
+        return None
+    return Plain(relation.arity, [place for place, kind in enumerate(relation.kinds) if kind == Kind.SYMBOL], found)
+
+
+def _roles(form, relation) -> list[int] | None:
+    """What the kernel does with each field of a line; None where it cannot."""
+    from semi_naive.ra.text_fields import NUMBER, STRING, UNSIGNED
+
+    known = {Kind.SYMBOL: STRING, Kind.NUMBER: NUMBER, Kind.UNSIGNED: UNSIGNED}
+    if not relation.arity or form.loose or form.spaced or form.rfc4180 or form.columns or form.width:
+        return None
+    if len(form.delimiter.encode()) > 1 or form.delimiter == "\n":
+        return None
+    if any(isinstance(type_, Vertex) or type_.kind not in known for _, type_ in relation.attributes):
+        return None
+    return [known[type_.kind] for _, type_ in relation.attributes]
+
+
+@dataclass
+class _Reader:
+    """Reads a piece: its columns, and its symbols as pyarrow arrays."""
+
+    form: Format
+    roles: list[int]
+
+    def __call__(self, piece: bytes) -> tuple[np.ndarray, list]:
+        from semi_naive.ra.strings import string_arrays
+        from semi_naive.ra.text_fields import read_fields
+
+        piece = unix_lines(piece, self.form)
+        if self.form.delimiter == "," and (b"[" in piece or b"]" in piece):
+            raise Mismatch("brackets may hold delimiters")
+        if not piece.isascii():
+            piece.decode()
+        text, arity = np.frombuffer(piece, np.uint8), len(self.roles)
+        columns = np.empty((arity, piece.count(b"\n") + (not piece.endswith(b"\n"))), np.int64)
+        good, begins, ends = read_fields(text, ord(self.form.delimiter), np.array(self.roles), np.arange(arity), columns)
+        if not good:
+            raise Mismatch("something is not plain")
+        return columns, list(string_arrays(text, begins, ends))

@@ -1,0 +1,133 @@
+"""Iterations of small deltas: a stratum goes to the machine, which needs no Python between them, and comes back.
+
+It comes back at the fixpoint, when a delta has grown, or where an iteration cannot be done there: then the tables are as they
+were at its beginning, and it is done a block at a time, with whatever error that ends in.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from semi_naive.ra import memory
+from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.ir import Atom
+from semi_naive.ra.tuple_at_a_time import layout as at
+from semi_naive.ra.tuple_at_a_time.assembler import Unknown
+from semi_naive.ra.tuple_at_a_time.stratum import Bounds, Interpreter
+
+__all__ = ["Small", "Unknown"]
+
+GROWN = 4  # times the small delta from which on a delta is large
+MADE = 16  # heads in one iteration for each tuple of a small delta: more are made faster a block at a time
+PLANNED = 8  # times the tuples there were when the joins were planned: then they are planned again
+
+
+class Small:
+    """`local`, a `Local`, from the end of one of its iterations on. Unknown if no rule is one for the machine."""
+
+    def __init__(self, local: Any):
+        self.local = local
+        self.bodies = local.compiled()
+        versions = [(body.derivation, relation) for _, relation, body in self.bodies]
+        self.done: list[tuple] = []  # (rule, heads made, tuples born, runs, seconds), not yet in the profile
+        self.machine = Interpreter(versions, local.tables, local.limits, local.database)
+
+    def run(self) -> bool:
+        """Whether at least one iteration has been done."""
+        local, begun = self.local, time.perf_counter()
+        iterations = None if local.max_iterations is None else local.max_iterations - local.iteration
+        made = max(1 << 20, MADE * local.small)
+        most = max(1 << 16, PLANNED * self.machine.tuples)
+        if local.budget is not None:
+            made, most = min(made, local.budget), min(most, local.most if local.returns == 0 else most)
+        if self._full():
+            local.small = 0  # the tables may have what room there is left
+        if self.machine.tuples > most or not local.small:
+            return False
+        with memory.at(self._place):
+            self._look()
+            why = self.machine.run(Bounds(GROWN * local.small, most, made, iterations), self._pause, self._do_others)
+        if why in (at.FAULT, at.TOO_MANY):
+            self.done = []
+        self.machine.store()
+        self._profile(time.perf_counter() - begun)
+        self._tell()
+        local.iteration += self.machine.iterations
+        return self.machine.iterations > 0
+
+    def _pause(self) -> None:
+        self._look()
+        self._tell()
+
+    def _look(self) -> None:
+        """At the memory that is left."""
+        if memory.due():
+            memory.check()
+            scarce = self.local.budget is not None and memory.scarce()
+            if scarce or self._full():
+                self.machine.leave()
+            if scarce:
+                self.local.small = 0  # the next iteration is one that the stratum can leave this process in
+
+    def _full(self) -> bool:
+        """Whether the tables, and what the machine has beside them, are beyond Config.memory. The machine takes several times
+        as much for a tuple, so there may be room again once the tables have what was born."""
+        return self.local.over(self.machine.nbytes) > 0
+
+    def _do_others(self) -> bool:
+        """The versions that the machine does not know, a block at a time. What has no value is found again, and told, by the
+        iteration that is done so as a whole."""
+        self._keep()
+        for place in self.machine.others:
+            rule, relation, body = self.bodies[place]
+            if self.machine.has_delta(relation):
+                begun = time.perf_counter()
+                try:
+                    made, born = self._derive(rule.head, body.derivation)
+                except EvaluationError:
+                    return False
+                self.done.append((rule, made, born, 1, time.perf_counter() - begun))
+        return True
+
+    def _derive(self, head: Atom, derivation: Derivation) -> tuple[int, int]:
+        """(heads made, tuples born)."""
+        made, born = 0, 0
+        database: Any = self.local.database
+        for heads in derivation.heads(database, tuple(range(len(head.args)))):
+            columns, size = (heads.columns(), heads.size) if isinstance(heads, Block) else heads
+            made, born = made + size, born + self.machine.insert(head.relation, columns, size)
+        return made, born
+
+    def _keep(self) -> None:
+        """The iteration in which `_do_others` was called last is complete."""
+        for rule, made, born, runs, seconds in self.done:
+            entry = self.local.profile.rule(rule, self.local.number, True)
+            entry["made"] += made
+            entry["tuples"] += born
+            entry["iterations"] += runs
+            entry["seconds"] += seconds
+        self.done = []
+
+    def _tell(self) -> None:
+        if self.local.tell:
+            self.local.tell(self.local.iteration + self.machine.iterations, self.machine.delta, self.machine.tuples)
+
+    def _place(self) -> str:
+        rules = {id(rule): rule for rule, _, _ in self.bodies}
+        where = f"in one of the {len(rules)} recursive rules of {', '.join(self.local.tables)}"
+        if len(rules) == 1:
+            where = self.local.place(*rules.values())
+        return f"iteration {self.local.iteration + self.machine.iterations + 1}, {where}"
+
+    def _profile(self, seconds: float) -> None:
+        """What each rule has made; of the seconds its share, by the instructions that its versions took."""
+        versions = self.machine.versions
+        share = seconds / max(1, int(versions[:, at.WORK].sum()))
+        for place, version in zip(self.machine.known, versions.tolist(), strict=True):
+            if version[at.RUNS]:
+                counts = version[at.MADE], version[at.BORN], version[at.RUNS]
+                self.done.append((self.bodies[place][0], *counts, share * version[at.WORK]))
+        self._keep()

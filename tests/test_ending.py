@@ -1,0 +1,79 @@
+"""Commands that are told to end, at several moments: one line, nothing left. Ctrl-C in a user's own process: Spark goes on."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+from semi_naive.ra import java
+from semi_naive.ra.aside import aside
+from semi_naive.ra.jobs import PartitionedJobs
+from signals import signalled, wrong
+
+CLOSURE = ["tc", "e.tsv", "-q", "-o", "out.tsv", "--plan", "decomposed"]
+
+
+def running(name):
+    """Whether, of the processes of a command, one has this name."""
+    return lambda processes: any(process.info["name"] == name for process in processes)
+
+
+@pytest.mark.parametrize(
+    "number, moment, wait, again",
+    [
+        (signal.SIGINT, running("java"), 1.0, None),  # about when Java says how it can be reached
+        (signal.SIGTERM, running("java"), 0.5, 0.05),
+        (signal.SIGHUP, lambda processes: len(processes) == 1, 0.3, None),  # while modules are loaded
+        (signal.SIGKILL, running("java"), 1.5, None),  # nothing can be put in order: processes end all the same
+    ],
+)
+def test_nothing_is_left_of_a_command_that_is_told_to_end(tmp_path, number, moment, wait, again):
+    (tmp_path / "e.tsv").write_text("".join(f"{i}\t{i + 1}\n" for i in range(500)))
+    told = signalled(CLOSURE, number, wait, tmp_path, again, moment)
+    assert not wrong(told, number)
+    assert told["status"] != 0, "it ended before the signal came"
+    assert number == signal.SIGKILL or {path.name for path in tmp_path.iterdir()} == {"e.tsv", "tmp"}
+
+
+def test_an_interrupted_call_is_cancelled_and_waited_for():
+    begun, cancelled = threading.Event(), threading.Event()
+
+    def call():
+        begun.set()
+        cancelled.wait(30)
+
+    def interrupt():
+        begun.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        aside(call, cancelled.set)
+    assert cancelled.is_set() and aside(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        aside(lambda: 1 / 0)
+
+
+def test_ctrl_c_in_a_job_leaves_a_spark_that_works(spark):
+    jobs, timer = PartitionedJobs(spark.sparkContext, 2), threading.Timer(1.0, os.kill, [os.getpid(), signal.SIGINT])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, "Spark was to leave signals alone"
+
+    def sleep(partition, records):
+        time.sleep(60)
+        return [partition]
+
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        jobs.job(sleep)
+    assert sorted(jobs.job(lambda partition, records: [partition])) == [0, 1]
+    jobs.close()
+
+
+def test_a_java_that_never_says_how_it_is_reached_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(java, "LONGEST", 0.5)
+    with (
+        open(tmp_path / "said", "w+b") as said,
+        pytest.raises(java.NotStarted, match="has not said in 0 s|has not said in 1 s"),
+    ):
+        java._started(["sleep", "60"], str(tmp_path / "told"), said, threading.Event())

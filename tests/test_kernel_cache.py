@@ -1,0 +1,137 @@
+"""The cache of compiled kernels: whatever is in it, kernels are right; where it lies, nobody else can write."""
+
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+
+import numba
+import pytest
+from semi_naive.balance import jit, kernel_cache, private
+
+KERNEL = """
+@njit
+def inner(x):
+    return x + 1
+
+@njit("int64(int64)", cache=True)
+def kernel(x):
+    return 2 * inner(x)
+"""
+MISS, HIT = (1, 0), (0, 1)
+ALL = """
+    import sys
+    import semi_naive.balance.replay, semi_naive.ra.rules.groups_ahead, semi_naive.ra.multiway.loops.rooted
+    from semi_naive.balance.jit import _known
+    from semi_naive.balance.kernel_cache import KernelCache, _of_numba
+    names = sorted(KernelCache(one).path(_of_numba(s)).name for one in _known if one.cache for s in one.signatures)
+"""
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty one, of this test."""
+    folder = Path(private.folder(tmp_path / "kernels"))
+    monkeypatch.setattr(kernel_cache, "home", lambda: folder)
+    return folder
+
+
+def asked(source=KERNEL, result=42) -> tuple[int, int]:
+    """How often the cache had not got a kernel, and had it."""
+    module = {"njit": jit.njit, "__name__": "semi_naive.tested"}
+    exec(source, module)
+    kernel = module["kernel"].compiled()
+    assert kernel(20) == result
+    return sum(kernel.stats.cache_misses.values()), sum(kernel.stats.cache_hits.values())
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def garbage(path):
+    path.write_bytes(b"not a kernel")
+
+
+def flipped(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+
+
+def of_another_build(path):
+    private.save(path, b"\x80\x04garbage")
+
+
+def test_a_damaged_kernel_is_compiled_again(cache, caplog):
+    caplog.set_level("INFO")
+    assert (asked(), asked()) == (MISS, HIT)
+    (path,) = cache.iterdir()
+    for damaged in (emptied, garbage, flipped, of_another_build):
+        caplog.clear()
+        damaged(path)
+        assert (asked(), asked()) == (MISS, HIT) and path.name in caplog.text
+    path.unlink()
+    path.mkdir()
+    assert (asked(), asked()) == (MISS, MISS) and list(cache.iterdir()) == [path]
+
+
+def test_a_changed_function_is_compiled_again_with_all_that_call_it(cache):
+    assert (asked(), asked(KERNEL.replace("x + 1", "x + 2"), 44), asked()) == (MISS, MISS, HIT)
+
+
+def test_a_kernel_has_one_name_in_all_processes():
+    """Nothing that differs from process to process is in it."""
+    source = textwrap.dedent(ALL)
+    here: dict = {}
+    exec(source, here)
+    done = subprocess.run([sys.executable, "-c", source + "print(*names)"], capture_output=True, text=True, check=True)
+    there = set(done.stdout.split())
+    assert there <= set(here["names"]) and len(there) > 40  # here more may be loaded
+
+
+def test_numba_asks_what_we_answer():
+    """Pins what is not public: that a dispatcher looks at `_cache`, and by which methods."""
+    assert all(hasattr(kernel_cache.KernelCache, name) for name in numba.core.caching._Cache.__abstractmethods__)
+    assert isinstance(numba.njit(lambda x: x)._cache, numba.core.caching.NullCache)
+
+
+def test_code_of_others_is_not_run(tmp_path, monkeypatch, caplog):
+    """A folder that others can write, that is a link, that is another user's, or lies where others can exchange it."""
+    ours = tmp_path / "ours"
+
+    def place(theirs) -> Path:
+        found = private.place(theirs, ours)
+        assert str(theirs) in caplog.text
+        caplog.clear()
+        return found
+
+    for name, mode in ("all", 0o777), ("group", 0o770):
+        Path(private.folder(tmp_path / name)).chmod(mode)
+        assert place(tmp_path / name) == ours
+    (tmp_path / "link").symlink_to(private.folder(tmp_path / "private"))
+    assert place(tmp_path / "link") == ours
+    assert place(tmp_path / "all" / "inner") == ours
+    ours.chmod(0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    fresh = place(tmp_path / "link")
+    assert fresh.parent == tmp_path and not list(fresh.iterdir()), "another one"
+    fresh.rmdir()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(private.NotPrivate, match="belongs to another user"):
+        private.folder(tmp_path)
+
+
+def test_modes_do_not_depend_on_the_umask(tmp_path):
+    before = os.umask(0)
+    try:
+        private.save(tmp_path / "a" / "b" / "file", b"text")
+        place = private.place(tmp_path / "c" / "d")
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in ("a", "a/b", "a/b/file", "c", "c/d")]
+    assert modes == [0o700, 0o700, 0o600, 0o700, 0o700] and place == tmp_path / "c" / "d"
+    assert private.load(tmp_path / "a" / "b" / "file") == b"text"

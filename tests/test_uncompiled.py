@@ -1,0 +1,120 @@
+"""Kernels mean the same compiled and uncompiled, and a small run loads nothing that it can do without."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from semi_naive.balance import jit, kernel_cache, private
+from semi_naive.balance.jit import njit, types
+
+u64 = types.Array(types.uint64, 1, "C")
+HEAVY = ("numba", "scipy", "pyspark", "networkx", "matplotlib", "rich")
+SMALL = """
+import sys
+from semi_naive import Program
+text = '''.decl edge(x: number, y: number) .decl path(x: number, y: number) .output path
+edge(1, 2). edge(2, 3). path(x, y) :- edge(x, y). path(x, z) :- path(x, y), edge(y, z).'''
+with Program(text).run() as result:
+    result.write("-")
+"""
+
+CLOSURE = """
+import sys
+from semi_naive import transitive_closure
+with transitive_closure([(1, 2), (2, 3), (3, 4)]) as closure:
+    assert closure.count() == 6
+"""
+COMMAND = """
+import sys
+from semi_naive.__main__ import main
+open("e.tsv", "w").write("1\\t2\\n2\\t3\\n")
+main(["tc", "e.tsv", "-q"])
+"""
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """As in a process that has not loaded numba."""
+    monkeypatch.setattr(jit, "mode", "auto")
+    monkeypatch.setattr(jit._Spent, "numba", False)
+    monkeypatch.setattr(jit._Spent, "seconds", 0.0)
+
+
+def loop(words):
+    total = np.uint64(0)
+    for word in words:
+        total += word
+    return total
+
+
+def kernel(**options):
+    return njit(types.uint64(u64), **options)(loop)
+
+
+@pytest.mark.parametrize("tests", ["test_kernels.py", "test_golden.py", "test_bigjoin.py"])
+def test_all_of_it_uncompiled(tests):
+    """Whole programs on this process and on partitions, patterns, and the kernels against numpy and Python's sets."""
+    env = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    which = ["-k", "not spark and not large", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", *which, str(Path(__file__).parent / tests)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=Path(__file__).parents[1])
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+@pytest.mark.parametrize("script", [SMALL, CLOSURE, COMMAND], ids=["program", "closure", "command"])
+def test_a_small_run_loads_little(script, tmp_path):
+    there = f"print(*sorted({set(HEAVY)!r} & sys.modules.keys()), 'loaded', file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script + there], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr.strip() == "loaded", done.stderr
+
+
+def test_arguments_and_results_are_those_of_compiled_code(patient):
+    plain, made = kernel(), kernel().compiled()
+    words = np.array([2**64 - 1, 3], np.uint64)
+    assert plain(words) == made(words) == 2 and type(plain(words)) is type(made(words)) is int
+    assert plain.dispatcher is None
+    for wrong in (words.astype(np.int64), words[::-1], words[None], words.tolist()):
+        for one in (plain, made):
+            with pytest.raises(TypeError):
+                one(wrong)
+
+
+def test_a_large_array_has_it_compiled(patient):
+    found = kernel(few=10)
+    found(np.ones(10, np.uint64))
+    assert found.dispatcher is None
+    assert found(np.ones(11, np.uint64)) == 11
+    assert found.dispatcher
+
+
+def test_scratch_does_not_count(patient):
+    found = njit(types.uint64(u64, u64), scratch="room", few=10)(lambda words, room: words[0])
+    assert found(np.ones(1, np.uint64), np.ones(99, np.uint64)) == 1
+    assert found.dispatcher is None
+
+
+def test_much_small_work_has_it_compiled(patient, monkeypatch):
+    """First numba is loaded, then each kernel, when it has taken as long as that."""
+    found = kernel()
+    jit._Spent.seconds = 2 * jit.PATIENCE
+    found(np.ones(1, np.uint64))
+    assert jit._Spent.numba and found.dispatcher is None
+    found.seconds = 2 * jit.COMPILING
+    found(np.ones(1, np.uint64))
+    assert found.dispatcher
+
+
+def test_long_compiling_is_told_once(patient, caplog, tmp_path, monkeypatch):
+    folder = Path(private.folder(tmp_path / "kernels"))
+    monkeypatch.setattr(kernel_cache, "home", lambda: folder)
+    monkeypatch.setattr(kernel_cache, "LONG", 0.0)
+    monkeypatch.setattr(kernel_cache._Compiling, "told", False)
+    caplog.set_level("INFO", logger="semi_naive.compiling")
+    for number in range(3):
+        njit(types.int64(types.int64), cache=True)(eval(f"lambda x: x + {number}")).compiled()
+    assert [line for line in caplog.messages if "compiling" in line] == [
+        "compiling what this machine has never run: some seconds, once"
+    ]
