@@ -5,20 +5,24 @@
 `local_tuples=0` has every stratum on the partitions. See `test_cluster`, which starts it.
 """
 
+import contextlib
 import json
 import sys
 import tempfile
 import threading
 import time
+from unittest import mock
 
 import numpy as np
 from pyspark.sql import SparkSession
+from semi_naive.ra.jobs import PartitionedJobs
 
 from semi_naive import Config, Program, RunsLost, subgraphs, transitive_closure
 from semi_naive.io import ranges
 from semi_naive.running import files
 
 PARTITIONED = Config(local_tuples=0)
+LONGEST = 600  # seconds that a host is kept busy
 REACH = """
 .decl edge(x: number, y: number)
 .input edge
@@ -68,10 +72,10 @@ def random_pairs(seed: int, nodes: int, count: int) -> np.ndarray:
     return np.unique(np.random.default_rng(seed).integers(0, nodes, (count, 2)), axis=0)
 
 
-def program(case: str, text: str, facts: dict, spark, given: dict | None = None, **options) -> None:
+def program(case: str, text: str, facts: dict, spark, given: dict | None = None, progress=None, **options) -> None:
     """`given`: the same facts in another form."""
     expected = Program(text).run(facts)
-    with Program(text).run(given or facts, spark, PARTITIONED.with_options(options)) as found:
+    with Program(text).run(given or facts, spark, PARTITIONED.with_options(options), progress=progress) as found:
         right = {name: found[name].to_set() == expected[name].to_set() for name in expected}
         plans = [stratum["plan"] for stratum in found.trace["strata"]]
         counts = {name: found[name].count() for name in found}
@@ -161,23 +165,59 @@ def tree(height: int) -> list[tuple[int, int]]:
     return [(i, 3 * i + j) for i in range((3**height - 1) // 2) for j in (1, 2, 3)]
 
 
+class Occupied:
+    """A core of one host, kept busy by another job of the session until it is given up."""
+
+    def __init__(self, sc):
+        self.sc, self.done = sc, threading.Event()
+        self.thread = threading.Thread(target=self._occupy)
+        self.thread.start()
+        while not self._running():
+            time.sleep(0.01)
+
+    def give_up(self) -> None:
+        self.done.set()
+        self.sc.cancelJobGroup("occupied")
+        self.thread.join()
+
+    def _occupy(self) -> None:
+        self.sc.setJobGroup("occupied", "a host is kept busy")
+        with contextlib.suppress(Exception):  # it is cancelled
+            self.sc.parallelize([0], 1).foreach(lambda _: time.sleep(LONGEST))
+        assert self.done.is_set()
+
+    def _running(self) -> bool:
+        tracker = self.sc.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup("occupied")]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job and job.status == "RUNNING" for stage in job.stageIds]
+        return any(stage and stage.numActiveTasks for stage in stages)
+
+
 def busy(spark) -> None:
-    """Another job of the same session keeps a host busy: its partition is computed on the other host, again and again."""
-    sc, done = spark.sparkContext, threading.Event()
-    spark.sparkContext._conf.set("spark.locality.wait", "0")  # of a session whose user has set it so
+    """Another job keeps a host busy between two iterations, until its partition has been computed on the other host, which
+    lacks its runs: what the host has is sent there once the host is free."""
+    sc, held, ship = spark.sparkContext, [], PartitionedJobs._ship
 
-    def occupy():
-        while not done.is_set():
-            sc.parallelize([0], 1).foreach(lambda _: time.sleep(1.0))
+    def tell(stratum, number, of, iteration, delta, tuples):
+        if iteration >= 1 and not sent.called:
+            give_up()
+            held.append(Occupied(sc))
 
-    thread = threading.Thread(target=occupy)
-    thread.start()
+    def give_up():
+        while held:
+            held.pop().give_up()
+
+    def after(*arguments):
+        give_up()
+        return ship(*arguments)
+
+    sc._conf.set("spark.locality.wait", "0")  # of a session whose user has set it so
     try:
-        program("a busy host", SAME_GENERATION, {"parent": tree(4)}, spark)
+        with mock.patch.object(PartitionedJobs, "_ship", autospec=True, side_effect=after) as sent:
+            program("a busy host", SAME_GENERATION, {"parent": tree(5)}, spark, progress=tell, run_ahead=0)
     finally:
-        done.set()
-        thread.join()
-        spark.sparkContext._conf.set("spark.locality.wait", "3s")
+        give_up()
+        sc._conf.set("spark.locality.wait", "3s")
 
 
 def killed(spark) -> None:
