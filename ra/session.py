@@ -23,6 +23,9 @@ DAEMON, WAIT = "spark.python.daemon.module", "spark.locality.wait"
 SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",  # 45 ms instead of 84: TCP pays a delayed acknowledgement
     "spark.shuffle.compress": "false",  # what we ship is already coded
+    # Spark's own choice, zstd, is native code that is unpacked into the temporary folder. Where that is full, or memory is
+    # short, the driver's thread that tells where shuffles are dies of it, and the job waits for ever. lz4 is in Java, too.
+    "spark.shuffle.mapStatus.compression.codec": "lz4",
     "spark.ui.enabled": "false",  # a web server nobody asked for
     "spark.ui.showConsoleProgress": "false",  # its bar would write over ours
     "spark.sql.execution.arrow.pyspark.enabled": "true",
