@@ -136,7 +136,8 @@ def test_a_program_is_seen_stratum_by_stratum(spark):
 def test_a_program_in_the_driver_is_seen_by_its_iterations():
     looks, records = [], []
     progress = lambda *_: records.append(looks[0]())  # noqa: E731
-    Program(PATHS).run({"edge": [(x, x + 1) for x in range(9)]}, progress=progress, watch=looks.append).close()
+    edges, blocks = {"edge": [(x, x + 1) for x in range(9)]}, {"small_delta": 0}  # a tuple at a time all would be seen at once
+    Program(PATHS).run(edges, progress=progress, watch=looks.append, **blocks).close()
     running = [record["strata"][-1] for record in records if record["strata"][-1]["relations"] == ["path"]]
     assert [each["iteration"] for each in running] == list(range(1, len(running) + 1)) and running[-1]["tuples"] == 45
 
