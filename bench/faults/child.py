@@ -18,7 +18,7 @@ import psutil
 MARK = "BENCH_FAULTS_CHILD"  # in the environment of the child, and so in that of whatever it starts
 LOOK = 0.005  # seconds between two looks at a child
 PATIENCE = 15.0  # seconds in which all that a child has started is gone
-LIMIT = 180.0  # seconds that a child may take on a busy machine
+LIMIT = 400.0  # seconds that a child may take on a busy machine, where executors that die of little memory are started anew
 
 
 @dataclass
