@@ -133,13 +133,12 @@ class KeyedJoin:
     joined: int = 0  # pairs of tuples that met
     made: int = 0  # head tuples that were left after local deduplication
     done: bool = False
-    share: tuple[int, int] = (0, 1)  # (number, count): make one of so many shares of all heads
 
     def chunks(self, limit: int | None = None, most: int | None = None):
         """Yield sorted arrays of head words (z, x) from the cursor on, until at least `limit` have been made. `most` of one are
         fewer than usual. Together they ascend, without repetitions, but where one of these ends within a z."""
         pairs, starts, ends = _match(self.outer, self.inner, self.shift)
-        pairs = self._shared(sort(pairs))
+        pairs = sort(pairs)
         seen = np.zeros((self.domain + 63) // 64, np.uint64)
         out = np.empty(CHUNK + self.domain + 1, np.uint64)
         while self.cursor < pairs.size and (limit is None or self.made < limit):
@@ -149,16 +148,3 @@ class KeyedJoin:
             self.made, self.joined = self.made + made, self.joined + joined
             yield out[:made]  # overwritten by the next chunk
         self.done = self.cursor >= pairs.size
-
-    def _shared(self, pairs: np.ndarray) -> np.ndarray:
-        """The pairs of whole z that are this share's."""
-        number, count = self.share
-        begin, end = (self._begin_of_z(pairs, part * pairs.size // count) for part in (number, number + 1))
-        return pairs[begin:end]
-
-    @staticmethod
-    def _begin_of_z(pairs: np.ndarray, position: int) -> int:
-        """Where the z of a position begins."""
-        if position == pairs.size:
-            return position
-        return seek(pairs, 0, pairs[position] >> np.uint64(32) << np.uint64(32))

@@ -70,6 +70,43 @@ def test_slices_of_a_rule_on_several_cores_agree_with_the_oracle(monkeypatch):
     agrees()
 
 
+def same_generation(parents: np.ndarray) -> np.ndarray:
+    """As a matrix of who is of the same generation, from one of whose parent is who."""
+    counts, same = parents.astype(np.int64), np.zeros_like(parents)
+    first = (counts.T @ counts > 0) & ~np.eye(len(parents), dtype=bool)
+    while True:
+        more = first | (counts.T @ same.astype(np.int64) @ counts > 0)
+        if (more == same).all():
+            return same
+        same = more
+
+
+@pytest.mark.parametrize("cores, spread, made", [(1, 1, 1 << 17), (3, 1, 1), (3, 37, 100), (2, 100_000, 1 << 17)])
+def test_dense_and_sparse_relations_are_the_same_in_chunks(monkeypatch, cores, spread, made):
+    """Joins of pairs make bitmaps, of rows that are full or nearly empty, whatever the relation's values are."""
+    monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
+    monkeypatch.setattr("semi_naive.running.cluster.Cluster.here", cores)
+    monkeypatch.setattr("semi_naive.ra.unions.MADE", made)
+    text = """
+    .decl edge(parent: number, child: number)
+    .input edge
+    .decl same(x: number, y: number)
+    .output same
+    .decl turned(x: number, y: number)
+    .output turned
+    same(x, y) :- edge(p, x), edge(p, y), x != y.
+    same(x, y) :- edge(p, x), same(p, q), edge(q, y).
+    turned(y, x) :- same(x, z), edge(z, y), !edge(y, z).
+    """
+    parents = np.random.default_rng(0).random((200, 200)) < 0.012
+    expected = same_generation(parents)
+    joined = (expected.astype(np.int64) @ (parents & ~parents.T).astype(np.int64)) > 0
+    with Program(text).run({"edge": spread * np.argwhere(parents)}, small_delta=0) as result:
+        assert result["same"].to_set() == set(map(tuple, (spread * np.argwhere(expected)).tolist()))
+        assert result["turned"].to_set() == set(map(tuple, (spread * np.argwhere(joined.T)).tolist()))
+        assert result["same"].count() == expected.sum() > 10_000
+
+
 def test_threads_insert_what_needs_a_wider_packing(monkeypatch):
     """While others sort what they have made by the one before; a lattice and an equivalence, too."""
     monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)

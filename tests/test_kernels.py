@@ -1,18 +1,20 @@
 """The kernels against numpy and Python's sets, without Spark."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import subbucket_of
-from semi_naive.ra import codec, words
+from semi_naive.ra import chunks, codec, unions, words
 from semi_naive.ra.graph import intern, relabel
 from semi_naive.ra.local_join import KeyedJoin
 from semi_naive.ra.local_join_by_row import compose
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.block import Block, snug
+from semi_naive.ra.rules.block import HALVES, Block, Chunked, merged, snug
 
 from semi_naive.running.sampling import distinct_among
 
@@ -115,6 +117,88 @@ def test_join_row_by_row(outer, inner):
     ]
     expected = {(x, z) for x, y in outer for y2, z in inner if y == y2}
     assert [word for chunk in made for word in chunk] == sorted(x << 32 | z for x, z in expected)
+
+
+@given(anywords, anywords)
+def test_chunks_are_sets_of_words(left, right):
+    left, right = array(left), array(right)
+    ours, theirs = chunks.chunked(left), chunks.chunked(right)
+    assert chunks.words_of(*ours, chunks.size_of(ours[1])).tolist() == left.tolist()
+    for made, expected in (
+        (chunks.union(*ours, *theirs), {*left.tolist(), *right.tolist()}),
+        (chunks.minus(*ours, *theirs), set(left.tolist()) - set(right.tolist())),
+        (chunks.minus_words(*ours, right), set(left.tolist()) - set(right.tolist())),
+    ):
+        assert (np.diff(made[0].astype(object)) > 0).all() and made[1].all()
+        assert chunks.words_of(*made, len(expected)).tolist() == sorted(expected)
+
+
+@given(st.lists(st.integers(0, 500), max_size=5), st.integers(600, 9000))
+def test_chunks_of_few_words_among_many(few, many):
+    """Where known ones are many more, they are galloped over."""
+    given, known = array([2 * word for word in few] + [2**40]), array(range(1, many, 2))
+    known = np.union1d(known, given[:1]).astype("u8")
+    for made in (
+        chunks.minus(*chunks.chunked(given), *chunks.chunked(known)), chunks.minus_words(*chunks.chunked(given), known)
+    ):  # fmt: skip
+        assert chunks.words_of(*made, chunks.size_of(made[1])).tolist() == given.tolist()[1:]
+
+
+def rows_with_gaps(rng, rows: int, width: int, share: float) -> set[tuple[int, int]]:
+    """Of some rows a share of the values from one to another, or a few anywhere; of row 0 all values."""
+    found = {(0, int(z)) for z in range(min(width, 5000))}
+    for y in rng.integers(0, 3 * rows, rows).tolist():
+        low, high = sorted(rng.integers(0, width, 2).tolist())
+        high = min(high, low + 9000)
+        values = np.arange(low, high)[rng.random(high - low) < share] if rng.random() < 0.7 else rng.integers(0, width, 5)
+        found |= {(y, int(z)) for z in values}
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**6), st.sampled_from([5, 300, 4000, 1 << 22]), st.sampled_from([0.01, 0.5, 1.0]), st.integers(1, 4),
+    st.sampled_from([1, 40, 1 << 17]), st.sampled_from([1, 10**6]),
+)  # fmt: skip
+def test_unions_are_joins(seed, width, share, shares, made, apart):
+    """Of rows that are full, that have gaps and that have little; in any number of shares; handed over in any number of pieces;
+    of keys that are next to each other, and of keys that are not."""
+    rng = np.random.default_rng(seed)
+    inner = {(apart * y, z) for y, z in rows_with_gaps(rng, 8, width, share)}
+    keys = sorted({y for y, _ in inner}) + [7]
+    pairs = {(int(x), int(keys[rng.integers(len(keys))])) for x in rng.integers(0, 12, 40)}
+
+    def block(rows):
+        return Block(HALVES, np.sort(array([x << 32 | y for x, y in rows]))[None])
+
+    expected = sorted({x << 32 | z for x, y in pairs for y2, z in inner if y == y2})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("semi_naive.ra.unions.MADE", made)
+        by_row = list(unions.by_row(block(pairs).chunks, block(inner).chunks, *block(inner).rows))
+        outer, leading = block(inner), block({(y, x) for x, y in pairs})  # heads (x, z), where inner is the outer relation
+        by_new = [one for n in range(shares) for one in unions.by_new(outer.chunks, leading.chunks, leading.size, (n, shares))]
+    for found in (by_row, by_new):
+        words = [chunks.words_of(*one, chunks.size_of(one[1])).tolist() for one in found]
+        assert [word for one in words for word in one] == expected
+        assert made > 1 or 2 * len(found) >= len({word >> 32 for word in expected})
+
+
+def test_a_block_is_the_same_in_chunks():
+    """Every operation, whichever of the two forms the blocks are in."""
+    rng = np.random.default_rng(3)
+    first, second = (np.unique(rng.integers(0, 3000, 2000).astype("u8") | np.uint64(1 << 32)) for _ in range(2))
+
+    def forms(words):
+        return Block(HALVES, words[None]), Chunked(HALVES, chunks.chunked(words))
+
+    for left, right in itertools.product(forms(first), forms(second)):
+        assert left.without(right).words[0].tolist() == sorted({*first.tolist()} - {*second.tolist()})
+        assert merged([left, right], HALVES).words[0].tolist() == sorted({*first.tolist(), *second.tolist()})
+        assert left.size == first.size and left.nbytes > 0
+        assert [left.column(n).tolist() for n in (0, 1)] == [forms(first)[0].column(n).tolist() for n in (0, 1)]
+        assert left.reordered((1, 0)).words[0].tolist() == np.sort(words.exchanged(first, 32)).tolist()
+    apart = Chunked(HALVES, chunks.chunked(array(range(0, 64000, 64))))
+    assert not isinstance(apart.compact(), Chunked) and isinstance(forms(first)[1].compact(), Chunked)
 
 
 integers = st.one_of(st.integers(-9, 9), st.integers(0, 1 << 40), st.integers(-(1 << 63), (1 << 63) - 1))

@@ -1,35 +1,45 @@
 """A batch: some bindings of a rule's variables, as columns, on their way through the steps of the rule's body."""
 
+from itertools import pairwise
+
 import numpy as np
-from semi_naive.ra import words as single
 from semi_naive.ra.rules import kernels
-from semi_naive.ra.rules.block import Block, bounds_of, roomy, snug
+from semi_naive.ra.rules.block import HALVES, Block, Chunked, bounds_of, roomy, snug
+from semi_naive.ra.unions import BELOW
+from semi_naive.ra.words import seek
 
 SAMPLE = 1 << 13  # bindings from which it is known to 1 % how many are repetitions
 EVERY_HASH = (1 << 64) - (1 << 11)  # the greatest that a float holds
 
 
 class Batch:
-    """`size` bindings: columns of int64 by variable name. `pair` = (first, second, words): the batch is also at hand as
-    sorted distinct words first << 32 | second, and its columns are made only if someone looks at them. What a step that can be
-    taken up says of a batch it has made: `at`, where it goes on after it, and `joined`, the pairs of tuples that met in it.
-    share = (number, count): of what the next join makes of all bindings, this batch stands for one of so many shares."""
+    """`size` bindings: columns of int64 by variable name. `pair` = (first, second, words or a block of them): the batch is also
+    at hand as sorted distinct words first << 32 | second, and its columns are made only if someone looks at them. What a step
+    that can be taken up says of a batch it has made: `at`, where it goes on after it, and `joined`, the pairs of tuples that
+    met. share = (number, count): of what the next join makes of all bindings, this batch stands for one of so many shares."""
 
-    __slots__ = ("size", "pair", "_columns", "at", "joined", "share")
+    __slots__ = ("size", "names", "_block", "_columns", "at", "joined", "share")
 
     def __init__(
         self, size: int, columns: dict[str, np.ndarray] | None = None, pair=None, at=None, joined: int = 0, share=(0, 1)
     ):
-        self.size, self.pair, self._columns, self.at, self.joined, self.share = size, pair, columns, at, joined, share
+        self.size, self._columns, self.at, self.joined, self.share = size, columns, at, joined, share
+        self.names = pair[:2] if pair else None
+        self._block = None if not pair else pair[2] if isinstance(pair[2], Block) else Block(HALVES, pair[2][None])
+
+    @property
+    def pair(self) -> tuple[str, str, np.ndarray] | None:
+        return (*self.names, self._block.words[0]) if self.names else None
+
+    @property
+    def block(self) -> Block:
+        """The pairs, of a batch that has them."""
+        return self._block
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
         if self._columns is None:
-            first, second, words = self.pair
-            self._columns = {
-                first: (words >> np.uint64(32)).view(np.int64),
-                second: (words & np.uint64(0xFFFFFFFF)).view(np.int64),
-            }
+            self._columns = dict(zip(self.names, self._block.columns(), strict=True))
         return self._columns
 
     def take(self, rows: np.ndarray, names) -> dict[str, np.ndarray]:
@@ -47,8 +57,8 @@ class Batch:
         """The bindings [begin, end)."""
         if (begin, end) == (0, self.size):
             return self
-        if self.pair:
-            return Batch(end - begin, pair=(*self.pair[:2], self.pair[2][begin:end]))
+        if self.names:
+            return Batch(end - begin, pair=(*self.names, self.pair[2][begin:end]))
         return Batch(end - begin, {name: column[begin:end] for name, column in self.columns.items()})
 
     def with_columns(self, more: dict[str, np.ndarray]) -> "Batch":
@@ -57,7 +67,7 @@ class Batch:
     def distinct(self, names) -> "Batch":
         """The distinct bindings of some variables. 20 to 40 ns a binding."""
         names = tuple(names)
-        if self.pair and set(names) == set(self.pair[:2]):
+        if self.names and set(names) == set(self.names):
             return self
         if not names:
             return Batch(min(self.size, 1), {})
@@ -68,7 +78,7 @@ class Batch:
     def repeats(self, names) -> bool:
         """Whether a tenth or more of the bindings of some variables are repetitions: from all that have one of some hashes,
         2 ns a binding and variable."""
-        if not names or self.pair and set(names) == set(self.pair[:2]):
+        if not names or self.names and set(names) == set(self.names):
             return True  # and `distinct` has nothing to do
         hashes, share = np.zeros(self.size, np.uint64), min(1.0, SAMPLE / self.size)
         for name in names:
@@ -78,15 +88,27 @@ class Batch:
 
     def as_pair(self, first: str, second: str) -> np.ndarray | None:
         """The distinct bindings of two variables as sorted words of two halves; None if they do not fit."""
-        if self.pair and self.pair[:2] == (first, second):
-            return self.pair[2]
-        if self.pair and self.pair[:2] == (second, first):
-            return single.exchanged(self.pair[2], 32)
+        block = self.as_block(first, second)
+        return None if block is None else block.words[0]
+
+    def as_block(self, first: str, second: str) -> Block | None:
+        """The same as a block."""
+        if self.names == (first, second):
+            return self._block
+        if self.names == (second, first):
+            return self._block.reordered((1, 0))
         columns = [self.columns[first], self.columns[second]]
         packing = roomy(bounds_of(columns))
-        if any(low or high != (1 << 32) - 1 for low, high in packing.bounds):
-            return None
-        return Block.of(columns, self.size, packing).words[0]
+        return Block.of(columns, self.size, packing) if packing == HALVES else None
+
+    def rows(self, count: int) -> list["Batch"]:
+        """A pair in at most so many batches, about equally large, of which no two have a first value in common."""
+        keys = self._block.chunks[0]
+        ends = [seek(keys, 0, keys[number * keys.size // count] >> BELOW << BELOW) for number in range(1, count)]
+        ends = sorted({0, *ends, keys.size})
+        parts = (tuple(each[begin:end] for each in self._block.chunks) for begin, end in pairwise(ends))
+        blocks = [Chunked(HALVES, part) for part in parts]
+        return [Batch(block.size, pair=(*self.names, block)) for block in blocks]
 
 
 def unit() -> Batch:

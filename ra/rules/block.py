@@ -10,10 +10,14 @@ from functools import cached_property, reduce
 import numpy as np
 from semi_naive.ra import words as single
 from semi_naive.ra.blocks import among, merge_all, sort_unique
+from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_of
 from semi_naive.ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
 from semi_naive.ra.rules import kernels
+from semi_naive.ra.unions import ROW, cells_of
 
 EVERY = 64  # bits of a word
+HALVES = Packing(((0, (1 << 32) - 1),) * 2)  # pairs in words of two halves
+CLOSE = 2  # words that a chunk has on average, for chunks to be no larger than the words
 
 
 def roomy(bounds: Bounds) -> Packing:
@@ -95,14 +99,27 @@ class Block:
     def size(self) -> int:
         return self.words.shape[1]
 
+    @cached_property
+    def chunks(self) -> Chunks:
+        """The words as `ra.chunks`, where a tuple is one word. Kept: 16 bytes a chunk."""
+        return chunked(np.ascontiguousarray(self.words[0]))
+
+    @cached_property
+    def rows(self) -> tuple:
+        """Of pairs in words of two halves, the directory of the chunks by their first column, and `unions.cells_of` them."""
+        return _directory(self.chunks[0], ROW), cells_of(self.chunks[0])
+
     @property
     def arity(self) -> int:
         return len(self.packing.bounds)
 
     @property
     def nbytes(self) -> int:
-        """Of the words and the directories made by now; words that are mapped from a file count as well."""
-        return self.words.nbytes + sum(starts.nbytes for _, _, starts in list(self._directories.values()))
+        """Of what has been made by now: words, chunks and directories; words that are mapped from a file count as well."""
+        made = vars(self)
+        directories = [*list(self._directories.values()), *([made["rows"][0]] if "rows" in made else [])]
+        arrays = [*made.get("chunks", ()), *([made["words"]] if "words" in made else [])]
+        return sum(each.nbytes for each in arrays) + sum(starts.nbytes for _, _, starts in directories)
 
     def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
         """One column, of all tuples or of those at some positions."""
@@ -135,6 +152,12 @@ class Block:
         """The tuples that are not in a block of the same packing."""
         if not self.size or not other.size:
             return self
+        if isinstance(self, Chunked):
+            known = isinstance(other, Chunked)
+            left = minus(*self.chunks, *other.chunks) if known else minus_words(*self.chunks, other.words[0])
+            return Chunked(self.packing, left).compact()
+        if isinstance(other, Chunked):
+            return Chunked(self.packing, minus(*chunked(self.words[0]), *other.chunks)).compact()
         if self.packing.lanes == 1:
             return Block(self.packing, single.drop(self.words[0].copy(), other.words[0])[None])
         return Block(self.packing, np.ascontiguousarray(self.words[:, ~among(self.words, other.words)]))
@@ -167,12 +190,7 @@ class Block:
     def directory(self, rest: int):
         """(base, coarse, starts): see `kernels.directory`. Made when first asked for; 8 to 16 bytes a tuple, or less."""
         if rest not in self._directories:
-            words = self.words[0]
-            base = int(words[0]) >> rest
-            span = (int(words[-1]) >> rest) - base
-            coarse = max(0, span.bit_length() - (2 * words.size + 64).bit_length())
-            starts = kernels.directory(words, rest, np.uint64(base), coarse, (span >> coarse) + 1)
-            self._directories[rest] = np.uint64(base), coarse, starts
+            self._directories[rest] = _directory(self.words[0], rest)
         return self._directories[rest]
 
     def by_first(self):
@@ -184,9 +202,42 @@ class Block:
         return int((self.words[0] & np.uint64((1 << 32) - 1)).max(initial=0))
 
 
+class Chunked(Block):
+    """A block of chunks: `words` are made only if somebody asks for them."""
+
+    def __init__(self, packing: Packing, chunks: Chunks):
+        self.packing, self.chunks, self._directories = packing, chunks, {}
+
+    @cached_property
+    def words(self) -> np.ndarray:
+        return words_of(*self.chunks, self.size)[None]
+
+    @cached_property
+    def size(self) -> int:
+        return size_of(self.chunks[1])
+
+    def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
+        place = self.packing.fields[number]
+        if positions is not None or not place.bits or "words" in vars(self):
+            return super().column(number, positions)
+        mask, low = np.uint64((1 << place.bits) - 1), np.uint64(place.low & (1 << 64) - 1)
+        return field_of(*self.chunks, self.size, place.shift, mask, low)
+
+    def compact(self) -> Block:
+        """The same as words, if these take less."""
+        return self if self.size >= CLOSE * self.chunks[0].size else Block(self.packing, self.words)
+
+
+def _directory(words: np.ndarray, rest: int) -> tuple[np.uint64, int, np.ndarray]:
+    base = int(words[0]) >> rest
+    span = (int(words[-1]) >> rest) - base
+    coarse = max(0, span.bit_length() - (2 * words.size + 64).bit_length())
+    return np.uint64(base), coarse, kernels.directory(words, rest, np.uint64(base), coarse, (span >> coarse) + 1)
+
+
 def _halves(packing: Packing) -> bool:
     """Whether tuples are words of two halves, both unsigned."""
-    return packing.bounds == ((0, (1 << 32) - 1),) * 2
+    return packing.bounds == HALVES.bounds
 
 
 def halved(block: Block) -> bool:
@@ -199,6 +250,10 @@ def merged(blocks: list[Block], packing: Packing) -> Block:
     blocks = [block.repacked(packing) for block in blocks if block.size]
     if len(blocks) == 1:
         return blocks[0]
+    close = sum(block.size for block in blocks if isinstance(block, Chunked))
+    if 2 * close > sum(block.size for block in blocks):
+        each = (block.chunks if isinstance(block, Chunked) else chunked(block.words[0]) for block in blocks)
+        return Chunked(packing, reduce(lambda left, right: union(*left, *right), each)).compact()
     return Block(packing, merge_all([block.words for block in blocks], packing.lanes))
 
 

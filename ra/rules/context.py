@@ -33,6 +33,7 @@ class TaskContext:
     partition: int
     partitions: int
     most: int = MOST
+    unions: bool = False
 
     @property
     def kept(self) -> dict:

@@ -1,17 +1,15 @@
 """One rule version, compiled: run it where its tuples are, and hand over the heads it makes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules.batch import Batch, unit
-from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.block import Block, Chunked
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Order, Term, Var
 from semi_naive.ra.rules.steps import Context, run_steps
 from semi_naive.ra.rules.table import NOBODY
 
-HALVES = Packing(((0, (1 << 32) - 1),) * 2)
 GATHERED = 1 << 22  # head tuples that are sorted and compared with what is known at a time
 
 
@@ -27,6 +25,14 @@ class Derivation:
         """Yield what the rule makes, its columns in an order, with repetitions: as blocks or as (columns, size)."""
         return self.heads_from(unit(), self.steps, context, order)
 
+    def towards(self, order: Order) -> "Derivation":
+        """The same rule, whose last join makes pairs in the order that its heads are wanted in, if it can."""
+        terms = [self.head[place] for place in order]
+        if not self.steps or getattr(self.steps[-1], "composed", None) is None or not all(isinstance(t, Var) for t in terms):
+            return self
+        last = replace(self.steps[-1], towards=tuple(term.name for term in terms))
+        return replace(self, steps=[*self.steps[:-1], last])
+
     def heads_from(self, batch: Batch, steps: list, context: Context, order: Order):
         """The same from a batch that comes out of the steps before these."""
         for made in run_steps(steps, batch, context):
@@ -36,26 +42,28 @@ class Derivation:
         """Of bindings that have come out of the last step. A pair is sorted by whichever column comes first, at most once."""
         terms = [self.head[place] for place in order]
         names = [term.name for term in terms if isinstance(term, Var)]
-        if batch.pair and len(terms) == 2 and set(names) == set(batch.pair[:2]):
-            return Block(HALVES, batch.as_pair(*names)[None])
+        if batch.names and len(terms) == 2 and set(names) == set(batch.names):
+            return batch.as_block(*names)
         return [evaluate(term, batch.columns, batch.size, context.values) for term in terms], batch.size
 
 
 class Sink:
-    """Takes heads of one relation, in its home order, into a table, many at a time. `made` counts them, with repetitions;
-    `alone`: what several sinks of a table hold while they change it."""
+    """Takes heads of one relation, in its home order, into a table, many at a time. `made` counts them, with repetitions,
+    `words` what they take: many in a chunk are two words; `alone`: what several sinks of a table hold while they change it."""
 
     def __init__(self, table, alone=NOBODY):
-        self.table, self.alone, self.made, self.born = table, alone, 0, 0
+        self.table, self.alone, self.made, self.words, self.born = table, alone, 0, 0, 0
         self.waiting, self.rows = [], 0
 
     def take(self, heads) -> None:
         if isinstance(heads, Block) and hasattr(self.table, "insert_block"):
             self.made += heads.size
+            self.words += 2 * heads.chunks[0].size if isinstance(heads, Chunked) else heads.size
             self.born += self.table.insert_block(heads, self.alone)
             return
         columns, size = (heads.columns(), heads.size) if isinstance(heads, Block) else heads
         self.made += size
+        self.words += size
         self.waiting.append((columns, size))
         self.rows += size
         if self.rows >= GATHERED:

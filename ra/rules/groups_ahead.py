@@ -19,8 +19,7 @@ from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.bitset_bfs import LANES, advance
 from semi_naive.ra.replica import Replica
 from semi_naive.ra.reports import Report
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.derive import HALVES
+from semi_naive.ra.rules.block import HALVES, Block
 from semi_naive.ra.rules.local_insert import Born, compacted
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.stored import StoredBlock, store

@@ -6,14 +6,11 @@ is left waits for the others (`Table.insert`). The kernels let go of the interpr
 
 from collections.abc import Iterator
 
-import numpy as np
 from semi_naive.ra.rules.batch import Batch, unit
-from semi_naive.ra.rules.block import halved
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.ir import Autoinc, Call, Kind, Pack, Range, Term
-from semi_naive.ra.rules.steps import DENSE, AntiJoin, Bind, Context, EarlyProjection, Filter, Generate, Join, run_steps
+from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, EarlyProjection, Filter, Generate, Join, run_steps
 
-LOW_HALF = np.uint64((1 << 32) - 1)
 LEAST = 1 << 9  # bindings of a slice: fewer are done before a thread has begun
 EACH = 1  # slices for each core: all of them look at some of the same tuples
 STEPS = Join, AntiJoin, Bind, EarlyProjection, Filter, Generate  # none of them keeps anything that another slice could change
@@ -25,25 +22,27 @@ def slices(derivation: Derivation, context: Context, cores: int) -> Iterator[Bat
     few = cores < 2 or not divisible(derivation)
     for batch in run_steps(derivation.steps[:1], unit(), context):
         count = 1 if few else min(EACH * cores, batch.size // LEAST) or 1
-        shared = count > 1 and by_new_values(derivation, batch, context)
-        for number in range(count):
-            if shared:
-                yield Batch(batch.size, pair=batch.pair, share=(number, count))
-            else:
+        join = uniting(derivation, batch, context)
+        if count == 1:
+            yield batch
+        elif join is None:
+            for number in range(count):
                 yield batch.slice(number * batch.size // count, (number + 1) * batch.size // count)
+        elif join.by_row(batch):
+            yield from join.turned(batch).rows(count)
+        else:
+            turned = join.turned(batch)
+            for number in range(count):
+                yield Batch(turned.size, pair=(*turned.names, turned.block), share=(number, count))
 
 
-def by_new_values(derivation: Derivation, batch: Batch, context: Context) -> bool:
-    """Whether the next join is one that looks at all tuples of its relation for each value it binds: slices of its bindings
-    would all do that, so it is cut by the new values instead (`ra.local_join.KeyedJoin`)."""
+def uniting(derivation: Derivation, batch: Batch, context: Context) -> Join | None:
+    """The next join, if it is one that makes unions: a slice has heads of its own, if it is one of rows, or of new values."""
     join = derivation.steps[1] if len(derivation.steps) > 1 else None
-    if not isinstance(join, Join) or join.composed is None or not batch.pair:
-        return False
-    key, carried, _ = join.composed
-    if batch.pair[:2] == (carried, key):
-        return False
-    dense = int((batch.as_pair(key, carried) & LOW_HALF).max(initial=0)) < DENSE
-    return dense and all(halved(block) for block in context.blocks(join.relation, join.part, join.order) if block.size)
+    if not isinstance(join, Join) or join.composed is None or not context.unions:
+        return None
+    blocks = context.blocks(join.relation, join.part, join.order)
+    return join if all(join.unites(batch, block) for block in blocks if block.size) else None
 
 
 def divisible(derivation: Derivation) -> bool:

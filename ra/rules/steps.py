@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from semi_naive.ra import local_join_by_row
+from semi_naive.ra import local_join_by_row, unions
 from semi_naive.ra.local_join import KeyedJoin
 from semi_naive.ra.rules import ir, kernels
 from semi_naive.ra.rules.aggregates import reduce_groups
 from semi_naive.ra.rules.batch import Batch, joined
-from semi_naive.ra.rules.block import Block, halved
+from semi_naive.ra.rules.block import HALVES, Block, Chunked, halved
 from semi_naive.ra.rules.functors import bits, evaluate, holds
 from semi_naive.ra.rules.ir import Aggregate, Compare, Kind, Range, Term, Truth
 from semi_naive.ra.rules.ranges import range_counts, range_values
+from semi_naive.ra.unions import cells_of
 
 MOST = 1 << 21  # bindings of one batch, about: what bounds the memory of a body
 START = (0, 0, 0)  # from where on a join is made: the block, the row in it, the partner of the row
@@ -33,6 +34,7 @@ class Context(Protocol):
     kept: dict  # what steps have made of the tuples, for as long as it is at hand
     position: tuple[int, int]  # the partition, and how many there are; (0, 1) in the driver
     most: int  # bindings of a batch that a join makes, about
+    unions: bool  # whether joins of pairs are made by `ra.unions`: they cannot be taken up where they stopped
 
     def host_cache_dir(self, read: set[tuple[str, tuple[int, ...]]]) -> str | None:
         """A directory for what the processes of this host make of all tuples of some relations, sorted by some columns, and
@@ -72,6 +74,7 @@ class Join:
     keep: frozenset[str]
     every: bool = False
     composed: tuple[str, str, str] | None = None  # key, carried, new: if only carried and new are needed afterwards
+    towards: tuple[str, ...] | None = None  # in which order these two are wanted, if it matters
 
     def reorder(self, order: tuple[int, ...]) -> None:
         """Read the same columns in another order of them: for a join without keys."""
@@ -89,7 +92,9 @@ class Join:
         else:  # the fused join needs no keys
             for number in range(begin[0], len(blocks)):
                 start = begin if number == begin[0] else (number, 0, 0)
-                if not (yield from self._composed(batch, blocks[number], start, context.most)):
+                if context.unions and self.unites(batch, blocks[number]):
+                    yield from self._united(batch, blocks[number])
+                elif not (yield from self._composed(batch, blocks[number], start, context.most)):
                     yield from self.expanded(batch, blocks[number], keyed(), start, context.most)
 
     def _passing(self, batch, context):
@@ -110,12 +115,45 @@ class Join:
                     columns[name] = block.column(place, positions)
                 yield Batch(rows.size, columns, at=(number, row, skip), joined=rows.size)
 
+    def by_row(self, batch: Batch) -> bool:
+        """Whether the heads are to be made a carried value at a time, and not a new one."""
+        key, carried, new = self.composed
+        return self.towards == (carried, new) or (self.towards != (new, carried) and batch.names == (carried, key))
+
+    def turned(self, batch: Batch) -> Batch | None:
+        """A batch as pairs in the order that `by_row`, or the other way, begins with; None if they do not fit."""
+        key, carried, _ = self.composed
+        names = (carried, key) if self.by_row(batch) else (key, carried)
+        if batch.names == names:
+            return batch
+        block = batch.as_block(*names)
+        return None if block is None else Batch(block.size, pair=(*names, block), share=batch.share)
+
+    def unites(self, batch: Batch, block: Block) -> bool:
+        """Whether the join is one of pairs, whose heads are made by `ra.unions`."""
+        if self.composed is None or not halved(block) or block.rows[1] > DENSE >> 6:
+            return False
+        turned = self.turned(batch)
+        return turned is not None and cells_of(turned.block.chunks[0]) <= DENSE >> 6
+
+    def _united(self, batch: Batch, block: Block):
+        """The join of two sets of pairs of which only the ends are kept, with its deduplication, a bitmap at a time."""
+        _, carried, new = self.composed
+        outer = self.turned(batch).block.chunks
+        if self.by_row(batch):
+            made, names = unions.by_row(outer, block.chunks, *block.rows), (carried, new)
+        else:
+            made, names = unions.by_new(outer, block.chunks, block.size, batch.share), (new, carried)
+        for chunks in made:
+            heads = Chunked(HALVES, chunks)
+            yield Batch(heads.size, pair=(*names, heads))
+
     def _composed(self, batch, block, begin, most):
         """The join of two sets of pairs of which only the ends are kept, with its deduplication: `ra.local_join`."""
         if self.composed is None or not halved(block):
             return False
         (key, carried, new), (number, cursor, _) = self.composed, begin
-        if batch.pair and batch.pair[:2] == (carried, key):
+        if batch.names == (carried, key):
             directory, greatest = block.by_first()
             if greatest >= DENSE:
                 return False
@@ -130,7 +168,7 @@ class Join:
         domain = int((outer & np.uint64(0xFFFFFFFF)).max(initial=0)) + 1
         if domain > DENSE:
             return False
-        join = KeyedJoin(outer, np.ascontiguousarray(block.words[0]), 32, domain, cursor, share=batch.share)
+        join = KeyedJoin(outer, np.ascontiguousarray(block.words[0]), 32, domain, cursor)
         for words in join.chunks(most=most):
             yield Batch(words.size, pair=(new, carried, words.copy()), at=(number, join.cursor, 0), joined=join.joined)
             join.joined = 0
@@ -154,7 +192,7 @@ def scanned(blocks: list[Block], binds, same: dict[str, np.ndarray], begin=START
         block, row = blocks[number], begin[1] if number == begin[0] else 0
         if halved(block) and len(binds) == 2 and not same:
             (_, first), (_, second) = sorted(binds)
-            yield Batch(block.size, pair=(first, second, block.words[0]), at=(number + 1, 0, 0))
+            yield Batch(block.size, pair=(first, second, block), at=(number + 1, 0, 0))
             continue
         for start in range(row, block.size, most):
             some = Block(block.packing, np.ascontiguousarray(block.words[:, start : start + most]))

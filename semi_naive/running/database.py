@@ -24,7 +24,7 @@ class Database:
         self._met: dict[tuple, tuple] = {}
         self.kept: dict = {}  # what steps have made of the tuples: tries
         self.position = 0, 1
-        self.most = MOST
+        self.most, self.unions = MOST, True
 
     def load(self, relation: str, columns: np.ndarray) -> int:
         """Facts: columns (arity, n) that join whatever the relation has."""

@@ -20,9 +20,11 @@ from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra import memory
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.block import Chunked
 from semi_naive.ra.rules.derive import Derivation, Sink
 from semi_naive.ra.rules.ir import Rule
 from semi_naive.ra.rules.slices import slices
+from semi_naive.ra.rules.table import Table
 from semi_naive.ra.tuple_at_a_time.ready import ready
 from semi_naive.running.database import Database
 from semi_naive.running.profile import Profile
@@ -30,6 +32,7 @@ from semi_naive.threads import in_threads
 
 BASE = 64_000_000  # tuples that rules without recursion may make in the driver for a plan that decomposes the stratum
 MOST = 100_000_000  # tuples that a stratum's relations may have in the driver: 800 MB, and as much while blocks are merged
+CLOSE = 1 << 20  # tuples in chunks: 2 ms
 
 RAISE = "a larger memory lets it go on here; without that setting it may have whatever this machine has"
 
@@ -47,11 +50,12 @@ class Local:
     database: Database
     indexes: Indexes
     profile: Profile
-    budget: int | None = None  # head tuples made in one iteration, with repetitions, before it is too large
+    budget: int | None = None  # head tuples made in one iteration, with repetitions, before it is too large; see `words`
     tell: Callable[..., None] | None = None
     watch: Callable[[Callable[[], dict]], None] | None = None  # called with what gives the record, once on the partitions
     most: int = MOST  # tuples that the stratum's relations may have
     made: int = 0
+    words: int = 0  # that the heads of this iteration took: many tuples of a dense relation are in one
     iteration: int = 0  # that have been completed; the first is of the rules without recursion
     returns: int = 0  # how often it has come back from the partitions
     limits: dict[str, int] = field(default_factory=dict)  # of relations with a .limitsize
@@ -112,13 +116,19 @@ class Local:
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
         while delta := sum(table.delta_size for table in self.tables.values()):
             if not self.ended(self.iteration, self.database.count):
-                if delta <= self.small and ready(self.spent) and self._by_tuples():
+                if delta <= self.small and ready(self.spent) and not self._close() and self._by_tuples():
                     continue
                 begun = time.perf_counter()
                 self.iterate()
                 self.spent += time.perf_counter() - begun if delta <= self.small else 0
             for table in self.tables.values():
                 table.advance()
+
+    def _close(self) -> bool:
+        """Whether so many tuples lie in chunks that making words of them, as a machine needs, is not worth while."""
+        tables = [table for table in self.tables.values() if isinstance(table, Table)]
+        blocks = [block for table in tables for block in table.blocks("full", table.home)]
+        return sum(block.size for block in blocks if isinstance(block, Chunked)) > CLOSE
 
     def _by_tuples(self) -> bool:
         """Iterations of small deltas, a tuple at a time; whether there was one. The tables are at its end then."""
@@ -146,11 +156,12 @@ class Local:
         self._completed(0)
 
     def iterate(self) -> None:
-        self.made = 0
+        self.made = self.words = 0
         if self.iteration == 1:
             self._plan(self.every(False))
         self.marks = {name: table.mark() for name, table in self.tables.items()}
-        if self.budget is not None and self.returns == 0 and sum(table.count for table in self.tables.values()) > self.most:
+        taken = sum(min(table.count, table.nbytes // 8) for table in self.tables.values())  # a dense table takes few words
+        if self.budget is not None and self.returns == 0 and taken > self.most:
             raise TooLarge
         self._within_memory()
         delta = sum(table.delta_size for table in self.tables.values())
@@ -184,7 +195,7 @@ class Local:
     def _made(self, rule: Rule, derivation: Derivation) -> tuple[int, int, bool]:
         """(heads made, tuples born) by a rule, in slices on all cores, and whether they are too many: then not all are made."""
         table, database = self.tables[rule.head.relation], cast(Any, self.database)
-        alone, stop, made, many = Lock(), Event(), 0, False
+        derivation, alone, stop, made, many = derivation.towards(table.home), Lock(), Event(), 0, False
 
         def insert(batch: Batch) -> int:
             nonlocal made, many
@@ -192,11 +203,12 @@ class Local:
             for heads in derivation.heads_from(batch, derivation.steps[1:], database, table.home):
                 if stop.is_set():
                     break
-                before = sink.made
+                before = sink.made, sink.words
                 sink.take(heads)
                 with alone:
-                    made += sink.made - before
-                if self._exceeds(made):
+                    made += sink.made - before[0]
+                    self.words += sink.words - before[1]
+                if self._exceeds():
                     many = True
                     stop.set()
             return sink.flush()
@@ -209,11 +221,11 @@ class Local:
             born = sum(in_threads(insert, chain(some, batches), self.cores, stop.set))
         return made, born, many
 
-    def _exceeds(self, made: int) -> bool:
+    def _exceeds(self) -> bool:
         """Whether the heads of this iteration are too many for this process; over all of them what is kept may be more, as it
         costs memory alone, while there is memory."""
         look = memory.due()
-        if self.budget is not None and (self.made + made > self.budget or look and memory.scarce()):
+        if self.budget is not None and (self.words > self.budget or look and memory.scarce()):
             return True
         if look:
             memory.check()

@@ -15,7 +15,7 @@ from semi_naive.balance.trace import phase
 from semi_naive.ra.graph import Dense, adjacency
 from semi_naive.ra.replica import Replica
 from semi_naive.ra.reports import Report
-from semi_naive.ra.rules.derive import HALVES
+from semi_naive.ra.rules.block import HALVES
 from semi_naive.ra.rules.groups_ahead import GroupsAhead
 from semi_naive.ra.rules.local_insert import absorb
 from semi_naive.ra.words import sort_unique

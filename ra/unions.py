@@ -1,0 +1,235 @@
+"""The local join of pairs, a bitmap at a time: the rows of its heads are unions of rows that are there.
+
+    head(carried: x, new: z) :- outer(carried: x, key: y), inner(key: y, new: z).
+
+The z of one x are the union of the rows y of inner, for each y that x has: `by_row`. The x of one z are the union of the rows y
+of outer, for each y that leads to z: `by_new`. Relations are chunks of pairs in words of two halves (`ra.chunks`): so a step
+takes in up to 64 tuples that meet, and where a row is dense, 256 bits with one instruction. All heads of a row are made
+together, so none is made twice, and rows ascend.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from semi_naive.balance.jit import njit, types
+from semi_naive.ra.bits import lowest_bit
+from semi_naive.ra.chunks import SIX, Chunks
+from semi_naive.ra.words import FEW, JIT, JOIN, i64, seek, sort, u64
+
+MADE = 1 << 17  # chunks of heads that are handed over at a time
+ROW = 26  # bits of a key below the row
+BELOW = np.uint64(ROW)
+CELL = np.uint64((1 << 26) - 1)
+ONE, HALF, LOW = np.uint64(1), np.uint64(32), np.uint64((1 << 32) - 1)
+EVERY = np.uint64((1 << 64) - 1)
+
+
+@njit(types.int64(u64, u64, types.int64, types.int64, types.uint64, types.uint64), inline="always", **JIT)
+def _put(keys, masks, begin, end, key, mask):
+    """Add a chunk to the few ascending ones [begin, end); where they end now."""
+    place = end
+    while place > begin and keys[place - 1] > key:
+        place -= 1
+    if place > begin and keys[place - 1] == key:
+        masks[place - 1] |= mask
+        return end
+    for i in range(end, place, -1):
+        keys[i], masks[i] = keys[i - 1], masks[i - 1]
+    keys[place], masks[place] = key, mask
+    return end + 1
+
+
+@njit(types.void(u64, u64, types.int64, types.int64, u64, u64), **JIT)
+def _mark(keys, masks, begin, end, seen, cells):
+    """Add chunks of one row to the bitmap of a row. cells: of which words of the bitmap something is known, a bit each."""
+    first, last = np.int64(keys[begin] & CELL), np.int64(keys[end - 1] & CELL)
+    if last - first == end - begin - 1:  # no gap: all cells are neighbours
+        size = end - begin
+        into, some = seen[first : last + 1], masks[begin:end]
+        for i in range(size):
+            into[i] |= some[i]
+        low, high = first >> 6, last >> 6
+        begins, ends = EVERY << np.uint64(first & 63), EVERY >> np.uint64(63 - (last & 63))
+        if low == high:
+            cells[low] |= begins & ends
+            return
+        cells[low] |= begins
+        cells[high] |= ends
+        for i in range(low + 1, high):
+            cells[i] = EVERY
+        return
+    for i in range(begin, end):
+        cell = np.int64(keys[i] & CELL)
+        seen[cell] |= masks[i]
+        cells[cell >> 6] |= ONE << np.uint64(cell & 63)
+
+
+@njit(types.int64(types.uint64, u64, u64, types.int64, u64, u64, types.int64, types.int64), **JIT)
+def _read(row, keys, masks, made, seen, cells, low, high):
+    """Hand over the bitmap of a row as chunks, and clear it; where they end."""
+    for group in range(low, high + 1):
+        word = cells[group]
+        cells[group] = 0
+        while word:
+            cell = np.int64(np.uint64(group << 6) | lowest_bit(word))
+            word &= word - ONE
+            keys[made], masks[made] = row | np.uint64(cell), seen[cell]
+            seen[cell] = 0
+            made += 1
+    return made
+
+
+@njit(
+    types.UniTuple(types.int64, 3)(
+        u64, u64, types.int64, types.int64, types.uint64, u64, u64, types.int64, types.int64, u64, u64, types.int64, types.int64
+    ),
+    inline="always", **JIT,
+)  # fmt: skip
+def _add(keys, masks, begin, end, row, out, bits, first, made, seen, cells, low, high):
+    """Add a group of chunks to a row whose few chunks are out[first:made], or, once low ≤ high, in the bitmap."""
+    if low > high:
+        if made - first + end - begin <= FEW:
+            for i in range(begin, end):
+                made = _put(out, bits, first, made, row | keys[i] & CELL, masks[i])
+            return made, low, high
+        if made > first:
+            _mark(out, bits, first, made, seen, cells)
+            low, high = np.int64((out[first] & CELL) >> SIX), np.int64((out[made - 1] & CELL) >> SIX)
+            made = first
+    _mark(keys, masks, begin, end, seen, cells)
+    low = min(low, np.int64((keys[begin] & CELL) >> SIX))
+    high = max(high, np.int64((keys[end - 1] & CELL) >> SIX))
+    return made, low, high
+
+
+@njit(
+    types.UniTuple(types.int64, 2)(u64, u64, types.int64, u64, u64, types.uint64, types.int64, i64, u64, u64, u64, u64),
+    scratch="out bits seen cells", **JOIN,
+)  # fmt: skip
+def _rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, starts, out, bits, seen, cells):
+    """Make whole rows from outer[cursor:] until they might not fit. Returns (chunks made, cursor). (base, coarse, starts): the
+    directory of inner's rows. `seen` and `cells` are all zero on entry and on return."""
+    made = 0
+    room, groups, step = out.size - seen.size - FEW, np.uint64(starts.size - 1), np.uint64(coarse)
+    while cursor < outer.size and made < room:
+        x, first, low, high = outer[cursor] >> BELOW, made, np.int64(seen.size), np.int64(-1)
+        row = x << BELOW
+        while cursor < outer.size and outer[cursor] >> BELOW == x:
+            above, word = (outer[cursor] & CELL) << SIX, outer_masks[cursor]
+            cursor += 1
+            while word:
+                key = above | lowest_bit(word)
+                word &= word - ONE
+                group = (key - base) >> step
+                if key < base or group >= groups:
+                    continue
+                begin, end = starts[np.int64(group)], starts[np.int64(group) + 1]
+                if coarse:
+                    while begin < end and inner[begin] >> BELOW < key:
+                        begin += 1
+                    last = begin
+                    while last < end and inner[last] >> BELOW == key:
+                        last += 1
+                    end = last
+                if begin < end:
+                    made, low, high = _add(inner, inner_masks, begin, end, row, out, bits, first, made, seen, cells, low, high)
+        if low <= high:
+            made = _read(row, out, bits, made, seen, cells, low, high)
+    return made, cursor
+
+
+@njit(types.Tuple((u64, i64, i64))(u64, u64, u64, types.int64), **JIT)
+def _match(outer, inner, inner_masks, most):
+    """For each inner pair (y, z) whose y the outer has: z << 32 | number of the group; and the groups' bounds in outer. `most`:
+    the pairs that inner has. Gallops over both."""
+    starts = np.empty(min(outer.size, inner.size), np.int64)
+    ends = np.empty_like(starts)
+    pairs = np.empty(most, np.uint64)
+    groups = found = i = j = 0
+    while i < outer.size and j < inner.size:
+        key = outer[i] >> BELOW
+        j = seek(inner, j, key << BELOW)
+        if j == inner.size:
+            break
+        if inner[j] >> BELOW != key:
+            i = seek(outer, i, inner[j] >> BELOW << BELOW)
+            continue
+        end = seek(outer, i + 1, (key + ONE) << BELOW)
+        starts[groups], ends[groups] = i, end
+        while j < inner.size and inner[j] >> BELOW == key:
+            above, word = (inner[j] & CELL) << SIX, inner_masks[j]
+            while word:
+                pairs[found] = (above | lowest_bit(word)) << HALF | np.uint64(groups)
+                found += 1
+                word &= word - ONE
+            j += 1
+        groups += 1
+        i = end
+    return pairs[:found].copy(), starts[:groups].copy(), ends[:groups].copy()
+
+
+@njit(
+    types.UniTuple(types.int64, 2)(u64, u64, u64, i64, i64, types.int64, u64, u64, u64, u64),
+    scratch="out bits seen cells", **JOIN,
+)  # fmt: skip
+def _columns(outer, outer_masks, pairs, starts, ends, cursor, out, bits, seen, cells):
+    """Make whole rows of new values from pairs[cursor:] until they might not fit. Returns (chunks made, cursor)."""
+    made, room = 0, out.size - seen.size - FEW
+    while cursor < pairs.size and made < room:
+        z, first, low, high = pairs[cursor] >> HALF, made, np.int64(seen.size), np.int64(-1)
+        row = z << BELOW
+        while cursor < pairs.size and pairs[cursor] >> HALF == z:
+            group = np.int64(pairs[cursor] & LOW)
+            cursor += 1
+            made, low, high = _add(
+                outer, outer_masks, starts[group], ends[group], row, out, bits, first, made, seen, cells, low, high
+            )
+        if low <= high:
+            made = _read(row, out, bits, made, seen, cells, low, high)
+    return made, cursor
+
+
+def cells_of(keys: np.ndarray) -> int:
+    """How many words a bitmap of a row takes."""
+    return int((keys & CELL).max(initial=0)) + 1
+
+
+def _scratch(cells: int) -> list[np.ndarray]:
+    out = [np.empty(MADE + cells + FEW + 1, np.uint64) for _ in range(2)]
+    return [*out, np.zeros(cells, np.uint64), np.zeros(cells // 64 + 1, np.uint64)]
+
+
+def by_row(outer: Chunks, inner: Chunks, directory, cells: int) -> Iterator[Chunks]:
+    """Yield chunks of heads (x, z), from chunks of (x, y) and (y, z), for x ascending. directory: (base, coarse, starts) of the
+    rows of inner; cells: `cells_of` them."""
+    base, coarse, starts = directory
+    out, bits, seen, marks = _scratch(cells)
+    cursor = 0
+    while cursor < outer[0].size:
+        made, cursor = _rows(*outer, cursor, *inner, base, coarse, starts, out, bits, seen, marks)
+        if made:
+            yield out[:made].copy(), bits[:made].copy()
+
+
+def by_new(outer: Chunks, inner: Chunks, size: int, share: tuple[int, int] = (0, 1)) -> Iterator[Chunks]:
+    """Yield chunks of heads (z, x), from chunks of (y, x) and (y, z), for z ascending. size: the pairs that inner has; share:
+    (number, count): make one of so many shares of all z."""
+    pairs, starts, ends = _match(outer[0], *inner, size)
+    pairs = _shared(sort(pairs), *share)
+    out, bits, seen, marks = _scratch(cells_of(outer[0]))
+    cursor = 0
+    while cursor < pairs.size:
+        made, cursor = _columns(*outer, pairs, starts, ends, cursor, out, bits, seen, marks)
+        if made:
+            yield out[:made].copy(), bits[:made].copy()
+
+
+def _shared(pairs: np.ndarray, number: int, count: int) -> np.ndarray:
+    """The pairs of whole z that are one share's."""
+    begin, end = (_begin(pairs, part * pairs.size // count) for part in (number, number + 1))
+    return pairs[begin:end]
+
+
+def _begin(pairs: np.ndarray, position: int) -> int:
+    """Where the z of a position begins."""
+    return seek(pairs, 0, pairs[position] >> HALF << HALF) if position < pairs.size else position
