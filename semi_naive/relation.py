@@ -234,12 +234,15 @@ class Relation(Tuples):
     def arrow_schema(self):
         return self._answer().arrow_schema()
 
-    def to_batches(self):
-        return self._answer().to_batches()
+    def to_batches(self, dictionaries: bool = False):
+        return self._answer().to_batches(dictionaries)
 
-    def to_arrow(self):
-        """A pyarrow Table, collected to this process."""
-        return self._answer().to_arrow()
+    def to_arrow(self, dictionaries: bool = False):
+        """A pyarrow Table, collected to this process. `dictionaries`: columns of strings are dictionary-encoded."""
+        return self._answer().to_arrow(dictionaries)
+
+    def to_numpy(self):
+        return self._answer().to_numpy()
 
     def to_df(self):
         """A Spark DataFrame. Evaluates; what is on the partitions is read there whenever Spark needs it, and then stays until

@@ -50,18 +50,21 @@ class Tuples(Evaluated):
         """The names and types of the columns, as pyarrow has them."""
         raise NotImplementedError
 
-    def to_batches(self):
-        """An iterator of pyarrow RecordBatches of a million tuples or so, in no order."""
+    def to_batches(self, dictionaries: bool = False):
+        """An iterator of pyarrow RecordBatches of a million tuples or so, in no order. `dictionaries`: columns of strings are
+        dictionary-encoded, so that a string is there once in each batch: 4 bytes a tuple."""
         raise NotImplementedError
 
     def to_df(self):
         raise NotImplementedError
 
-    def to_arrow(self):
-        """A pyarrow Table, collected to this process."""
+    def to_arrow(self, dictionaries: bool = False):
+        """A pyarrow Table, collected to this process. `dictionaries`: columns of strings are dictionary-encoded."""
         import pyarrow as pa
 
-        return pa.Table.from_batches(self.to_batches(), self.arrow_schema())
+        batches = list(self.to_batches(dictionaries))
+        table = pa.Table.from_batches(batches, None if batches else encoded(self.arrow_schema(), dictionaries))
+        return table.unify_dictionaries() if dictionaries else table
 
     def write(self, path) -> None:
         """Write one file in no order, whole or not at all: .parquet, .csv, .tsv, .facts, .txt, all but the first also .gz."""
@@ -106,6 +109,15 @@ class Tuples(Evaluated):
 def plain(value):
     """A record, which Arrow gives as a dict, as a tuple."""
     return tuple(map(plain, value.values())) if isinstance(value, dict) else value
+
+
+def encoded(schema, dictionaries: bool = True):
+    """A pyarrow schema whose columns of strings are dictionary-encoded, or as it is."""
+    import pyarrow as pa
+
+    coded = pa.dictionary(pa.int32(), pa.string())
+    fields = [field.with_type(coded) if dictionaries and field.type == pa.string() else field for field in schema]
+    return pa.schema(fields)
 
 
 def _common_dtype(schema) -> np.dtype:

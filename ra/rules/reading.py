@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.context import lattice_table
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reaching import Reachability
-
-ROWS = 1 << 20  # of a chunk at most, where it is some rows of a run
+from semi_naive.ra.rules.unpacking import ROWS, Part
 
 Source = PartitionedRelation | Reachability
 
@@ -35,10 +33,8 @@ def read(relation: Source, chunk):
         yield np.array(lattice_table(relation, chunk).columns(), np.int64).reshape(relation.arity, -1)
     else:
         stored, begin = chunk
-        block, order = stored.open(), relation.home.order
-        some = Block(block.packing, block.words[:, begin : begin + ROWS])
-        columns = [some.column(order.index(place)) for place in range(relation.arity)]
-        yield np.array(columns, np.int64).reshape(relation.arity, some.size)
+        block = stored.open()
+        yield Part(block.packing, block.words[:, begin : begin + ROWS], relation.home.order).columns()
 
 
 def pieces_of(relation: Source, partition: int):

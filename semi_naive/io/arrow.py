@@ -5,13 +5,13 @@ import numpy as np
 from semi_naive.io.bits import BUILT_IN, EXPECTED, NAME, Mismatch
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of, plain_type
-from semi_naive.io.order import distinct, keyed
+from semi_naive.io.order import distinct
 from semi_naive.io.record_text import Readable
 from semi_naive.io.records import NIL, Unpacked
 from semi_naive.ra.rules.ir import Kind
 
 
-def arrow_table(relation, types: dict, columns: np.ndarray, values, sort: bool = False):
+def arrow_table(relation, types: dict, columns: np.ndarray, values):
     """A pyarrow table with the declared names: number int64, unsigned uint64, float float64, symbol string.
 
     A record is a struct, of its type's fields, with null for nil; where its type may hold itself, it is its text.
@@ -19,33 +19,34 @@ def arrow_table(relation, types: dict, columns: np.ndarray, values, sort: bool =
     import pyarrow as pa
 
     types = BUILT_IN | types
-    if sort and relation.arity:
-        columns = _sorted(columns, relation, types, values)
     if not relation.arity:
         return pa.Table.from_struct_array(pa.array([{}] * columns.shape[1], pa.struct([])))
     return pa.table(*_arrays(relation, types, columns, values))
 
 
-def record_batch(relation, types: dict, columns: np.ndarray, values):
-    """The same of one batch; there is at least one column."""
+def record_batch(relation, types: dict, columns: np.ndarray, values, dictionaries: bool = False):
+    """The same of one batch; there is at least one column. `dictionaries`: columns of strings are dictionary-encoded."""
     import pyarrow as pa
 
-    return pa.record_batch(*_arrays(relation, BUILT_IN | types, columns, values))
+    return pa.record_batch(*_arrays(relation, BUILT_IN | types, columns, values, dictionaries))
 
 
-def _arrays(relation, types: dict, columns: np.ndarray, values) -> tuple[list, list[str]]:
+def _arrays(relation, types: dict, columns: np.ndarray, values, dictionaries: bool = False) -> tuple[list, list[str]]:
     attributes = list(zip(columns, relation.attributes, strict=True))
-    arrays = [column_array(column, type_, types, values) for column, (_, type_) in attributes]
+    arrays = [column_array(column, type_, types, values, dictionaries) for column, (_, type_) in attributes]
     return arrays, [name for _, (name, _) in attributes]
 
 
-def column_array(column: np.ndarray, type_, types: dict, values):
+def column_array(column: np.ndarray, type_, types: dict, values, dictionaries: bool = False):
     """One column as an Arrow array; what repeats is decoded once."""
     import pyarrow as pa
 
     if type_.kind == Kind.SYMBOL:
         found, at = distinct(column)
-        return values.arrow(found).cast(pa.string()).take(pa.array(at))
+        texts = values.arrow(found).cast(pa.string())
+        if dictionaries:
+            return pa.DictionaryArray.from_arrays(pa.array(at, pa.int32()), texts)
+        return texts.take(pa.array(at))
     if type_.kind != Kind.RECORD:
         views = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
         return pa.array(np.ascontiguousarray(column).view(views[type_.kind]))
@@ -89,12 +90,28 @@ def _held(type_, types: dict) -> set:
     return held
 
 
-def _sorted(columns: np.ndarray, relation, types: dict, values) -> np.ndarray:
-    """The columns with their rows in the order of the written files."""
-    style = Readable()
-    attributes = zip(columns, relation.attributes, strict=True)
-    keys = [keyed(column, type_, types, values, style).keys for column, (_, type_) in attributes]
-    return columns[:, np.lexsort(keys[::-1])]
+class KeyedArrays:
+    """Record batches of what `io.in_order.InOrder` gives, whose columns have `keys`: what repeats is made once for all."""
+
+    def __init__(self, relation, types: dict, values, keys):
+        types = BUILT_IN | types
+        self._types = [type_ for _, type_ in relation.attributes]
+        self._whole = [
+            None if of.bits is None else column_array(of.bits, type_, types, values)
+            for of, type_ in zip(keys, self._types, strict=True)
+        ]
+        self._names = [name for name, _ in relation.attributes]
+        self.schema = self.batch(np.empty((relation.arity, 0), np.int64)).schema
+
+    def batch(self, columns: np.ndarray):
+        """The record batch of columns (arity, n): numbers by their bits, of other kinds keys."""
+        import pyarrow as pa
+
+        arrays = [
+            column_array(column, type_, {}, None) if whole is None else whole.take(pa.array(column))
+            for column, type_, whole in zip(columns, self._types, self._whole, strict=True)
+        ]
+        return pa.record_batch(arrays, self._names)
 
 
 def columns_of_table(table, relation, types: dict, values, file: str, first_row: int | None = 0) -> np.ndarray:

@@ -43,31 +43,29 @@ def ordered(columns: np.ndarray, relation, types: dict, values, style) -> list[O
 
 def keyed(column: np.ndarray, type_, types: dict, values, style) -> Ordered:
     """A column with its keys, rows as they are."""
-    kind = type_.kind
-    if kind == Kind.SYMBOL and column.size > FEW:
-        return _keyed_strings(column, values)
-    found, at = comparable(column, type_, types, values, style)
-    if kind == Kind.FLOAT:
-        bits, at = distinct(column)
-        texts = bits.view(np.float64).tolist()
-        order = np.lexsort((bits, bits.view(np.float64)))
-    elif at is None:
-        return Ordered(kind, found)
-    else:
-        texts = found
-        order = np.array(sorted(range(len(texts)), key=texts.__getitem__), np.int64)
-    return Ordered(kind, _ranks(order)[at], [texts[i] for i in order.tolist()])
-
-
-def _keyed_strings(column: np.ndarray, values) -> Ordered:
-    """The same of symbols, without a Python object for any: the order of UTF-8 bytes is that of characters."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    if type_.kind in (Kind.NUMBER, Kind.UNSIGNED):
+        return Ordered(type_.kind, comparable(column, type_, types, values, style)[0])
     found, at = distinct(column)
-    strings = values.arrow(found).cast(pa.large_string())
-    order = pc.array_sort_indices(strings)
-    return Ordered(Kind.SYMBOL, _ranks(order.to_numpy())[at], strings.take(order))
+    order, texts = ranked(found, type_, types, values, style)
+    return Ordered(type_.kind, _ranks(order)[at], texts)
+
+
+def ranked(found: np.ndarray, type_, types: dict, values, style) -> tuple[np.ndarray, Any]:
+    """Which of different symbols, floats or records is at each place of their order, and in that order what `Ordered` has as
+    `distinct`. Of many symbols no Python object is made: the order of UTF-8 bytes is that of characters."""
+    if type_.kind == Kind.FLOAT:
+        order = np.lexsort((found, found.view(np.float64)))
+        return order, found[order].view(np.float64).tolist()
+    if type_.kind == Kind.SYMBOL and found.size > FEW:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        strings = values.arrow(found).cast(pa.large_string())
+        order = pc.array_sort_indices(strings)
+        return order.to_numpy(), strings.take(order)
+    texts = values.strings(found) if type_.kind == Kind.SYMBOL else record_texts(found, type_, types, values, style)
+    order = np.array(sorted(range(len(texts)), key=texts.__getitem__), np.int64)
+    return order, [texts[i] for i in order.tolist()]
 
 
 def _ranks(order: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.balance import private
+from semi_naive.io.in_order import Blocks
 from semi_naive.io.order import comparable
 from semi_naive.io.record_text import Readable
 from semi_naive.io.writing import write_rows
@@ -96,7 +97,8 @@ class WritePiece:
             return
         path, order = os.path.join(self.folder, str(partition), "piece"), self.ordering
         with private.whole(path) as file:
-            write_rows(file, np.array(block.columns(), np.int64), order.relation, order.types, order.values, self.form)
+            source = Blocks([block], tuple(range(block.arity)))
+            write_rows(file, source, order.relation, order.types, order.values, self.form, threads=1)  # other tasks run beside
         yield partition, path, os.path.getsize(path), checksum_of_file(path)
 
 

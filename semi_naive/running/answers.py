@@ -9,6 +9,7 @@ import numpy as np
 
 from semi_naive.io import Options, arrow_table, together, write
 from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
+from semi_naive.io.in_order import Blocks, Columns
 from semi_naive.io.relations import held, table_of
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.symbols import keep
@@ -17,7 +18,7 @@ from semi_naive.running.frames import ToArrow, ToSpark, as_spark_has_it
 from semi_naive.threads import in_threads
 from semi_naive.tuples import Evaluated, Tuples, plain
 
-ROWS = 1 << 20  # of a record batch
+DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}  # of columns that numpy has as they are
 SHOWN = 10  # tuples of a relation in a notebook
 _pinned: set["Result"] = set()  # those that a DataFrame may still read
 
@@ -80,33 +81,44 @@ class Answer(Tuples):
         self._result.check_open()
         return self._result.database.columns(self.name)
 
+    def rows(self) -> Blocks | Columns:
+        """The tuples as a source of rows in order: where they lie, if that is in this process."""
+        self._result.check_open()
+        return self._result.database.source(self.name)
+
     def arrow_schema(self):
         """The declared names and types, as pyarrow has them."""
         return self._maker().schema()
 
-    def to_arrow(self):
-        """A pyarrow Table with the declared names and types, collected to this process."""
-        import pyarrow as pa
+    def to_arrow(self, dictionaries: bool = False):
+        """A pyarrow Table with the declared names and types, collected to this process. `dictionaries`: columns of strings are
+        dictionary-encoded."""
+        if self.relation.arity and (self.on_partitions or {Kind.SYMBOL, Kind.RECORD} & set(self.relation.kinds)):
+            return super().to_arrow(dictionaries)
+        return arrow_table(self.relation, self.types, self.encoded(), self.values)
 
-        if not self.relation.arity or not (self.on_partitions or {Kind.SYMBOL, Kind.RECORD} & set(self.relation.kinds)):
-            return arrow_table(self.relation, self.types, self.encoded(), self.values)
-        return pa.Table.from_batches(self._batches(streaming=False), self.arrow_schema())
-
-    def to_batches(self):
-        """An iterator of pyarrow RecordBatches of a million tuples or so, in no order. Of a relation on the partitions this
-        process has a few batches at a time; it must have attributes."""
+    def to_batches(self, dictionaries: bool = False):
+        """An iterator of pyarrow RecordBatches of a million tuples or so, in no order. Threads make some batches ahead, and no
+        more; of a relation on the partitions of a cluster, some partitions come at a time. It must have attributes.
+        `dictionaries`: columns of strings are dictionary-encoded."""
         if not self.relation.arity:
             raise ValueError(f"{self.name} has no attributes, so it has no batches: see count()")
-        return self._batches(streaming=True)
-
-    def _batches(self, streaming: bool):
         self._result.check_open()
-        if self.stored is not None:
-            make = self._maker(for_tasks=not self.here)
-            return self.stored.each(make, streaming)
-        columns = self.encoded()
-        parts = (columns[:, begin : begin + ROWS] for begin in range(0, columns.shape[1], ROWS))
-        return in_threads(self._maker(), parts)
+        stored = self.stored
+        make = replace(self._maker(for_tasks=stored is not None and not self.here), dictionaries=dictionaries)
+        if stored is not None:
+            return stored.each(make, streaming=True)
+        return in_threads(lambda part: make(part.columns()), self._result.database.parts(self.name))
+
+    def to_numpy(self) -> np.ndarray:
+        """An array (n, arity), collected to this process: int64, uint64 or float64 where all columns are, else of objects."""
+        kind, *others = set(self.relation.kinds) or {None}
+        if others or kind not in DTYPES:
+            return super().to_numpy()
+        self._result.check_open()
+        plain, stored = self._maker().plain, self.stored
+        rows = plain(self._result.database.rows(self.name)) if stored is None else stored.rows(plain)
+        return rows.view(DTYPES[kind])
 
     def _maker(self, of=ToArrow, for_tasks: bool = False) -> ToArrow:
         """What makes columns of `stored`, or of this process's table, record batches."""
@@ -222,10 +234,10 @@ class Result(Evaluated):
             write_relation(self[relation.name], path, form)
             return path
         if directive.kind == "printsize":
-            columns = np.empty((0, self.database.count(relation.name)), np.int64)
+            rows = np.empty((0, self.database.count(relation.name)), np.int64)
         else:
-            columns = self.database.columns(relation.name)
-        return write(directive, relation, self.types, columns, folder, self.values, Options(sandbox=self.sandbox))
+            rows = self.database.source(relation.name)
+        return write(directive, relation, self.types, rows, folder, self.values, Options(sandbox=self.sandbox))
 
     def explain(self) -> str:
         """What the run has done, as `Program.explain` says what one would do: plans, join orders, indexes, and what each rule

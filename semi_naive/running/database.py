@@ -1,16 +1,21 @@
 """The relations of one run, as the driver sees them: in its own memory while they are small, and on the partitions once not."""
 
+from collections.abc import Callable
+
 import numpy as np
 
+from semi_naive.io.in_order import Blocks, Columns
 from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.rules.ir import Program
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import MOST
-from semi_naive.ra.rules.table import Table, snapshot
+from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.unpacking import Part, parts_of, resting
 from semi_naive.ra.rules.values import Values
 from semi_naive.running.on_partitions import OnPartitions, Remade
 from semi_naive.running.sampling import distinct_values, drawn_tuples, fewest_partners, partners
+from semi_naive.threads import in_threads
 
 
 class Database:
@@ -58,9 +63,29 @@ class Database:
         """All tuples as columns (arity, n), in this process."""
         if relation in self.on_partitions:
             return self.on_partitions[relation].columns()
-        table = snapshot(self.tables[relation])  # a lattice settles when it is read
-        size = table.count
-        return np.array(table.columns(), np.int64).reshape(table.arity, size)
+        parts = self.parts(relation)
+        columns = np.empty((self.program.relations[relation].arity, sum(part.size for part in parts)), np.int64)
+        fill(parts, lambda part, begin: part.into_columns(columns, begin))
+        return columns
+
+    def rows(self, relation: str) -> np.ndarray:
+        """The same as rows (n, arity)."""
+        if relation in self.on_partitions:
+            return self.on_partitions[relation].rows()
+        parts = self.parts(relation)
+        rows = np.empty((sum(part.size for part in parts), self.program.relations[relation].arity), np.int64)
+        fill(parts, lambda part, begin: part.into_rows(rows, begin))
+        return rows
+
+    def parts(self, relation: str) -> list[Part]:
+        """All tuples of a relation in this process, a million or so at a time; none of them is copied."""
+        return parts_of(*resting(self.tables[relation]))
+
+    def source(self, relation: str) -> Blocks | Columns:
+        """All tuples, to be read in order: those of this process where they lie, others collected to it."""
+        if relation in self.on_partitions:
+            return Columns(self.columns(relation))
+        return Blocks(*resting(self.tables[relation]))
 
     def collect(self, relations, begun=()) -> None:
         """Bring relations that are on the partitions back into this process: what has to be evaluated in one place.
@@ -137,3 +162,14 @@ def table_for(relation) -> Table | LatticeTable:
     if relation.lattice:
         return LatticeTable(relation.arity, relation.lattice, relation.kinds[-1])
     return EquivalenceTable(2) if relation.eqrel else Table(relation.arity)
+
+
+def fill(parts: list[Part], put: Callable[[Part, int], None]) -> None:
+    """`put(part, begin)` for every part, where `begin` tuples are before it: in threads, if there are several parts."""
+    begins = np.cumsum([0] + [part.size for part in parts]).tolist()
+
+    def one(number: int) -> None:
+        put(parts[number], begins[number])
+
+    for _ in (in_threads if len(parts) > 1 else map)(one, range(len(parts))):
+        pass

@@ -65,7 +65,7 @@ def _write_relation(answer, path: str, form: Format) -> None:
     spread = answer.stored
     if isinstance(spread, OnPartitions) and spread.count > MANY and form.io in ("file", "parquet"):
         return _write_pieces(answer, spread, path, form)
-    write_file(path, answer.encoded(), answer.relation, BUILT_IN | answer.types, answer.values, form)
+    write_file(path, answer.rows(), answer.relation, BUILT_IN | answer.types, answer.values, form)
 
 
 def _write_pieces(answer, spread: OnPartitions, path: str, form: Format) -> None:

@@ -15,15 +15,17 @@ class ToArrow:
     """Turns columns (arity, n) into a record batch with the declared names and types; picklable if its values are.
 
     `vertices`: of each number in the columns the value that it stands for, where a graph was numbered before the run.
+    `dictionaries`: columns of strings are dictionary-encoded.
     """
 
     relation: Relation
     types: dict[str, Type]
     values: Any
     vertices: Replica | np.ndarray | None = None
+    dictionaries: bool = False
 
     def __call__(self, columns: np.ndarray):
-        return record_batch(self.relation, self.types, self.plain(columns), self.values)
+        return record_batch(self.relation, self.types, self.plain(columns), self.values, self.dictionaries)
 
     def plain(self, columns: np.ndarray) -> np.ndarray:
         """The columns in the values of the user's graph."""

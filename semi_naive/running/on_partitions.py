@@ -1,7 +1,8 @@
 """A relation of a run that is on the partitions, between strata and after them: its runs, or what makes its tuples again."""
 
+import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -11,7 +12,7 @@ from semi_naive.ra.frames import anywhere, dataframe, streamed
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.replica import Replica
 from semi_naive.ra.rules.partitioned import PartitionedRelation
-from semi_naive.ra.rules.reaching import Reachability
+from semi_naive.ra.rules.reaching import ROWS, Reachability
 from semi_naive.ra.rules.reading import ReadPieces, chunks_of, read
 from semi_naive.ra.runs import RunMissing
 from semi_naive.running.cluster import Cluster
@@ -39,6 +40,11 @@ class Readable:
     def pieces(self) -> int:
         raise NotImplementedError
 
+    @property
+    def finer(self) -> tuple[Any, int]:
+        """The relation as threads read it, in so many pieces."""
+        return self.relation, self.pieces
+
     def each(self, make: Callable, streaming: bool = False) -> Iterator:
         """What `make` turns columns (arity, n) into, of some million tuples after the other, in no order.
 
@@ -46,8 +52,9 @@ class Readable:
         time, so that this process has never many.
         """
         if self.cluster.local:
-            chunks = (chunk for piece in range(self.pieces) for chunk in chunks_of(self.relation, piece))
-            made = in_threads(lambda chunk: [make(columns) for columns in read(self.relation, chunk)], chunks)
+            relation, pieces = self.finer
+            chunks = (chunk for piece in range(pieces) for chunk in chunks_of(relation, piece))
+            made = in_threads(lambda chunk: [make(columns) for columns in read(relation, chunk)], chunks)
             return _unless_lost(chain.from_iterable(made))
         return iter(self._of_tasks(ReadPieces(self.relation, make), streaming))
 
@@ -61,10 +68,37 @@ class Readable:
     def columns(self) -> np.ndarray:
         """To this process: 8 bytes a value."""
         columns = np.empty((self.relation.arity, self.count), np.int64)
-        end = 0
-        for some in self.each(np.asarray):
-            columns[:, end : (end := end + some.shape[1])] = some
+
+        def put(some: np.ndarray, begin: int) -> None:
+            columns[:, begin : begin + some.shape[1]] = some
+
+        self._place(put)
         return columns
+
+    def rows(self, of: Callable[[np.ndarray], np.ndarray] = np.asarray) -> np.ndarray:
+        """The same as rows (n, arity); `of`: what becomes of columns before."""
+        rows = np.empty((self.count, self.relation.arity), np.int64)
+
+        def put(some: np.ndarray, begin: int) -> None:
+            rows[begin : begin + some.shape[1]] = of(some).T
+
+        self._place(put)
+        return rows
+
+    def _place(self, put: Callable[[np.ndarray, int], None]) -> None:
+        """`put(columns, begin)` for all tuples, some at a time, of which each has a place of its own: in the threads that read
+        them, if they are read here."""
+        end, alone = 0, threading.Lock()
+
+        def place(some: np.ndarray) -> None:
+            nonlocal end
+            with alone:
+                begin, end = end, end + some.shape[1]
+            put(some, begin)
+
+        for some in self.each(place if self.cluster.local else np.asarray):
+            if some is not None:
+                place(some)
 
 
 class OnPartitions(Readable):
@@ -113,6 +147,11 @@ class Remade(Readable):
     @property
     def pieces(self) -> int:
         return self.relation.pieces
+
+    @property
+    def finer(self):
+        pieces = max(self.pieces, self.count // ROWS)  # threads hand over what they have made when a piece is done
+        return replace(self.relation, pieces=pieces), pieces
 
     def distinct(self, column: int) -> float:
         return max(1.0, float(self.count) ** 0.5)

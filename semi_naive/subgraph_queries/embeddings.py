@@ -12,7 +12,7 @@ from semi_naive.ra.multiway.tries import orders
 from semi_naive.subgraph_queries.patterns import BadPattern, Pattern
 from semi_naive.subgraph_queries.vertices import Vertices
 from semi_naive.threads import in_threads
-from semi_naive.tuples import Tuples
+from semi_naive.tuples import Tuples, encoded
 
 VARIABLES = "abcdefgh"
 ROWS = 1 << 20  # of a record batch
@@ -151,17 +151,19 @@ class Subgraphs(Tuples):
         kind = pa.int64() if self.graph.names is None else pa.string()
         return pa.schema([(name, kind) for name in self.columns])
 
-    def to_batches(self):
+    def to_batches(self, dictionaries: bool = False):
         """An iterator of pyarrow RecordBatches of the graph's own vertices: int64, or strings."""
-        return in_threads(self._batch, range(0, len(self.matches), ROWS))
+        return in_threads(lambda begin: self._batch(begin, dictionaries), range(0, len(self.matches), ROWS))
 
-    def _batch(self, begin: int):
+    def _batch(self, begin: int, dictionaries: bool):
         import pyarrow as pa
 
         columns = [pa.array(self.graph.values[column]) for column in self.matches[begin : begin + ROWS].T]
-        if self.graph.names is not None:
+        if self.graph.names is not None and dictionaries:
+            columns = [pa.DictionaryArray.from_arrays(column.cast(pa.int32()), self.graph.names) for column in columns]
+        elif self.graph.names is not None:
             columns = [self.graph.names.take(column) for column in columns]
-        return pa.record_batch(columns, schema=self.arrow_schema())
+        return pa.record_batch(columns, schema=encoded(self.arrow_schema(), dictionaries))
 
     def to_df(self):
         """A Spark DataFrame, made of the matches in this process."""

@@ -1,0 +1,102 @@
+"""Blocks to columns and rows that there is room for already, some tuples at a time: several threads fill one array."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from semi_naive.balance.jit import njit, types
+from semi_naive.ra.packing import WORD, Packing
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.ir import Order
+from semi_naive.ra.rules.lattice import LatticeTable
+from semi_naive.ra.rules.table import snapshot
+from semi_naive.ra.words import JIT, i64, u64
+
+ROWS = 1 << 20  # tuples of a part
+
+_rows = types.Array(types.int64, 2, "C")
+
+
+def _unpacked(words, shift, mask, low, out):
+    out[:] = ((words >> np.uint64(shift)) & mask) + low
+
+
+@njit(types.void(u64, types.int64, types.uint64, types.uint64, i64), uncompiled=_unpacked, **JIT)
+def _unpack(words, shift, mask, low, out):
+    """The column that a field of the words holds."""
+    bits = np.uint64(shift)
+    for i in range(words.size):
+        out[i] = np.int64(((words[i] >> bits) & mask) + low)
+
+
+def _unpacked_rows(words, shift, mask, low, rows, place):
+    _unpacked(words, shift, mask, low, rows[:, place])
+
+
+@njit(
+    types.void(u64, types.int64, types.uint64, types.uint64, types.Array(types.int64, 2, "C"), types.int64),
+    uncompiled=_unpacked_rows,
+    **JIT,
+)
+def _unpack_rows(words, shift, mask, low, rows, place):
+    """The same, into one column of an array of rows."""
+    bits = np.uint64(shift)
+    for i in range(words.size):
+        rows[i, place] = np.int64(((words[i] >> bits) & mask) + low)
+
+
+@dataclass
+class Part:
+    """Some tuples of a block, words (lanes, n) under its packing; `order`: of the block's columns, which ones of the relation
+    they are."""
+
+    packing: Packing
+    words: np.ndarray
+    order: Order
+
+    @property
+    def size(self) -> int:
+        return self.words.shape[1]
+
+    def columns(self) -> np.ndarray:
+        """(arity, n) int64, in the relation's own order."""
+        found = np.empty((len(self.order), self.size), np.int64)
+        for number, place in enumerate(self.order):
+            _unpack(*self._field(number), found[place])
+        return found
+
+    def into_columns(self, columns: np.ndarray, begin: int) -> None:
+        """Fill columns (arity, n) from a place on."""
+        for number, place in enumerate(self.order):
+            _unpack(*self._field(number), columns[place, begin : begin + self.size])
+
+    def into_rows(self, rows: np.ndarray, begin: int) -> None:
+        """Fill rows (n, arity) from a place on."""
+        for number, place in enumerate(self.order):
+            _unpack_rows(*self._field(number), rows[begin : begin + self.size], place)
+
+    def _field(self, number: int) -> tuple:
+        field = self.packing.fields[number]
+        return self.words[field.lane], field.shift, np.uint64((1 << field.bits) - 1), np.uint64(field.low & WORD)
+
+
+def resting(table) -> tuple[list[Block], Order]:
+    """All tuples of a table of any sort, as blocks that share none, and the order of the columns in them. Blocks in the
+    relation's own order, if an index of the table has it."""
+    table = snapshot(table)  # a lattice settles when it is read
+    if isinstance(table, LatticeTable):
+        table.settle_new()
+        return table.blocks("all", table.home), table.home
+    own = tuple(range(table.arity))
+    if own in table.full and not (table.delta or table.new):
+        return table.full[own], own
+    delta = [table.delta[table.home]] if table.delta else []
+    return [*table.full[table.home], *delta, *table.new], table.home
+
+
+def parts_of(blocks: list[Block], order: Order) -> list[Part]:
+    """All tuples of blocks whose columns are in an order, at most `ROWS` at a time."""
+    return [
+        Part(block.packing, block.words[:, begin : begin + ROWS], order)
+        for block in blocks
+        for begin in range(0, block.size, ROWS)
+    ]

@@ -1,0 +1,132 @@
+"""Columns to text, in one pass: whole numbers are formatted, other values are looked up by their number among texts.
+
+A row is `seams[0] field seams[1] field … seams[arity]`: what stands before, between and after its fields.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from semi_naive.balance.jit import njit, types
+from semi_naive.ra.words import JIT
+
+SIGNED, UNSIGNED = -2, -1  # of a column of numbers; of any other, where its texts begin
+WIDEST = 20  # characters of a number of 64 bits, the sign among them
+
+_PAIRS = np.array([ord(digit) for number in range(100) for digit in f"{number:02}"], np.uint8)  # 00, 01, …, 99
+_ZERO, _MINUS = np.uint8(ord("0")), np.uint8(ord("-"))
+_TEN, _HUNDRED = np.uint64(10), np.uint64(100)
+_u8, _i64 = types.Array(types.uint8, 1, "C"), types.Array(types.int64, 1, "C")
+_read = types.Array(types.uint8, 1, "C", readonly=True)
+_columns = types.Array(types.int64, 2, "C")
+
+
+@njit(inline="always")
+def _put_number(out, at, value):
+    """Write a uint64 in decimal; where it ends. Two digits at a time, from the last."""
+    end, rest = at + 1, value // _TEN
+    while rest:
+        end += 1
+        rest //= _TEN
+    place = end
+    while value >= _HUNDRED:
+        rest = value // _HUNDRED
+        pair = np.int64(value - rest * _HUNDRED) * 2
+        place -= 2
+        out[place], out[place + 1] = _PAIRS[pair], _PAIRS[pair + 1]
+        value = rest
+    if value >= _TEN:
+        out[at], out[at + 1] = _PAIRS[np.int64(value) * 2], _PAIRS[np.int64(value) * 2 + 1]
+    else:
+        out[at] = _ZERO + np.uint8(value)
+    return end
+
+
+@njit(inline="always")
+def _copy(out, at, text, begin, end):
+    for i in range(begin, end):
+        out[at] = text[i]
+        at += 1
+    return at
+
+
+@njit(types.int64(_columns, _i64, _read, _i64, _read, _i64, _u8), **JIT)
+def put_rows(columns, bases, content, starts, seams, seam_starts, out):
+    """Write the rows of columns (arity, n) to `out`, which has room; how many bytes they are.
+
+    bases[k]: SIGNED, UNSIGNED, or b, where the value v of column k is content[starts[b + v] : starts[b + v + 1]].
+    """
+    arity, size = columns.shape
+    at = np.int64(0)
+    for row in range(size):
+        for k in range(arity):
+            at = _copy(out, at, seams, seam_starts[k], seam_starts[k + 1])
+            base, value = bases[k], columns[k, row]
+            if base >= 0:
+                at = _copy(out, at, content, starts[base + value], starts[base + value + 1])
+            elif base == SIGNED and value < 0:
+                out[at] = _MINUS
+                at = _put_number(out, at + 1, np.uint64(0) - np.uint64(value))
+            else:
+                at = _put_number(out, at, np.uint64(value))
+        at = _copy(out, at, seams, seam_starts[arity], seam_starts[arity + 1])
+    return at
+
+
+@njit(types.int64(_i64, types.int64, _i64), **JIT)
+def _lengths(column, base, starts):
+    """Bytes of the texts of a column, all together."""
+    total = np.int64(0)
+    for value in column:
+        total += starts[base + value + 1] - starts[base + value]
+    return total
+
+
+@dataclass
+class RowFormat:
+    """How rows become text. fields: of each column SIGNED or UNSIGNED, for numbers given by their bits; else the texts that its
+    values number, see `joined`.
+
+    >>> RowFormat(["", ": ", "\\n"], [SIGNED, joined([b"a", b"bc"])]).bytes(np.array([[-7, 100], [1, 0]])).tobytes()
+    b'-7: bc\\n100: a\\n'
+    """
+
+    seams: Sequence[str]
+    fields: Sequence
+
+    def __post_init__(self):
+        self._seams, self._seam_starts = joined([seam.encode() for seam in self.seams])
+        texts = [field for field in self.fields if isinstance(field, tuple)]
+        contents, starts, bases, begin, base = [np.empty(0, np.uint8)], [np.empty(0, np.int64)], [], 0, 0
+        for content, ends in texts:
+            contents.append(content)
+            starts.append(ends + begin)
+            bases.append(base)
+            begin, base = begin + content.size, base + ends.size
+        self._content, self._starts, at = np.concatenate(contents), np.concatenate(starts), iter(bases)
+        self._bases = np.array([next(at) if isinstance(field, tuple) else field for field in self.fields], np.int64)
+
+    def bytes(self, columns: np.ndarray) -> np.ndarray:
+        """The text of the rows of columns (arity, n), int64."""
+        out = np.empty(self._room(columns), np.uint8)
+        given = columns, self._bases, self._content, self._starts, self._seams, self._seam_starts
+        return out[: put_rows(*given, out)]
+
+    def _room(self, columns: np.ndarray) -> int:
+        """Bytes that the rows surely fit in."""
+        room = columns.shape[1] * self._seams.size
+        for column, base in zip(columns, self._bases.tolist(), strict=True):
+            if base >= 0:
+                room += _lengths(column, base, self._starts)
+            elif column.size:
+                low, high = int(column.min()), int(column.max())
+                plain = base == SIGNED or low >= 0
+                room += column.size * (max(len(str(low)), len(str(high))) if plain else WIDEST)
+        return room
+
+
+def joined(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    """Texts one after the other: (all bytes, where each begins and the last one ends)."""
+    starts = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=starts[1:])
+    return np.frombuffer(b"".join(texts), np.uint8), starts

@@ -1,0 +1,209 @@
+"""The rows of a large result in order, a piece at a time: what is written never is in memory as a whole a second time.
+
+1. Every column gets *keys*, int64 in the order of its values: numbers are their own, of other kinds a value's rank is its key.
+2. Sorted *runs* of packed keys: the blocks of a table as they lie there, if all columns are numbers; else a million rows at a
+   time are given their keys and sorted, by all cores.
+3. Some words of all runs *cut* them into pieces of about so many rows. A piece is merged when it is asked for, by any thread.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from semi_naive.io.bits import BUILT_IN
+from semi_naive.io.order import FLIP, distinct, ranked
+from semi_naive.ra.blocks import merge_all, sort_unique
+from semi_naive.ra.packing import Packing, widen
+from semi_naive.ra.rules import kernels
+from semi_naive.ra.rules.block import Block, bounds_of, pack
+from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.unpacking import ROWS, Part, parts_of
+from semi_naive.threads import in_threads
+
+SAMPLES = 16  # words of a piece by which runs are cut
+ROOM = 4  # ids for each row up to which a place for every id is kept, to rank them by
+
+
+@dataclass
+class Columns:
+    """Columns (arity, n) as a source of rows: a part of them is some rows."""
+
+    columns: np.ndarray
+
+    @property
+    def size(self) -> int:
+        return self.columns.shape[1]
+
+    def all(self) -> np.ndarray:
+        return self.columns
+
+    def parts(self) -> list:
+        return [_Slice(self.columns[:, begin : begin + ROWS]) for begin in range(0, self.size, ROWS)]
+
+
+@dataclass
+class _Slice:
+    some: np.ndarray
+
+    @property
+    def size(self) -> int:
+        return self.some.shape[1]
+
+    def columns(self) -> np.ndarray:
+        return np.ascontiguousarray(self.some, np.int64)
+
+
+@dataclass
+class Blocks:
+    """Blocks that share no tuple, as a source of rows; `order`: of their columns, which ones of the relation they are."""
+
+    blocks: list[Block]
+    order: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(block.size for block in self.blocks)
+
+    def all(self) -> np.ndarray:
+        found = [part.columns() for part in self.parts()]
+        return np.concatenate([np.empty((len(self.order), 0), np.int64), *found], axis=1)
+
+    def parts(self) -> list[Part]:
+        return parts_of(self.blocks, self.order)
+
+    def as_they_are(self, kinds: Iterable[Kind]) -> bool:
+        """Whether the words are in the order of the rows: of numbers, in one packing of the columns in the relation's order."""
+        packings = {block.packing for block in self.blocks}
+        if len(packings) != 1 or self.order != tuple(range(len(self.order))):
+            return False
+        least = (low for low, _ in self.blocks[0].packing.bounds)
+        return all(kind == Kind.NUMBER or (kind == Kind.UNSIGNED and low >= 0) for kind, low in zip(kinds, least, strict=True))
+
+
+@dataclass
+class Keys:
+    """What the keys of a column stand for. `bits`: of each key the value, `texts`: how it is shown, if keys are ranks; `flip`:
+    keys are unsigned numbers with the top bit flipped."""
+
+    kind: Kind
+    bits: np.ndarray | None = None
+    texts: Any = None  # a list, or of symbols a pyarrow array
+    flip: bool = False
+
+    @cached_property
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        """The values, ascending as numbers, and the rank of each."""
+        order = np.argsort(self.bits)
+        return self.bits[order], order
+
+    @cached_property
+    def _ranks(self) -> np.ndarray | None:
+        """Of each value its rank, if values are small."""
+        values, ranks = self._places
+        if not values.size or values[0] < 0 or values[-1] >= ROOM * ROWS + ROOM * values.size:
+            return None
+        found = np.zeros(int(values[-1]) + 1, np.int64)
+        found[values] = ranks
+        return found
+
+    def of(self, column: np.ndarray) -> np.ndarray:
+        """The keys of values."""
+        if self.bits is None:
+            return column ^ FLIP if self.flip else column
+        if self._ranks is not None:
+            return self._ranks[column]
+        values, ranks = self._places
+        return ranks[np.searchsorted(values, column)]
+
+
+class InOrder:
+    """The rows of a source, in pieces of about `size` rows, in order. `style` says how records are shown.
+
+    threads: None for one for each core; 1 in a task of Spark, beside which others run.
+    """
+
+    def __init__(self, source: Columns | Blocks, relation, types: dict, values, style, size: int, threads: int | None = None):
+        self.relation, self.threads = relation, threads
+        parts = source.parts()
+        types = BUILT_IN | types
+        if isinstance(source, Blocks) and source.as_they_are(relation.kinds):
+            self.keys = [Keys(type_.kind) for _, type_ in relation.attributes]
+            self.packing, self.runs = source.blocks[0].packing, [block.words for block in source.blocks]
+        else:
+            self.keys = [
+                keys_of((part.columns()[place] for part in parts), type_, types, values, style)
+                for place, (_, type_) in enumerate(relation.attributes)
+            ]
+            self.packing, self.runs = self._sorted(parts)
+        self.cuts = cuts(self.runs, self.packing.lanes, size)
+
+    def _sorted(self, parts: list) -> tuple[Packing, list[np.ndarray]]:
+        def keyed(part) -> list[np.ndarray]:
+            return [keys.of(column) for keys, column in zip(self.keys, part.columns(), strict=True)]
+
+        bounds = ((0, 0),) * len(self.keys)
+        for number, of in enumerate(self._in_threads(lambda part: bounds_of(keyed(part)), parts)):
+            bounds = widen(bounds, of) if number else of
+        packing = Packing(bounds)
+        words = self._in_threads(lambda part: sort_unique(pack(keyed(part), packing, part.size)), parts)
+        return packing, list(words)
+
+    def _in_threads(self, make, given) -> Iterable:
+        return map(make, given) if self.threads == 1 else in_threads(make, given, self.threads)
+
+    def pieces(self, make) -> Iterable:
+        """What `make` turns each `piece` into, in order; some pieces ahead."""
+        return self._in_threads(lambda number: make(self.piece(number)), range(len(self.cuts) - 1))
+
+    def piece(self, number: int) -> np.ndarray:
+        """Columns (arity, n) of one piece: numbers by their 64 bits, of other kinds the keys."""
+        ends = zip(self.runs, self.cuts[number], self.cuts[number + 1], strict=True)
+        some = sorted((run[:, begin:end] for run, begin, end in ends if begin < end), key=lambda words: words.shape[1])
+        found = Part(self.packing, merge_all(some, self.packing.lanes), tuple(range(len(self.keys)))).columns()
+        for column, keys in zip(found, self.keys, strict=True):
+            if keys.flip:
+                column ^= FLIP
+        return found
+
+
+def keys_of(columns: Iterable[np.ndarray], type_, types: dict, values, style) -> Keys:
+    """The keys of a column, given a part at a time."""
+    if type_.kind == Kind.NUMBER:
+        return Keys(type_.kind)
+    if type_.kind == Kind.UNSIGNED:
+        return Keys(type_.kind, flip=any(bool((column < 0).any()) for column in columns))
+    found = np.empty(0, np.int64)
+    for column in columns:
+        found = distinct(np.concatenate([found, distinct(column)[0]]))[0]
+    order, texts = ranked(found, type_, types, values, style)
+    return Keys(type_.kind, found[order], texts)
+
+
+def cuts(runs: list[np.ndarray], lanes: int, size: int) -> np.ndarray:
+    """Where each piece begins in each run of words (lanes, n), and the last one ends: (pieces + 1, runs).
+
+    >>> cuts([np.array([[1, 4, 9]], "u8"), np.array([[2, 3]], "u8")], 1, 2).tolist()
+    [[0, 0], [1, 1], [2, 2], [3, 2]]
+    """
+    if not runs:
+        return np.zeros((1, 0), np.int64)
+    step = max(1, size // SAMPLES)
+    samples = np.concatenate([run[:, ::step] for run in runs], axis=1)
+    samples = samples[:, np.lexsort(samples[::-1])]
+    splitters = np.ascontiguousarray(samples[:, size // step :: size // step])
+    found = np.zeros((splitters.shape[1] + 2, len(runs)), np.int64)
+    for number, run in enumerate(runs):
+        found[1:-1, number] = _places(run, splitters, lanes)
+        found[-1, number] = run.shape[1]
+    return found
+
+
+def _places(run: np.ndarray, splitters: np.ndarray, lanes: int) -> np.ndarray:
+    """Of each splitter the first word of a sorted run that is not below it."""
+    if lanes == 1:
+        return np.searchsorted(run[0], splitters[0])
+    masks, within = np.full(lanes, ~np.uint64(0)), np.ones(splitters.shape[1], np.bool_)
+    return kernels.ranges_rows(np.ascontiguousarray(run), splitters, masks, within)[0]
