@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable
 
-from semi_naive.ra.memory_limits import MACHINE, Room, limit, ours, resident, rooms
+from semi_naive.ra.memory_limits import ADDRESSES, LEAST, MACHINE, NEAR, Room, limit, ours, resident, rooms
 
 OURS = 0.25  # of the machine's memory: who uses less of it is not to blame that it is used up
 EVERY = 0.2  # seconds between two looks
@@ -36,6 +36,7 @@ class OutOfMemory(MemoryError):
 
 
 _looked = [0.0]
+_places: list[tuple[Callable[[], str], str]] = []  # of the blocks that the process is in, the innermost last
 
 
 def due() -> bool:
@@ -54,6 +55,16 @@ def check() -> None:
             raise OutOfMemory(str(room))
 
 
+def last_of_it() -> tuple[float, OutOfMemory | None]:
+    """The bytes that are left before the system kills a process, and the error once that is about to happen: half of what
+    `check` wants is left. What is beyond the address space is an error of its own."""
+    found = [room for room in rooms() if room.of != ADDRESSES and (room.of != MACHINE or ours() > OURS * room.limit)]
+    room = min(found, key=lambda each: each.left, default=None)
+    if room is None:
+        return float("inf"), None
+    return room.left, OutOfMemory(str(room), *where()) if room.left < min((1 - NEAR) * room.limit, LEAST) / 2 else None
+
+
 def scarce() -> bool:
     """Whether this process alone has so much of what it and those that it starts may have that something should leave it."""
     with contextlib.suppress(OSError, ValueError, IndexError):
@@ -69,14 +80,26 @@ def is_memory(error: BaseException | str) -> bool:
 
 
 @contextlib.contextmanager
-def at(place: Callable[[], str]):
-    """Memory that is used up in the block is told as OutOfMemory in that place."""
+def at(place: Callable[[], str], helps: str = HELPS):
+    """Memory that is used up in the block is told as OutOfMemory in that place, with what helps there."""
+    here = place, helps
+    _places.append(here)
     try:
         yield
     except Exception as error:
         if not is_memory(error):
             raise
-        raise out_of_memory(error, place()) from error
+        raise out_of_memory(error, place(), helps) from error
+    finally:
+        _places.remove(here)
+
+
+def where() -> tuple[str, str]:
+    """What is at work, as far as it is known, and what would help it; may be asked for from any thread."""
+    with contextlib.suppress(Exception):
+        place, helps = _places[-1]
+        return place(), helps
+    return "", HELPS
 
 
 def killed() -> OutOfMemory:
@@ -90,9 +113,9 @@ def _nearest(before: str = "") -> str:
     return f"{before}{room}" if room else ""
 
 
-def out_of_memory(error: BaseException | str, place: str = "") -> OutOfMemory:
+def out_of_memory(error: BaseException | str, place: str = "", helps: str = HELPS) -> OutOfMemory:
     """Our error for another that `is_memory`: what could not be had, and what is used of the limit that is nearest."""
     if isinstance(error, OutOfMemory):
-        return error if error.place else OutOfMemory(error.said, place, error.helps)
+        return error if error.place else OutOfMemory(error.said, place, error.helps if error.helps != HELPS else helps)
     asked = [line.strip() for line in str(error).splitlines() if any(sign in line for sign in SIGNS)][:1]
-    return OutOfMemory("; ".join(filter(None, [*asked, _nearest()])) or "no more is to be had", place)
+    return OutOfMemory("; ".join(filter(None, [*asked, _nearest()])) or "no more is to be had", place, helps)

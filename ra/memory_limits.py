@@ -15,6 +15,7 @@ NEAR = 0.95  # of a limit: what is left is less than a merge of blocks takes
 LEAST = 1 << 30  # bytes that are enough to be left, whatever the limit
 UNLIMITED = 1 << 60
 MACHINE = "this machine's memory"
+ADDRESSES = "this process's address space (ulimit -v)"
 
 
 @dataclass
@@ -61,7 +62,7 @@ def rooms() -> Iterator[Room]:
     if (most := _address_space()) < UNLIMITED:
         with contextlib.suppress(OSError, ValueError, IndexError):
             pages = int(Path("/proc/self/statm").read_text().split()[0])
-            yield Room(pages * os.sysconf("SC_PAGE_SIZE"), most, "this process's address space (ulimit -v)")
+            yield Room(pages * os.sysconf("SC_PAGE_SIZE"), most, ADDRESSES)
 
 
 def _address_space() -> int:

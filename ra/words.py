@@ -57,16 +57,15 @@ def sort(words):
     return source
 
 
-@njit(u64(u64), **JIT)
-def unique_sorted(words):
-    """Ascending words without their repetitions."""
-    out = np.empty_like(words)
+@njit(types.int64(u64), **JIT)
+def _unique(words):
+    """Move ascending words without their repetitions to the front; how many they are."""
     size = 0
-    for i in range(words.size):
-        if i == 0 or words[i] != words[i - 1]:
-            out[size] = words[i]
+    for word in words:
+        if size == 0 or word != words[size - 1]:
+            words[size] = word
             size += 1
-    return out[:size].copy()
+    return size
 
 
 @njit(types.int64(u64, types.int64, types.int64, types.uint64), inline="always", **JIT)
@@ -174,7 +173,9 @@ def drop(words: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def sort_unique(words: np.ndarray) -> np.ndarray:
-    return unique_sorted(sort(np.ascontiguousarray(words, dtype=np.uint64)))
+    ordered = sort(np.ascontiguousarray(words, dtype=np.uint64))
+    size = _unique(ordered)
+    return ordered if size == ordered.size else ordered[:size].copy()
 
 
 def merge_all(arrays: list[np.ndarray]) -> np.ndarray:

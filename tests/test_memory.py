@@ -14,6 +14,7 @@ from semi_naive.ra.rules.ranges import range_values
 from semi_naive.ra.tuple_at_a_time import stratum
 
 from semi_naive import EvaluationError, OutOfMemory, Program
+from semi_naive.cli import ending
 
 COUNTING = ".decl a(x: number)\n.output a\na(0).\na(x + 1) :- a(x), x < 1000000."
 
@@ -114,3 +115,34 @@ def test_control_groups_are_read(tmp_path):
     files(memory__limit_in_bytes="2000", memory__usage_in_bytes="800", memory__stat="cache 1\ntotal_cache 500")
     assert GroupV1.limits(tmp_path) == [2000] and GroupV1.used(tmp_path) == 300
     assert memory_limits.limit() > 1 << 20 and memory_limits.kills() >= 0
+
+
+def test_a_command_ends_before_the_system_kills_it(monkeypatch):
+    left = iter([1 << 30, 400 << 20, 1 << 20])
+    monkeypatch.setattr(memory, "rooms", lambda: [Room((2 << 30) - next(left), 2 << 30, "this container's memory")])
+    said = []
+
+    def end(told):
+        said.append((told.status, str(told)))
+        raise SystemExit
+
+    monkeypatch.setattr(ending, "end", end)
+    with memory.at(lambda: "the search for gold", "dig elsewhere"), pytest.raises(SystemExit):
+        ending.watch_memory()
+    assert next(left, "none") == "none"
+    used = "2.0 GB of this container's memory, which has 2.0 GB, are used"
+    assert said == [(1, f"out of memory in the search for gold: {used}\n  dig elsewhere")]
+
+
+def test_the_address_space_and_what_others_use_are_no_reason_to_end(monkeypatch):
+    full = [Room(99, 100, memory_limits.ADDRESSES), Room(99, 100, memory_limits.MACHINE)]
+    monkeypatch.setattr(memory, "rooms", lambda: full)
+    monkeypatch.setattr(memory, "ours", lambda: 1)
+    assert memory.last_of_it() == (float("inf"), None)
+
+
+def test_what_helps_is_what_helps_there():
+    with pytest.raises(OutOfMemory, match="out of memory in the innermost: ") as found, memory.at(lambda: "here", "that"):
+        with memory.at(lambda: "the innermost", "this"):
+            raise MemoryError
+    assert found.value.helps == "this"

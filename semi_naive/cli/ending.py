@@ -1,4 +1,4 @@
-"""How a command ends when it is told to: by Ctrl-C, SIGTERM, or as its terminal is gone.
+"""How a command ends when it is told to (Ctrl-C, SIGTERM, a terminal that is gone), and before it is killed for want of memory.
 
 The first signal is raised in the main thread as `Told`, so everything on the way out is put in order. Where the main thread
 does not come to that within PATIENCE, as it computes, and at a second signal, the process ends at once. Either way it leaves
@@ -15,6 +15,8 @@ from importlib import import_module
 
 PATIENCE = 2.0  # seconds in which things are put in order
 LONGEST = 10.0  # seconds that another thread has for it when it ends at once
+FASTEST = 4 << 30  # bytes that are taken in a second, by two cores that write to new memory
+SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5  # seconds between two looks at the memory that is left; a look takes 0.1 ms
 SHOW_CURSOR = "\x1b[?25h"  # which a progress bar has hidden
 SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "its terminal is gone"}
 
@@ -91,11 +93,35 @@ def end(told: Told) -> None:
     os._exit(told.status)
 
 
+class UsedUp(Told):
+    """Memory is: the system is about to kill the process, and would say nothing."""
+
+    status = 1
+
+    def __init__(self, error: Exception):
+        BaseException.__init__(self, error)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def watch_memory() -> None:
+    """End the process, from a thread beside the main one, when memory is about to be used up in whatever it is doing."""
+    memory = import_module("semi_naive.ra.memory")
+    while not Ending.done:
+        left, error = memory.last_of_it()
+        if error is not None:
+            end(UsedUp(error))
+        time.sleep(min(max(left / FASTEST, SHORTEST_LOOK), LONGEST_LOOK))
+
+
 def command() -> None:
     """The command `semi-naive`."""
     listen()
     try:
-        import_module("semi_naive.__main__").main()
+        main = import_module("semi_naive.__main__").main
+        threading.Thread(target=watch_memory, name="semi-naive-memory", daemon=True).start()
+        main()
     finally:
         if Ending.told:  # whatever has become of it on the way
             end(Ending.told)

@@ -171,7 +171,11 @@ class ParquetFile(Source):
         return read_schema(self.path)[1]
 
     def columns(self, values) -> np.ndarray:
-        return columns_of_table(read_parquet(self.path), self.relation, self.types, values, self.path)
+        import pyarrow as pa
+
+        columns = columns_of_table(read_parquet(self.path), self.relation, self.types, values, self.path)
+        pa.default_memory_pool().release_unused()  # Arrow keeps what the table took
+        return columns
 
     def spans(self) -> list[tuple[str, int, int]]:
         """Row groups."""

@@ -10,10 +10,15 @@ in a relation made once, and counts are factorised.
 
 from contextlib import nullcontext
 
+from semi_naive.ra.memory import at
 from semi_naive.subgraph_queries.embeddings import Subgraphs, embedding_query, searched
 from semi_naive.subgraph_queries.patterns import Pattern
 from semi_naive.subgraph_queries.vertices import Vertices
 
+HELPS = (
+    "a graph takes some 60 bytes an edge while it is read and numbered, whatever the plan; after that the plan boxed (with"
+    " memory, --memory) keeps to a number of bytes, and bigjoin has the edges on the partitions of Spark"
+)
 PLANS = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
 
 
@@ -61,7 +66,7 @@ def subgraphs(
     """
     _check_options(plan, memory, trace)
     pattern = Pattern.of(pattern, directed)
-    with nullcontext(graph) if isinstance(graph, Vertices) else Vertices.of(graph, directed, **reading) as vertices:
+    with at(lambda: "the search for subgraphs", HELPS), _prepared(graph, directed, reading) as vertices:
         if vertices.directed != directed:
             raise ValueError(f"the graph was prepared with directed={vertices.directed}, and searched with directed={directed}")
         embeddings = len(pattern.automorphisms) if count and not symmetry else 1  # of each subgraph
@@ -75,6 +80,10 @@ def subgraphs(
         if trace and record:
             trace(record)
         return found * embeddings if count else Subgraphs(pattern.names, found, vertices, query, _plan(plan, memory), record)
+
+
+def _prepared(graph, directed: bool, reading: dict):
+    return nullcontext(graph) if isinstance(graph, Vertices) else Vertices.of(graph, directed, **reading)
 
 
 def _check_options(plan: str, memory: int | None, trace=None) -> None:

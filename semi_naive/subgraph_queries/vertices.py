@@ -62,18 +62,16 @@ class Vertices:
         if not directed and hasattr(graph, "is_directed") and not graph.is_directed():
             graph = graph.edges()
         edges = as_edges(graph, **reading)
-        domain = Domain.of(edges.pairs.T)
-        source, target = (domain.encode(column).astype(np.int64) for column in edges.pairs.T)
-        if not directed:
-            source, target = np.minimum(source, target), np.maximum(source, target)
-        source, target = _distinct(source, target, domain.size)
-        order = np.argsort(np.bincount(np.concatenate([source, target]), minlength=domain.size), kind="stable")
+        domain, names = Domain.of(edges.pairs.T), edges.names
+        source, target = map(domain.encode, edges.pairs.T)
+        del edges  # large graphs are four times as large as what is kept of them
+        source, target = _distinct(*(source, target) if directed else _up(source, target), domain.size)
+        degrees = np.bincount(source, minlength=domain.size) + np.bincount(target, minlength=domain.size)
+        order = np.argsort(degrees, kind="stable")
         rank = np.empty(domain.size, np.int32)
         rank[order] = np.arange(domain.size, dtype=np.int32)
         source, target = rank[source], rank[target]
-        if not directed:
-            source, target = np.minimum(source, target), np.maximum(source, target)
-        return cls(domain.decode(order), edges.names, directed, source, target)
+        return cls(domain.decode(order), names, directed, *(source, target) if directed else _up(source, target))
 
     def want(self, names) -> Tries:
         """The tries of relations, made when first asked for."""
@@ -162,9 +160,16 @@ def book(shape: Pattern, spine: tuple[int, int]) -> tuple[Query, int]:
     return query, 2 if turned else 1
 
 
+def _up(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.minimum(source, target), np.maximum(source, target)
+
+
 def _distinct(source: np.ndarray, target: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Without loops and duplicates; ids are below 2^31."""
     bits = np.uint64(max(int(size - 1).bit_length(), 1))
-    words = (source.astype(np.uint64) << bits | target.astype(np.uint64))[source != target]
-    words = sort_unique(words)
-    return (words >> bits).astype(np.int64), (words & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
+    loops = source == target
+    words = source.astype(np.uint64)
+    words <<= bits
+    words |= target.astype(np.uint64)
+    words = sort_unique(words[~loops] if loops.any() else words)
+    return (words >> bits).astype(np.int32), (words & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int32)
