@@ -70,6 +70,24 @@ def field_of(keys, masks, size, shift, mask, low):
     return out
 
 
+@njit(u64(u64, u64, i64), **JIT)
+def words_at(keys, masks, positions):
+    """The words at some ascending positions. 0.5 ns a chunk, and some 30 a position."""
+    out = np.empty(positions.size, np.uint64)
+    i, before = -1, 0
+    inside = 0  # words of chunk i
+    for n in range(positions.size):
+        while positions[n] >= before + inside:
+            before += inside
+            i += 1
+            inside = np.int64(count_bits(masks[i]))
+        mask = masks[i]
+        for _ in range(positions[n] - before):
+            mask &= mask - np.uint64(1)
+        out[n] = keys[i] << SIX | lowest_bit(mask)
+    return out
+
+
 @njit(two(u64, u64, u64, u64), **JIT)
 def union(keys, masks, other_keys, other_masks):
     """The chunks of words that are in either. 2 ns a chunk."""

@@ -82,11 +82,12 @@ def same_generation(parents: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("cores, spread, made", [(1, 1, 1 << 17), (3, 1, 1), (3, 37, 100), (2, 100_000, 1 << 17)])
-def test_dense_and_sparse_relations_are_the_same_in_chunks(monkeypatch, cores, spread, made):
+def test_dense_and_sparse_relations_are_the_same_in_chunks(monkeypatch, tmp_path, cores, spread, made):
     """Joins of pairs make bitmaps, of rows that are full or nearly empty, whatever the relation's values are."""
     monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
     monkeypatch.setattr("semi_naive.running.cluster.Cluster.here", cores)
     monkeypatch.setattr("semi_naive.ra.unions.MADE", made)
+    monkeypatch.setattr("semi_naive.ra.rules.unpacking.ROWS", 1000)
     text = """
     .decl edge(parent: number, child: number)
     .input edge
@@ -105,6 +106,11 @@ def test_dense_and_sparse_relations_are_the_same_in_chunks(monkeypatch, cores, s
         assert result["same"].to_set() == set(map(tuple, (spread * np.argwhere(expected)).tolist()))
         assert result["turned"].to_set() == set(map(tuple, (spread * np.argwhere(joined.T)).tolist()))
         assert result["same"].count() == expected.sum() > 10_000
+        for rows in (result["same"].to_numpy(), result.database.columns("same").T):
+            assert np.array_equal(rows[np.lexsort(rows.T[::-1])], spread * np.argwhere(expected))
+        result["same"].write(tmp_path / "same.csv")
+    lines = (tmp_path / "same.csv").read_text().splitlines()
+    assert [tuple(map(int, line.split(","))) for line in lines] == list(map(tuple, (spread * np.argwhere(expected)).tolist()))
 
 
 def test_threads_insert_what_needs_a_wider_packing(monkeypatch):

@@ -196,6 +196,9 @@ def test_a_block_is_the_same_in_chunks():
         assert merged([left, right], HALVES).words[0].tolist() == sorted({*first.tolist(), *second.tolist()})
         assert left.size == first.size and left.nbytes > 0
         assert [left.column(n).tolist() for n in (0, 1)] == [forms(first)[0].column(n).tolist() for n in (0, 1)]
+        for places in ([0, 0, 5, 77, 140], [140, 7], list(range(left.size))):  # a few that ascend, a few that do not, all
+            expected = (first[places] & np.uint64((1 << 32) - 1)).tolist()
+            assert forms(first)[1].column(1, np.array(places)).tolist() == expected
         assert left.reordered((1, 0)).words[0].tolist() == np.sort(words.exchanged(first, 32)).tolist()
     apart = Chunked(HALVES, chunks.chunked(array(range(0, 64000, 64))))
     assert not isinstance(apart.compact(), Chunked) and isinstance(forms(first)[1].compact(), Chunked)

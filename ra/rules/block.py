@@ -10,13 +10,14 @@ from functools import cached_property, reduce
 import numpy as np
 from semi_naive.ra import words as single
 from semi_naive.ra.blocks import among, merge_all, sort_unique
-from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_of
+from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_at, words_of
 from semi_naive.ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.unions import ROW, cells_of
 
 EVERY = 64  # bits of a word
 HALVES = Packing(((0, (1 << 32) - 1),) * 2)  # pairs in words of two halves
+SAMPLED = 8  # words of all for each that is looked at, for the others not to be made
 CLOSE = 2  # words that a chunk has on average, for chunks to be no larger than the words
 
 
@@ -99,6 +100,10 @@ class Block:
     def size(self) -> int:
         return self.words.shape[1]
 
+    def words_once(self) -> np.ndarray:
+        """The words, for who needs them once: where they have to be made, they are not kept."""
+        return self.words
+
     @cached_property
     def chunks(self) -> Chunks:
         """The words as `ra.chunks`, where a tuple is one word. Kept: 16 bytes a chunk."""
@@ -145,7 +150,7 @@ class Block:
             return self
         packing = packing or Packing(tuple(self.packing.bounds[i] for i in order))
         if self.packing.lanes == packing.lanes == 1 and len(order) == 2 and _halves(packing) and _halves(self.packing):
-            return Block(packing, single.exchanged(self.words[0], 32)[None])
+            return Block(packing, single.exchanged(self.words_once()[0], 32)[None])
         return Block.of([self.column(i) for i in order], self.size, packing)
 
     def without(self, other: "Block") -> "Block":
@@ -212,20 +217,37 @@ class Chunked(Block):
     def words(self) -> np.ndarray:
         return words_of(*self.chunks, self.size)[None]
 
+    @property
+    def spelt(self) -> bool:
+        """Whether the words have been made, and are kept."""
+        return "words" in vars(self)
+
+    def words_once(self) -> np.ndarray:
+        return self.words if self.spelt else words_of(*self.chunks, self.size)[None]
+
     @cached_property
     def size(self) -> int:
         return size_of(self.chunks[1])
 
     def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
         place = self.packing.fields[number]
-        if positions is not None or not place.bits or "words" in vars(self):
+        if not place.bits or self.spelt:
             return super().column(number, positions)
+        if positions is not None:
+            if not self._few(positions):
+                return super().column(number, positions)
+            some = words_at(*self.chunks, np.require(positions, np.int64, ["C", "W"]))
+            return Block(self.packing, some[None]).column(number)
         mask, low = np.uint64((1 << place.bits) - 1), np.uint64(place.low & (1 << 64) - 1)
         return field_of(*self.chunks, self.size, place.shift, mask, low)
 
+    def _few(self, positions: np.ndarray) -> bool:
+        """Whether they are few of all, as of a sample, and ascend: then words are found by counting."""
+        return positions.size * SAMPLED <= self.size and bool((positions[1:] >= positions[:-1]).all())
+
     def compact(self) -> Block:
         """The same as words, if these take less."""
-        return self if self.size >= CLOSE * self.chunks[0].size else Block(self.packing, self.words)
+        return self if self.size >= CLOSE * self.chunks[0].size else Block(self.packing, self.words_once())
 
 
 def _directory(words: np.ndarray, rest: int) -> tuple[np.uint64, int, np.ndarray]:
@@ -254,7 +276,7 @@ def merged(blocks: list[Block], packing: Packing) -> Block:
     if 2 * close > sum(block.size for block in blocks):
         each = (block.chunks if isinstance(block, Chunked) else chunked(block.words[0]) for block in blocks)
         return Chunked(packing, reduce(lambda left, right: union(*left, *right), each)).compact()
-    return Block(packing, merge_all([block.words for block in blocks], packing.lanes))
+    return Block(packing, merge_all([block.words_once() for block in blocks], packing.lanes))
 
 
 def packing_of(blocks: list[Block], arity: int) -> Packing:

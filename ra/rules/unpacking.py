@@ -1,11 +1,13 @@
 """Blocks to columns and rows that there is room for already, some tuples at a time: several threads fill one array."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from semi_naive.balance.jit import njit, types
+from semi_naive.ra.chunks import Chunks, size_of, words_of
 from semi_naive.ra.packing import WORD, Packing
-from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.block import Block, Chunked
 from semi_naive.ra.rules.ir import Order
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.table import snapshot
@@ -46,37 +48,38 @@ def _unpack_rows(words, shift, mask, low, rows, place):
 
 @dataclass
 class Part:
-    """Some tuples of a block, words (lanes, n) under its packing; `order`: of the block's columns, which ones of the relation
-    they are."""
+    """Some tuples of a block, words (lanes, n) under its packing, or chunks, of which words are made for as long as it takes;
+    `order`: of the block's columns, which ones of the relation they are."""
 
     packing: Packing
-    words: np.ndarray
+    words: np.ndarray | Chunks
     order: Order
 
     @property
     def size(self) -> int:
-        return self.words.shape[1]
+        return size_of(self.words[1]) if isinstance(self.words, tuple) else self.words.shape[1]
 
     def columns(self) -> np.ndarray:
         """(arity, n) int64, in the relation's own order."""
         found = np.empty((len(self.order), self.size), np.int64)
-        for number, place in enumerate(self.order):
-            _unpack(*self._field(number), found[place])
+        self.into_columns(found, 0)
         return found
 
     def into_columns(self, columns: np.ndarray, begin: int) -> None:
         """Fill columns (arity, n) from a place on."""
-        for number, place in enumerate(self.order):
-            _unpack(*self._field(number), columns[place, begin : begin + self.size])
+        for place, (words, *field) in self._fields():
+            _unpack(words, *field, columns[place, begin : begin + words.size])
 
     def into_rows(self, rows: np.ndarray, begin: int) -> None:
         """Fill rows (n, arity) from a place on."""
-        for number, place in enumerate(self.order):
-            _unpack_rows(*self._field(number), rows[begin : begin + self.size], place)
+        for place, (words, *field) in self._fields():
+            _unpack_rows(words, *field, rows[begin : begin + words.size], place)
 
-    def _field(self, number: int) -> tuple:
-        field = self.packing.fields[number]
-        return self.words[field.lane], field.shift, np.uint64((1 << field.bits) - 1), np.uint64(field.low & WORD)
+    def _fields(self) -> Iterator[tuple]:
+        """Of each column its place in the relation, and (words, shift, mask, low)."""
+        words = words_of(*self.words, self.size)[None] if isinstance(self.words, tuple) else self.words
+        for place, field in zip(self.order, self.packing.fields, strict=True):
+            yield place, (words[field.lane], field.shift, np.uint64((1 << field.bits) - 1), np.uint64(field.low & WORD))
 
 
 def resting(table) -> tuple[list[Block], Order]:
@@ -95,8 +98,15 @@ def resting(table) -> tuple[list[Block], Order]:
 
 def parts_of(blocks: list[Block], order: Order) -> list[Part]:
     """All tuples of blocks whose columns are in an order, at most `ROWS` at a time."""
-    return [
-        Part(block.packing, block.words[:, begin : begin + ROWS], order)
-        for block in blocks
-        for begin in range(0, block.size, ROWS)
-    ]
+    return [part for block in blocks for part in _parts(block, order)]
+
+
+def _parts(block: Block, order: Order) -> Iterator[Part]:
+    if isinstance(block, Chunked) and not block.spelt:
+        keys, masks = block.chunks
+        step = max(1, ROWS * keys.size // max(1, block.size))
+        for begin in range(0, keys.size, step):
+            yield Part(block.packing, (keys[begin : begin + step], masks[begin : begin + step]), order)
+        return
+    for begin in range(0, block.size, ROWS):
+        yield Part(block.packing, block.words[:, begin : begin + ROWS], order)

@@ -131,7 +131,8 @@ class InOrder:
         types = BUILT_IN | types
         if isinstance(source, Blocks) and source.as_they_are(relation.kinds):
             self.keys = [Keys(type_.kind) for _, type_ in relation.attributes]
-            self.packing, self.runs = source.blocks[0].packing, [block.words for block in source.blocks]
+            self.packing = source.blocks[0].packing
+            self.runs = list(self._in_threads(lambda block: block.words_once(), source.blocks))
         else:
             self.keys = [
                 keys_of((part.columns()[place] for part in parts), type_, types, values, style)

@@ -53,7 +53,7 @@ class Database:
         if relation in self.on_partitions:
             return 8 * self.count(relation)
         table = self.tables[relation]
-        return sum(block.words.nbytes for block in table.blocks("all", table.home))
+        return sum(8 * block.packing.lanes * block.size for block in table.blocks("all", table.home))
 
     def held(self) -> dict[str, int]:
         """The bytes of every table in this process, with all of its indexes. May be asked for from any thread."""
