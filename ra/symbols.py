@@ -108,6 +108,26 @@ class SymbolTable:
                     self._grow(len(ids) - at, int(ends[at] - begins[at]))
         return ids
 
+    def find(self, strings) -> np.ndarray:
+        """The ids of strings, -1 of those that have none; none is numbered."""
+        data, begins, ends = places_of(as_strings(strings))
+        found = np.full(len(begins), -1, np.int64)
+        with self._lock:
+            _find(data, begins, ends, hash_places(data, begins, ends), *self._kept(), self._count, found)
+        found[found >= 0] += self._below
+        if self.base:
+            below = self.base.find(strings)
+            found = np.where((below >= 0) & (below < self._below), below, found)
+        return found
+
+    def back_to(self, own: int) -> None:
+        """Forget all but so many of the strings here; others will have the ids of those that are forgotten."""
+        with self._lock:
+            if own < self._count:
+                self._count, self._content = own, self._content.copy()  # arrays share the memory of what there was
+                self._ends = self._ends.copy()
+                self._slots = _indexed(self._hashes, own, len(self._slots))
+
     def _kept(self) -> tuple:
         """What kernels look strings up in. Where one ends the next one begins."""
         return self._slots, self._content, self._ends[:-1], self._ends[1:]

@@ -1,4 +1,4 @@
-"""`semi-naive run PROGRAM.dl`, `tc EDGES`, `subgraphs EDGES`, `plot run.json`, `simulate EDGES`, `profile FILE`."""
+"""The commands: `run PROGRAM.dl`, `session PROGRAM.dl`, `tc EDGES`, `subgraphs EDGES`, `plot run.json`, …"""
 
 import sys
 
@@ -61,6 +61,34 @@ def run(program, **given):
 
     _check_writable(given["trace"], given["profile"], given["report"])
     run_program(program, given | {"options": dict(_assignment(text) for text in given["options"])})
+
+
+@cli.command()
+@click.argument("program")
+@click.option("-F", "--fact-dir", "facts", metavar="DIR", help="Begin with the facts of this folder; without it with none.")
+@click.option("--state", metavar="DIR", help="Keep the session in this folder (not yet).")
+@click.option("-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too.")
+@click.option(
+    "-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros for the preprocessor, as in -M 'A=1 B'."
+)
+@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: small_delta=0, memory=2G, …")
+def session(program, facts, state, **given):
+    """Keep the relations of PROGRAM at their fixed point while facts come and go.
+
+    \b
+    Commands are read from standard input, one a line:
+      begin, commit, abort         what stands between is one transaction
+      insert R v…, delete R v…     one fact; fields between blanks or tabs, in double quotes where they have blanks
+      load R FILE, unload R FILE   insert or delete the facts of a file
+      query path(1, y).            print the values of the variables
+      subscribe R                  print the changes of R, too; those of .output relations always are
+      quit
+
+    A commit prints what has changed, a tuple a line: the relation, +1 or -1, and the values, with tabs between.
+    """
+    from semi_naive.cli.session import run_session
+
+    run_session(program, facts, state, given | {"options": dict(_assignment(text) for text in given["options"])})
 
 
 @cli.command()

@@ -123,6 +123,21 @@ class Program:
         compiled = self.compile(facts, only_outputs, config.max_iterations is not None)
         return Run(self, compiled, config, spark, progress, watch, plan).run(facts, lenient)
 
+    def session(self, facts=None, path=None, retain=0, spark=None, config=None, **options):
+        """A `semi_naive.session.session.Session`: the relations stay at their fixed point while facts come and go.
+
+        facts: as for `run`; relations with an .input that it leaves out begin empty, all of them with None. The facts of
+            relations with an .input, and of those that `facts` names, can be changed.
+        path: a directory that makes it durable; not yet. retain: how many epochs before the last one are kept for `at`.
+        spark, config, options: as for `run`.
+
+        Begins with a run, and then costs what a change costs: inserted facts follow by delta rules, other changes compute the
+        strata anew that they reach. ValueError for a program with autoinc() or .limitsize.
+        """
+        from semi_naive.session.session import Session
+
+        return Session(self, facts, path, retain, spark, (config or Config()).with_options(options))
+
     def explain(self, facts=None, config=None, only_outputs=False, plan="auto", **options) -> str:
         """The strata and their plans, the rules' delta versions, their join orders and why, and the indexes, as text.
 

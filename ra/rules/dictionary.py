@@ -216,6 +216,26 @@ class Dictionary:
             positions[new] = self._append(self.form.take(content, new), hashes[new])
         return np.where(positions < self.dense, positions + self.base, -1 - hashes.view(np.int64))[inverse]
 
+    def find(self, content, unknown: int) -> np.ndarray:
+        """The ids of content that is here, and one for all other; nothing is added."""
+        hashes = self.form.hashes(content)
+        positions = self._find(hashes)
+        known = np.flatnonzero(positions >= 0)
+        known = known[~self.form.differ(self._take(positions[known]), self.form.take(content, known))] if len(known) else known
+        ids = np.full(len(hashes), unknown)
+        dense = np.where(positions < self.dense, positions + self.base, -1 - hashes.view(np.int64))
+        ids[known] = dense[known]
+        return ids
+
+    def mark(self) -> tuple:
+        """For `back_to`: what there is."""
+        return list(self.segments), self.dense, self.frozen
+
+    def back_to(self, mark: tuple) -> None:
+        """Forget what was added since."""
+        segments, self.dense, self.frozen = mark
+        self.segments = list(segments)
+
     def decode(self, ids: np.ndarray):
         """The content of ids. KeyError where one was never given out."""
         hashed = ids < 0

@@ -19,6 +19,7 @@ from semi_naive.ra.strings import string_arrays
 from semi_naive.ra.symbols import SymbolTable, as_strings, common
 
 FIRST_RECORD = 1  # nil is 0
+NOBODY = np.iinfo(np.int64).min  # no content has this id: hashes have 62 bits
 
 
 class _Content:
@@ -106,6 +107,35 @@ class Values(_Content):
 
     def lengths(self, ids: np.ndarray) -> np.ndarray:
         return self.table.lengths(ids) if self._symbols is None else super().lengths(ids)
+
+    def find(self, strings) -> np.ndarray:
+        """The ids of strings as `intern` gives them, of unknown ones `NOBODY`; nothing is numbered."""
+        array = as_strings(strings)
+        if self._symbols is None:
+            ids = self.table.find(array)
+            return np.where(ids < 0, NOBODY, ids)
+        return self._symbols.find(array, NOBODY)
+
+    def find_records(self, columns: np.ndarray) -> np.ndarray:
+        """The same of records, given the columns (k, n) of their fields."""
+        return self._lexicon(len(columns)).find(np.ascontiguousarray(columns), NOBODY)
+
+    def mark(self) -> tuple:
+        """For `back_to`: which symbols and records there are."""
+        records = {arity: lexicon.mark() for arity, lexicon in self._records.items()}
+        symbols = None if self._symbols is None else self._symbols.mark()
+        return self.table, self.table.own, self._symbols, symbols, records, self._counter
+
+    def back_to(self, mark: tuple) -> None:
+        """Forget the symbols and records that are new since; their ids will be those of others."""
+        self.table, own, self._symbols, symbols, records, self._counter = mark
+        self.table.back_to(own)
+        if self._symbols is not None:
+            self._symbols.back_to(symbols)
+        self._records = {arity: lexicon for arity, lexicon in self._records.items() if arity in records}
+        for arity, lexicon in self._records.items():
+            lexicon.back_to(records[arity])
+        self._shared = None
 
     def autoinc(self, size: int) -> np.ndarray:
         """That many numbers that were not given out before, from 0."""

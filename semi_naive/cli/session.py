@@ -1,0 +1,249 @@
+"""`semi-naive session`: transactions and queries, read a line at a time; what changes is printed.
+
+Commands: begin, insert R v…, delete R v…, load R FILE, unload R FILE, commit, abort, query ATOM., subscribe R, quit. Outside of
+begin and commit each change is a transaction of its own.
+"""
+
+import io
+import sys
+from collections.abc import Iterator
+
+import click
+import numpy as np
+
+from semi_naive.io.bits import BUILT_IN, of_text, shown, to_value
+from semi_naive.io.errors import BadInput
+from semi_naive.io.formats import Format
+from semi_naive.io.writing import write_rows
+from semi_naive.language.errors import ProgramError
+from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.ir import Kind
+
+PROMPT, INSIDE = "> ", "… "
+COMMANDS = "begin, insert R v…, delete R v…, load R FILE, unload R FILE, commit, abort, query ATOM., subscribe R, quit"
+USAGE = {
+    "insert": "insert R v…", "delete": "delete R v…", "load": "load R FILE", "unload": "unload R FILE",
+    "query": "query ATOM.", "subscribe": "subscribe R",
+}  # fmt: skip
+EXPECTED = ValueError, KeyError, OSError, NotImplementedError, ProgramError, EvaluationError  # which end no session
+ESCAPES = {"n": "\n", "t": "\t"}
+
+
+def run_session(program: str, facts: str | None, state: str | None, given: dict) -> None:
+    """Read commands from standard input until it ends. given: the other options of
+    the command, by their names."""
+    from semi_naive import Config
+    from semi_naive.cli.run import check_folders, checked_program, complain, definitions
+
+    check_folders(facts or ".", "-", given["include_dirs"])
+    if program == "-":
+        raise BadInput("the program cannot be read from standard input", hint="commands are: name a file")
+    reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
+    checked = checked_program(program, reading)
+    complain(checked)
+    if state is not None:
+        hint = "leave it out: the facts of -F and those that are inserted are there until the session ends"
+        raise BadInput("--state is not there yet", hint=hint)
+    with checked.session(facts, config=Config().with_options(given["options"])) as session:
+        Shell(session, sys.stdin, sys.stdin.isatty()).run()
+
+
+class Shell:
+    """The commands of one session, from a stream. An error ends it unless somebody sits there; nothing is half done then, as an
+    open transaction is rolled back."""
+
+    def __init__(self, session, stream, interactive: bool):
+        self.session, self.stream, self.interactive = session, stream, interactive
+        self.open = None
+
+    def run(self) -> None:
+        try:
+            for number, line in self._lines():
+                try:
+                    if self._do(line.rstrip("\r\n").lstrip()):
+                        return
+                except EXPECTED as error:
+                    wrong = BadInput(_told(error), "<stdin>", number)
+                    if not self.interactive:
+                        raise wrong from error
+                    click.echo(f"semi-naive: {wrong}", err=True)
+            if self.open is not None:
+                told = "the input ends inside of a transaction, which is rolled back"
+                raise BadInput(told, "<stdin>", hint="end it with commit")
+        finally:
+            self._abort()
+
+    def _lines(self) -> Iterator[tuple[int, str]]:
+        number = 0
+        while True:
+            if self.interactive:
+                click.echo(PROMPT if self.open is None else INSIDE, nl=False)
+            if not (line := self.stream.readline()):
+                return
+            number += 1
+            yield number, line
+
+    def _do(self, line: str) -> bool:
+        """Whether that was the last command."""
+        if not line.strip() or line.startswith(("#", "//")):
+            return False
+        command, rest = _first(line)
+        if command == "quit":
+            return True
+        if command not in ("begin", "commit", "abort", *USAGE):
+            raise BadInput(f"{shown(command)} is no command", hint=f"commands are {COMMANDS}")
+        if command in USAGE and not rest.strip() or command not in USAGE and rest.strip():
+            raise BadInput(f"expected {USAGE.get(command, command)}")
+        getattr(self, f"_{command}")(*[rest] * (command in USAGE))
+        return False
+
+    # -- commands
+
+    def _begin(self) -> None:
+        if self.open is not None:
+            raise BadInput("a transaction is open already", hint="commit or abort it")
+        self.open = self.session.transaction().begin()
+
+    def _commit(self) -> None:
+        transaction, self.open = self._opened(), None
+        transaction.commit()
+        self._print(transaction)
+
+    def _abort(self) -> None:
+        if self.open is not None:
+            transaction, self.open = self.open, None
+            transaction.abort()
+
+    def _opened(self):
+        if self.open is None:
+            raise BadInput("no transaction is open", hint="begin one with begin")
+        return self.open
+
+    def _insert(self, rest: str) -> None:
+        self._change("insert", *self._fact(rest))
+
+    def _delete(self, rest: str) -> None:
+        self._change("delete", *self._fact(rest))
+
+    def _load(self, rest: str) -> None:
+        self._change("insert", *self._file(rest, "load"))
+
+    def _unload(self, rest: str) -> None:
+        self._change("delete", *self._file(rest, "unload"))
+
+    def _change(self, operation: str, relation: str, rows) -> None:
+        if self.open is not None:
+            getattr(self.open, operation)(relation, rows)
+        else:
+            self._print(getattr(self.session, operation)(relation, rows))
+
+    def _query(self, rest: str) -> None:
+        answer = self.session.query(rest)
+        for line in self._texts(answer.relation, answer.encoded()):
+            click.echo(line)
+
+    def _subscribe(self, rest: str) -> None:
+        """From now on the relation is among the changes of a transaction."""
+        self.session.subscribe(rest.strip(), lambda changes, epoch: None)
+
+    # -- in
+
+    def _fact(self, rest: str) -> tuple[str, list[tuple]]:
+        """`R v…`: the relation, and one fact."""
+        name, rest = _first(rest)
+        relation = self.session.relations[self.session.known(name)]
+        fields = [] if not relation.arity and rest.strip() == "()" else _fields(rest)
+        if len(fields) != relation.arity:
+            names = ", ".join(f"{attribute}: {type_.name}" for attribute, type_ in relation.attributes)
+            hint = "fields are separated by blanks; one that has some is in double quotes"
+            raise BadInput(f"{name}({names}) has {relation.arity} attributes, found {len(fields)} fields", hint=hint)
+        return name, [tuple(map(_python, fields, relation.kinds))]
+
+    def _file(self, rest: str, command: str) -> tuple[str, str]:
+        name, rest = _first(rest)
+        path = _fields(rest)
+        if len(path) != 1:
+            raise BadInput(f"expected {USAGE[command]}", hint="a name with blanks is in double quotes")
+        return name, path[0]
+
+    # -- out
+
+    def _print(self, transaction) -> None:
+        for name, changes in transaction.changes.items():
+            relation, columns = self.session.relations[name], changes.encoded()
+            for sign in (-1, 1):
+                for line in self._texts(relation, np.ascontiguousarray(columns[:-1, columns[-1] == sign])):
+                    click.echo(f"{name}\t{sign:+d}\t{line}")
+        sys.stdout.flush()
+
+    def _texts(self, relation, columns: np.ndarray) -> list[str]:
+        """Tuples as lines, in order."""
+        upkeep, text = self.session.upkeep, io.BytesIO()
+        write_rows(text, columns, relation, BUILT_IN | upkeep.program.types, upkeep.values, Format())
+        return text.getvalue().decode().split("\n")[:-1]
+
+
+def _first(text: str) -> tuple[str, str]:
+    """The first word, and what stands behind it: after one tab, or after blanks.
+
+    >>> _first("insert edge\\t\\tb"), _first("edge\\t\\tb"), _first("quit")
+    (('insert', 'edge\\t\\tb'), ('edge', '\\tb'), ('quit', ''))
+    """
+    word = (text.split(None, 1) or [""])[0]
+    rest = text[text.index(word) + len(word) :]
+    return word, rest.lstrip(" ") if rest.startswith(" ") else rest[1:]
+
+
+def _fields(text: str) -> list[str]:
+    r"""The fields of a fact: between tabs if there are any, else between blanks, but for those in double quotes, in which \n,
+    \t, \" and \\ are what they are in a program, and for records in brackets.
+
+    >>> _fields('"Ann Lee" [1, [2, nil]] 7'), _fields("Ann Lee\t")
+    (['Ann Lee', '[1, [2, nil]]', '7'], ['Ann Lee', ''])
+    """
+    if "\t" in text:
+        return text.split("\t")
+    fields, at = [], 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        field, at = _quoted(text, at + 1) if text[at] == '"' else _plain(text, at)
+        fields.append(field)
+    return fields
+
+
+def _quoted(text: str, at: int) -> tuple[str, int]:
+    """The field up to a quote, and where it ends."""
+    made = []
+    while at < len(text) and text[at] != '"':
+        if text[at] == "\\" and at + 1 < len(text):
+            at += 1
+            made.append(ESCAPES.get(text[at], text[at]))
+        else:
+            made.append(text[at])
+        at += 1
+    if at == len(text):
+        raise BadInput(f"a quote is not closed: {shown(text)}")
+    return "".join(made), at + 1
+
+
+def _plain(text: str, at: int) -> tuple[str, int]:
+    """The field up to a blank that is in no brackets, and where it ends."""
+    begin, depth, within = at, 0, False
+    while at < len(text) and (depth > 0 or within or not text[at].isspace()):
+        if depth and text[at] == '"' and text[at - 1] != "\\":
+            within = not within
+        elif not within:
+            depth += (text[at] == "[") - (text[at] == "]" and depth > 0)
+        at += 1
+    return text[begin:at], at
+
+
+def _python(field: str, kind: Kind):
+    """The value that a field stands for; records are read as they are in files."""
+    return field if kind in (Kind.SYMBOL, Kind.RECORD) else to_value(of_text(field, kind), kind)
+
+
+def _told(error: Exception) -> str:
+    return str(error.args[0] if isinstance(error, KeyError) and error.args else error)

@@ -1,0 +1,145 @@
+"""What a session shows: its relations as of an epoch, and what a transaction has changed. They have the face of a result's."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import Change
+from semi_naive.ra.rules.ir import Kind, Relation, Type
+from semi_naive.ra.rules.table import snapshot
+from semi_naive.running.answers import Answer
+
+DIFF = "diff"  # the column of a change that says whether the tuple has come, 1, or gone, -1
+SIGN = Type("number", Kind.NUMBER)
+
+
+@dataclass
+class Held:
+    """Tuples in this process, as an `Answer` asks a database for them. `columns_of`: of a relation, the columns (arity, n)."""
+
+    counts: Mapping[str, int]
+    columns_of: Callable[[str], np.ndarray]
+    tables: dict = field(default_factory=dict)
+    on_partitions: dict = field(default_factory=dict)
+
+    def count(self, name: str) -> int:
+        return self.counts[name]
+
+    def columns(self, name: str) -> np.ndarray:
+        return self.columns_of(name)
+
+
+@dataclass(eq=False)
+class View:
+    """What an `Answer` needs of a result. `session`: whose values and Spark these are."""
+
+    relations: dict[str, Relation]
+    database: Held
+    session: Any
+    trace: dict = field(default_factory=dict)
+
+    @property
+    def types(self) -> dict:
+        return self.session.upkeep.program.types
+
+    @property
+    def values(self):
+        return self.session.upkeep.values
+
+    @property
+    def cluster(self):
+        return self.session.upkeep.cluster
+
+    @property
+    def closed(self) -> bool:
+        return self.session.closed
+
+    def check_open(self) -> None:
+        self.session.check_open()
+
+    def explain(self) -> str:
+        """What a relation of a session comes from: nothing that a run has recorded."""
+        return self.session.explain()
+
+    def close(self) -> None:
+        """The session is closed by itself."""
+
+
+class _Counts(dict):
+    """Tuples of each relation, counted when they are asked for."""
+
+    def __init__(self, tables: dict):
+        super().__init__()
+        self.tables = tables
+
+    def __missing__(self, name: str) -> int:
+        return self.tables[name].count
+
+
+@dataclass(eq=False)
+class Epoch:
+    """All relations as they were after one transaction. It has their tables, which share what has not changed since."""
+
+    number: int
+    tables: dict
+    session: Any
+
+    def __getitem__(self, name: str) -> Answer:
+        """A relation, as a result has it; it stays as it is whatever happens to the session."""
+        self.session.check_open()
+        return Answer(cast(Any, self.view), self.session.known(name))
+
+    def __contains__(self, name) -> bool:
+        return name in self.session.relations
+
+    def __iter__(self):
+        return iter(self.session.relations)
+
+    @property
+    def view(self) -> View:
+        return View(self.session.relations, Held(_Counts(self.tables), self._columns, self.tables), self.session)
+
+    def _columns(self, name: str) -> np.ndarray:
+        table = snapshot(self.tables[name])
+        return np.array(table.columns(), np.int64).reshape(table.arity, table.count)
+
+    def __repr__(self) -> str:
+        return f"<epoch {self.number} of a session: {len(self.session.relations)} relations>"
+
+
+class Changes(Answer):
+    """What a transaction has changed of a relation: its columns and `diff`, 1 of a tuple that came, -1 of one that is gone;
+    each tuple once. An iterable of such tuples; also `to_pandas`, `to_arrow`, `to_list`, `to_set`, `write`, `count`."""
+
+    def __init__(self, session, relation: Relation, change: Change):
+        attributes = (*relation.attributes, (_free(DIFF, relation), SIGN))
+        shown = replace(relation, attributes=attributes)
+        held = Held({relation.name: change.size}, lambda name: _signed(change))
+        super().__init__(cast(Any, View({relation.name: shown}, held, session)), relation.name)
+        self.inserted, self.deleted = change.born.size, change.lost.size
+
+    def __iter__(self) -> Iterator[tuple]:
+        return iter(self.to_list())
+
+    def __repr__(self) -> str:
+        return f"<changes of {self.name}: {self.inserted:,} tuples have come, {self.deleted:,} gone>"
+
+
+def _free(name: str, relation: Relation) -> str:
+    """The name, or a longer one where an attribute is called so."""
+    while any(name == attribute for attribute, _ in relation.attributes):
+        name += "_"
+    return name
+
+
+def _signed(change: Change) -> np.ndarray:
+    """Columns (arity + 1, n): what has gone, then what has come."""
+    parts = [_with_sign(change.lost, -1), _with_sign(change.born, 1)]
+    return np.concatenate(parts, axis=1)
+
+
+def _with_sign(block: Block, sign: int) -> np.ndarray:
+    return np.array([*block.columns(), np.full(block.size, sign)], np.int64).reshape(block.arity + 1, block.size)

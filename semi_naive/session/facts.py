@@ -1,0 +1,118 @@
+"""The explicit facts of a session, those that somebody has given, and what a transaction asks to change about them."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import Change, apart, empty, together, within
+from semi_naive.ra.rules.table import Table
+
+FEW = 4096  # tuples in operations that wait before they are made net
+
+
+@dataclass
+class Asked:
+    """What a transaction asks of one relation, net: the last operation on a tuple wins. `explicit`: the facts that there are.
+
+    Operations wait as (whether they insert, columns) and are made net many at a time: 100 ns a tuple.
+
+    >>> asked = Asked(Table(1))
+    >>> asked.add(True, np.array([[1, 2]])); asked.add(False, np.array([[2, 3]]))
+    >>> change, ignored = asked.net()
+    >>> change.born.column(0).tolist(), change.lost.size, ignored
+    ([1], 0, 2)
+    """
+
+    explicit: Table
+    inserted: Block = field(init=False)
+    deleted: Block = field(init=False)
+    waiting: list[tuple[bool, np.ndarray]] = field(default_factory=list)
+
+    def __post_init__(self):
+        self.inserted = self.deleted = empty(self.arity)
+        self.waited = 0
+
+    @property
+    def arity(self) -> int:
+        return self.explicit.arity
+
+    def add(self, insert: bool, columns: np.ndarray) -> None:
+        """Insert or delete tuples, given as columns (arity, n)."""
+        self.waiting.append((insert, columns))
+        self.waited += columns.shape[1]
+        if self.waited > FEW:
+            self._fold()
+
+    def clear(self) -> None:
+        """Delete all facts."""
+        self.waiting, self.waited, self.inserted = [], 0, empty(self.arity)
+        self.deleted = together(self.explicit.blocks("all", tuple(range(self.arity))), self.arity)
+
+    def replaced(self, columns: np.ndarray, key: tuple[int, ...]) -> Block:
+        """The facts as of now, others than those in the columns, that agree with one of them in the columns of a key."""
+        self._fold()
+        mine = Table(self.arity)
+        mine.insert_block(self.inserted)
+        mine.settle()
+        kept = apart(agreeing(self.explicit, columns, key), self.deleted)
+        return together([kept, agreeing(mine, columns, key)], self.arity)
+
+    def net(self) -> tuple[Change, int]:
+        """What changes, and how many of the net operations change nothing."""
+        self._fold()
+        known = within(self.inserted, self.explicit)
+        there = within(self.deleted, self.explicit)
+        change = Change(_where(self.inserted, ~known), _where(self.deleted, there))
+        return change, self.inserted.size + self.deleted.size - change.size
+
+    def _fold(self) -> None:
+        if not self.waiting:
+            return
+        columns = np.concatenate([columns for _, columns in self.waiting], axis=1)
+        inserts = np.concatenate([np.full(columns.shape[1], insert) for insert, columns in self.waiting])
+        self.waiting, self.waited = [], 0
+        last = last_of(columns)
+        born, lost = (_block(columns[:, last & inserts]), _block(columns[:, last & ~inserts]))
+        self.inserted = together([apart(self.inserted, lost), born], self.arity)
+        self.deleted = together([apart(self.deleted, born), lost], self.arity)
+
+
+def _block(columns: np.ndarray) -> Block:
+    return Block.of(list(columns), columns.shape[1]) if columns.shape[1] else empty(len(columns))
+
+
+def _where(block: Block, rows: np.ndarray) -> Block:
+    return Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
+
+
+def last_of(columns: np.ndarray) -> np.ndarray:
+    """Of each tuple among columns (arity, n), its last place: booleans (n,).
+
+    >>> last_of(np.array([[7, 5, 7]])).tolist()
+    [False, True, True]
+    """
+    size = columns.shape[1]
+    order = np.lexsort((np.arange(size), *columns[::-1]))
+    rows = columns[:, order]
+    ends = np.append((rows[:, 1:] != rows[:, :-1]).any(axis=0), True)[:size]
+    last = np.zeros(size, np.bool_)
+    last[order[ends]] = True
+    return last
+
+
+def agreeing(table: Table, columns: np.ndarray, key: tuple[int, ...]) -> Block:
+    """The tuples of a settled table, others than those in columns (arity, n), that agree with one of these in the columns of a
+    key. It gets an index by the key."""
+    wanted = _block(columns[list(key)])
+    order = (*key, *(i for i in range(table.arity) if i not in key))
+    back = tuple(order.index(i) for i in range(table.arity))
+    found = [_beginning(block, wanted).reordered(back) for block in table.blocks("all", order)]
+    return apart(together(found, table.arity), _block(columns))
+
+
+def _beginning(block: Block, keys: Block) -> Block:
+    """The tuples of a block that begin with one of some keys."""
+    lows, highs = block.ranges(keys.columns(), keys.size)
+    rows = np.concatenate([np.empty(0, np.int64), *map(np.arange, lows, highs)]).astype(np.int64)
+    return Block(block.packing, np.ascontiguousarray(block.words[:, rows]))

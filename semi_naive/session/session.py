@@ -1,0 +1,296 @@
+"""A session: a program's relations, kept at their fixed point while facts come and go.
+
+with program.session({"edge": [(1, 2)]}) as s:
+    with s.transaction() as t:
+        t.insert("edge", [(2, 3)])
+    t.changes["path"].to_list()         # [(1, 3, 1), (2, 3, 1)]
+    s["path"].to_set()                  # {(1, 2), (1, 3), (2, 3)}
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any, cast
+
+from semi_naive.config import Config
+from semi_naive.io.errors import BadInput
+from semi_naive.planning.rewrite import has_autoinc
+from semi_naive.ra.rules.ir import Relation
+from semi_naive.ra.rules.table import Table
+from semi_naive.running.answers import Answer
+from semi_naive.session.contents import Changes, Epoch, Held, View
+from semi_naive.session.query import asking
+from semi_naive.session.transaction import Transaction
+from semi_naive.session.upkeep import Upkeep
+
+log = logging.getLogger("semi_naive")
+
+NO_PATH = "a session in a directory is not there yet: leave path out, and give the facts when the session begins"
+NO_REGISTER = "rules cannot be registered yet: put them into the program; subscribe(relation, callback) works for its relations"
+
+
+class Subscription:
+    """Somebody who is told what a relation's changes are, until `cancel`."""
+
+    def __init__(self, session: Session, relation: str, callback: Callable[[Changes, int], None]):
+        self._session, self.relation, self.callback = session, relation, callback
+
+    def cancel(self) -> None:
+        """The callback is not called any more."""
+        self._session.forget(self)
+
+
+class Session:
+    """The relations of a program, now and at some epochs before; see `Program.session`. It is for a `with` block, or `close`.
+
+    One transaction is open at a time: who begins another one waits, and in the same thread it is an error. Readers never wait:
+    they see the epoch that was made last, as a whole. All tuples are in this process; the strata that a run would give to Spark
+    are computed there, and collected.
+    """
+
+    def __init__(self, program, facts=None, path=None, retain: int = 0, spark=None, config: Config | None = None):
+        self.config, self.retain, self.closed = config or Config(), retain, False
+        if path is not None:
+            raise NotImplementedError(NO_PATH)
+        if not isinstance(retain, int) or isinstance(retain, bool) or retain < 0:
+            raise ValueError(f"retain is {retain!r}: expected how many epochs before the last one are kept, 0 or more")
+        _check_program(program)
+        _check_config(self.config)
+        compiled = program.compile(facts if isinstance(facts, dict) else None)
+        self.program = program
+        self.changeable = _changeable(program, facts, compiled.program.relations)
+        self.relations: dict[str, Relation] = {n: r for n, r in program.relations.items() if n in compiled.program.relations}
+        self.upkeep = Upkeep(program, compiled, self.config, spark)
+        try:
+            self.upkeep.begin(facts, self.changeable)
+        except BaseException:
+            self.upkeep.cluster.release(failed=True)
+            raise
+        self._now = Epoch(0, self.upkeep.database.tables, self)
+        self._before: deque[Epoch] = deque(maxlen=retain)
+        self._subscriptions: list[Subscription] = []
+        self._writing, self._writer = threading.Lock(), 0
+        self._mark: Any = None
+
+    # -- what there is
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch that was made last: 0 before the first transaction."""
+        return self._now.number
+
+    def __getitem__(self, name: str) -> Answer:
+        """A relation as it is now, as a result of `Program.run` has it. It does not change with later transactions."""
+        return self._now[name]
+
+    def __contains__(self, name) -> bool:
+        return name in self.relations
+
+    def __iter__(self):
+        return iter(self.relations)
+
+    def __len__(self) -> int:
+        return len(self.relations)
+
+    def keys(self):
+        return self.relations.keys()
+
+    def at(self, epoch: int) -> Epoch:
+        """The relations as they were after an epoch: the last one, or one of the `retain` before it. ValueError for others."""
+        self.check_open()
+        for one in (self._now, *self._before):
+            if one.number == epoch:
+                return one
+        first = self._before[0].number if self._before else self.epoch
+        if not isinstance(epoch, int) or epoch > self.epoch:
+            raise ValueError(f"there is no epoch {epoch!r}: the last one is {self.epoch}")
+        kept = f"epochs {first} to {self.epoch} are kept" if first < self.epoch else f"only epoch {first} is kept"
+        raise ValueError(f"epoch {epoch} is gone: {kept}; session(…, retain=n) keeps n epochs before the last one")
+
+    def query(self, atom: str) -> Answer:
+        """The answers to an atom with constants, `_` and variables, as `path(1, y)`: a relation with an attribute for each
+        variable. Without variables it is nullary, and has its one tuple or none. A search where the constants begin an index,
+        otherwise a pass over the relation."""
+        self.check_open()
+        now = self._now
+        asked = asking(atom, self.relations, self.upkeep.program.types, self.upkeep.values)
+        columns = asked.of(now.tables[asked.relation.name])
+        answer = asked.answer
+        held = Held({answer.name: columns.shape[1]}, lambda name: columns)
+        return Answer(cast(Any, View({answer.name: answer}, held, self)), answer.name)
+
+    def explain(self) -> str:
+        """The strata of the program and their plans, as `Program.explain` has them."""
+        return self.program.explain({name: [] for name in self.changeable})
+
+    # -- what changes it
+
+    def transaction(self) -> Transaction:
+        """A transaction, for a `with` block."""
+        self.check_open()
+        return Transaction(self)
+
+    def insert(self, relation: str, rows) -> Transaction:
+        """A transaction that inserts facts; it has committed."""
+        with self.transaction() as done:
+            done.insert(relation, rows)
+        return done
+
+    def delete(self, relation: str, rows) -> Transaction:
+        """A transaction that deletes facts; it has committed."""
+        with self.transaction() as done:
+            done.delete(relation, rows)
+        return done
+
+    def upsert(self, relation: str, rows, key) -> Transaction:
+        """A transaction that puts facts in place of others with the same key; it has committed."""
+        with self.transaction() as done:
+            done.upsert(relation, rows, key)
+        return done
+
+    def clear(self, relation: str) -> Transaction:
+        """A transaction that deletes all facts of a relation; it has committed."""
+        with self.transaction() as done:
+            done.clear(relation)
+        return done
+
+    def subscribe(self, relation: str, callback: Callable[[Changes, int], None], **parameters) -> Subscription:
+        """Have callback(changes, epoch) called after each transaction that changes a relation, from the next one on, in the
+        thread that commits, before another transaction can begin. What it raises is logged; the transaction stands."""
+        if parameters:
+            raise NotImplementedError(NO_REGISTER)
+        subscription = Subscription(self, self.known(relation), callback)
+        self._subscriptions = [*self._subscriptions, subscription]
+        return subscription
+
+    def forget(self, subscription: Subscription) -> None:
+        self._subscriptions = [each for each in self._subscriptions if each is not subscription]
+
+    def register(self, name: str, rules: str) -> None:
+        """Rules that come while the session runs: not yet."""
+        raise NotImplementedError(NO_REGISTER)
+
+    # -- for transactions
+
+    def begin(self, transaction: Transaction) -> None:
+        if self._writer == threading.get_ident():
+            raise ValueError("a transaction is open in this thread already: let it end before another one begins")
+        self._writing.acquire()
+        try:
+            self.check_open()
+        except BaseException:
+            self._writing.release()
+            raise
+        self._writer = threading.get_ident()
+        self._mark = self.upkeep.values.mark()
+
+    def end(self, transaction: Transaction, failed: bool) -> None:
+        """Commit, or roll back."""
+        try:
+            if failed:
+                self.upkeep.values.back_to(self._mark)
+            else:
+                self._commit(transaction)
+        finally:
+            self._writer, self._mark = 0, None
+            self._writing.release()
+
+    def _commit(self, transaction: Transaction) -> None:
+        try:
+            self.check_open()
+            nets = {name: asked.net() for name, asked in transaction.asked().items()}
+            found = self.upkeep.apply({name: change for name, (change, _) in nets.items() if change.size})
+        except BaseException:
+            self.upkeep.values.back_to(self._mark)
+            raise
+        if self.retain:
+            self._before.append(self._now)
+        self._now = Epoch(self.epoch + 1, self.upkeep.database.tables, self)
+        transaction.epoch, transaction.ignored = self.epoch, sum(ignored for _, ignored in nets.values())
+        told = [*self.program.outputs, *(each.relation for each in self._subscriptions)]
+        changed = {name: Changes(self, self.relations[name], found[name]) for name in dict.fromkeys(told) if name in found}
+        transaction.changes = MappingProxyType(changed)
+        for each in self._subscriptions:
+            if each.relation in changed:
+                try:
+                    each.callback(changed[each.relation], self.epoch)
+                except Exception:
+                    log.exception("a subscriber to %s has failed; epoch %s stands", each.relation, self.epoch)
+
+    def known(self, name: str) -> str:
+        """The name of a relation; KeyError if there is none."""
+        if name not in self.relations:
+            raise KeyError(f"{name!r}: the session has {', '.join(sorted(self.relations)) or 'no relations'}")
+        return name
+
+    def explicit(self, name: str) -> Table:
+        """The facts of a relation that may be changed; ValueError for others."""
+        self.known(name)
+        if name not in self.changeable:
+            advice = f"declare .input {name}, or name it among the facts that the session begins with: {{{name!r}: []}}"
+            raise ValueError(f"facts of {name} cannot be changed, as it has no .input: {advice}")
+        return self.upkeep.facts.given[name]
+
+    def places(self, relation: str, key) -> tuple[int, ...]:
+        """Where the attributes of a key are."""
+        attributes = [attribute for attribute, _ in self.relations[self.known(relation)].attributes]
+        names = [key] if isinstance(key, str) else list(key)
+        for name in names:
+            if name not in attributes:
+                raise ValueError(f"the key names {name!r}: {relation} has the attributes {', '.join(attributes) or '(none)'}")
+        return tuple(attributes.index(name) for name in dict.fromkeys(names))
+
+    # -- the end
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise ValueError("this session has been closed")
+
+    def close(self) -> None:
+        """Release what Spark has of it. Its relations can be read no more."""
+        if not self.closed:
+            self.closed = True
+            self.upkeep.cluster.release()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Session of {self.program.name}: epoch {self.epoch}, {len(self)} relations>"
+
+
+def _changeable(program, facts, kept: dict) -> set[str]:
+    """The relations whose facts may come and go: those with an .input, and those that `facts` names."""
+    named = set(facts) if isinstance(facts, dict) else set()
+    for name in named - program.relations.keys():
+        raise BadInput(f"facts for {name!r}: the program has no such relation", hint=f"it has {', '.join(program.relations)}")
+    for name in named - kept.keys():
+        raise BadInput(f"facts for {name!r}: it is inlined, so it has no tuples", hint=f"take `inline` from its .decl {name}")
+    return named | set(program.inputs)
+
+
+def _check_program(program) -> None:
+    """ValueError for what has no fixed point that facts could come and go for."""
+    for rule in program.checked.rules:
+        if has_autoinc(rule):
+            advice = "number the facts before they are inserted, or use a record as the identity of a tuple"
+            told = f"autoinc() in {rule.head.relation} gives other numbers each time, so a session has no answer"
+            raise ValueError(f"{told}: {advice}")
+    for directive in program.checked.directives:
+        if directive.kind == "limitsize":
+            advice = "take it out, and bound the recursion by a condition in its rules"
+            raise ValueError(f".limitsize of {directive.relation} ends a run anywhere, so a session has no answer: {advice}")
+
+
+def _check_config(config: Config) -> None:
+    if config.max_iterations is not None:
+        raise ValueError("max_iterations ends a run before its fixed point, and a session keeps relations there: leave it out")
+    if config.checkpoint_dir is not None:
+        raise ValueError("checkpoint_dir is for runs: leave it out, a session has nothing in a directory yet")

@@ -1,0 +1,123 @@
+"""A transaction: what it asks is kept until it commits, and then done as a whole or not at all."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from semi_naive.io import as_columns
+from semi_naive.io.errors import BadInput
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.table import Table
+from semi_naive.session.facts import Asked, agreeing, last_of
+
+if TYPE_CHECKING:
+    from semi_naive.session.contents import Changes
+
+OVER = "this transaction is over: begin another one with session.transaction()"
+
+
+class Transaction:
+    """One of a session, for a `with` block. Nothing is seen of it before it commits at the end of the block; an exception in
+    it, or in what the rules do with the facts, leaves the session as it was.
+
+    rows: whatever `Program.run` takes as facts of a relation: tuples, arrays, data frames, Arrow tables, paths. They are read
+    when the operation is called. Of several operations on one tuple the last one counts.
+
+    `epoch`: the number of the epoch that it has made; `ignored`: the net operations that changed nothing, inserts of facts that
+    were there and deletes of facts that were not; `changes`: of each relation that is an output or subscribed to, and that has
+    changed, the `Changes`. All three are there once it has committed.
+    """
+
+    def __init__(self, session: Any):
+        self._session, self._open = session, False
+        self._asked: dict[str, Asked] = {}
+        self.epoch: int | None = None
+        self.ignored = 0
+        self.changes: MappingProxyType[str, Changes] = MappingProxyType({})
+
+    def insert(self, relation: str, rows) -> None:
+        """Facts that are to be there."""
+        asked, columns = self._asked_of(relation), self._columns(relation, rows)
+        asked.add(True, columns)
+
+    def delete(self, relation: str, rows) -> None:
+        """Facts that are to be there no more. What rules derive as well stays."""
+        asked, columns = self._asked_of(relation), self._columns(relation, rows)
+        self._check_free(relation, Block.of(list(columns), columns.shape[1]))
+        asked.add(False, columns)
+
+    def upsert(self, relation: str, rows, key) -> None:
+        """Facts that are to be there in place of others with the same values in the attributes of `key`. Of rows that agree in
+        these, the last one."""
+        asked, places = self._asked_of(relation), self._session.places(relation, key)
+        columns = self._columns(relation, rows)
+        columns = np.ascontiguousarray(columns[:, last_of(columns[list(places)])])
+        replaced, written = asked.replaced(columns, places), self._session.upkeep.facts.written.get(relation)
+        self._check_free(relation, replaced if written is None else agreeing(written, columns, places))
+        asked.add(False, np.array(replaced.columns(), np.int64).reshape(replaced.arity, replaced.size))
+        asked.add(True, columns)
+
+    def clear(self, relation: str) -> None:
+        """No fact of the relation is to be there, other than those in the program's text."""
+        self._asked_of(relation).clear()
+
+    # -- without a with block
+
+    def begin(self) -> Transaction:
+        """What a `with` block does when it begins; waits while another thread has a transaction."""
+        self._session.begin(self)
+        self._open = True
+        return self
+
+    def commit(self) -> None:
+        """What a `with` block does at its end."""
+        self._end(failed=False)
+
+    def abort(self) -> None:
+        """Leave the session as it was."""
+        self._end(failed=True)
+
+    def _end(self, failed: bool) -> None:
+        if not self._open:
+            raise ValueError(OVER)
+        self._open = False
+        self._session.end(self, failed)
+
+    def __enter__(self) -> Transaction:
+        return self.begin()
+
+    def __exit__(self, kind, error, trace) -> None:
+        if self._open:
+            self._end(failed=error is not None)
+
+    # -- for the session
+
+    def asked(self) -> dict[str, Asked]:
+        return self._asked
+
+    def _asked_of(self, relation: str) -> Asked:
+        if not self._open:
+            raise ValueError(OVER if self.epoch is not None else "a transaction begins with a with statement")
+        if relation not in self._asked:
+            self._asked[relation] = Asked(self._session.explicit(relation))
+        return self._asked[relation]
+
+    def _columns(self, relation: str, rows: Any) -> np.ndarray:
+        if isinstance(rows, Table):
+            return np.array(rows.columns(), np.int64).reshape(rows.arity, rows.count)
+        upkeep = self._session.upkeep
+        return as_columns(rows, upkeep.program.relations[relation], upkeep.program.types, upkeep.values)
+
+    def _check_free(self, relation: str, block: Block) -> None:
+        rule = self._session.upkeep.written_at(relation, block)
+        if rule is not None:
+            place = f"line {rule.span.line} of {rule.span.file}" if rule.span else "the program"
+            told = f"{rule.head} is written in the program, so it cannot be deleted"
+            raise BadInput(told, hint=f"take it out of {place}, or give it as a fact of the session instead")
+
+    def __repr__(self) -> str:
+        state = "open" if self._open else "over" if self.epoch is None else f"epoch {self.epoch}"
+        return f"<transaction, {state}: {', '.join(self._asked) or 'nothing asked'}>"

@@ -1,0 +1,313 @@
+"""How a program's relations follow its facts: stratum by stratum, and only those that something has changed for.
+
+1. Facts of a relation without rules are inserted into its table, or taken out of it.
+2. A stratum whose rules read nothing but more tuples than before, and read none of these negated or in an aggregate, follows
+   by delta rules (`following`).
+3. Any other stratum is computed anew, by the plan that a run would choose, and compared with what it was: a pass over sorted
+   blocks. So is one for which a large part of what it reads is new, and one that has followed for too long.
+
+What the next strata see of a relation is its table as it was, and what is new as its delta. Tables are never changed in place:
+those of the epoch before stay as they are, and are there again if anything fails.
+"""
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
+
+import numpy as np
+
+from semi_naive.io import Options, source_of_directive
+from semi_naive.io.errors import BadInput
+from semi_naive.io.files import is_uri
+from semi_naive.planning.strata import Stratum, is_fact, names_read, rule_edges
+from semi_naive.ra import memory
+from semi_naive.ra.failures import told
+from semi_naive.ra.jobs import RunsLost
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import Change, apart, difference, grown, plain, within, without
+from semi_naive.ra.rules.ir import Const, Pack, Rule, Term
+from semi_naive.ra.rules.table import Table, snapshot
+from semi_naive.ra.runs import RunMissing
+from semi_naive.running.choose_plan import in_one_place
+from semi_naive.running.cluster import Cluster
+from semi_naive.running.database import table_for
+from semi_naive.running.local import TooLarge
+from semi_naive.running.recovery import RESTARTS, Recovery
+from semi_naive.running.run import Run
+from semi_naive.session.following import Following, TooSlow
+
+LARGE = 0.2  # of what a stratum reads and has: where more of it is new, the stratum is computed anew
+FEW = 10_000  # tuples that are followed whatever part they are
+WORTH = 0.2  # of the seconds in which a stratum was computed last: it may follow for so long, then it is computed anew
+LEAST = 0.25  # seconds that it may follow in any case
+MOST_GONE = 0.25  # of a relation may be taken out of its indexes; where more has changed, they are made anew
+
+
+@dataclass
+class Facts:
+    """Explicit facts by relation: those given to the session (`given`), and those in the program's text (`written`)."""
+
+    given: dict[str, Table] = field(default_factory=dict)
+    written: dict[str, Table] = field(default_factory=dict)
+
+    def columns(self, name: str) -> Iterable[list[np.ndarray]]:
+        for tables in (self.given, self.written):
+            if name in tables and tables[name].count:
+                yield tables[name].columns()
+
+
+class Upkeep(Run):
+    """The relations of a session. `database.tables` are settled plain tables of whatever sort a relation is: a lattice's or an
+    equivalence's own table is there while its stratum is computed."""
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        return cast(dict[str, Table], self.database.tables)
+
+    @tables.setter
+    def tables(self, tables: dict[str, Table]) -> None:
+        self.database.tables = cast(dict, tables)
+
+    def begin(self, given, changeable: Iterable[str]) -> None:
+        """Read the facts, compute everything. given: as for `Program.run`, but what is left out begins empty."""
+        changeable = set(changeable)
+        self.last: dict[int, float] = {}  # seconds that each stratum has taken when it was computed last
+        self.local: dict[int, Following] = {}
+        with told(lambda: self.cluster.known):
+            self._load(given, changeable)
+            self.recovery = Recovery(self, lambda names: None)
+            self.shared = {name for stratum in self.strata if not stratum.rules and self._are_plain(stratum)
+                           for name in stratum.relations if name in changeable and name not in self.facts.written}  # fmt: skip
+            for number in range(len(self.strata)):
+                self._anew(number)
+
+    # -- facts
+
+    def _load(self, given, changeable: set[str]) -> None:
+        self.facts = Facts()
+        self.tables = {name: Table(each.arity) for name, each in self.program.relations.items()}
+        if given is None or isinstance(given, dict):
+            self.load(given or {}, True, set(given or {}))
+        else:
+            if not is_uri(folder := os.fspath(given)) and not os.path.isdir(folder):
+                raise BadInput(f"fact directory {folder} does not exist", hint="facts is a folder, or {relation: data}")
+            self.load(folder, True)
+        self.database.collect(set(self.database.on_partitions))
+        self._end_job()
+        for name in changeable:
+            self.facts.given[name] = plain(snapshot(self.tables[name]))
+        self._read_text()
+
+    def _named(self, wanted, folder: str, lenient: bool):
+        """The sources that the program names; a missing file is an empty relation, and nobody has to be told."""
+        options = Options(missing_ok=True, warn=lambda text: None, sandbox=self.asked.sandbox)
+        for directive in self.program.directives:
+            if directive.kind == "input" and directive.relation in wanted:
+                relation = self.program.relations[directive.relation]
+                yield relation.name, source_of_directive(directive, relation, self.program.types, folder, options)
+
+    def load_constants(self, wanted=None) -> None:
+        """Facts in the program's text are kept apart: see `_read_text`."""
+
+    def _read_text(self) -> None:
+        rows: dict[str, list[Rule]] = {}
+        for rule in self.program.rules:
+            if not rule.body and all(map(_is_constant, rule.head.args)):
+                rows.setdefault(rule.head.relation, []).append(rule)
+        self.lines: dict[str, tuple[np.ndarray, list[Rule]]] = {}
+        for name, rules in rows.items():
+            kinds = self.program.relations[name].kinds
+            columns = [self._bits([rule.head.args[i] for rule in rules], kind) for i, kind in enumerate(kinds)]
+            self.lines[name] = np.array(columns, np.int64).reshape(len(kinds), len(rules)), rules
+            if any(map(is_fact, rules)):
+                self.facts.written[name] = Table(len(kinds))
+                self.facts.written[name].insert(list(self.lines[name][0]), len(rules))
+                self.facts.written[name].settle()
+
+    def _bits(self, terms: list[Term], kind) -> np.ndarray:
+        """Constants as a column; records are made of the columns of their fields."""
+        if any(isinstance(term, Pack) for term in terms):
+            return np.array([self._record(term) for term in terms], np.int64)
+        return self._column([term.value for term in terms if isinstance(term, Const)], kind)
+
+    def _record(self, term: Term) -> int:
+        if isinstance(term, Pack):
+            fields = [self._record(part) for part in term.args]
+            return int(self.values.pack(np.array(fields, np.int64).reshape(-1, 1))[0])
+        return int(self._bits([term], cast(Const, term).kind)[0])
+
+    def written_at(self, name: str, block: Block) -> Rule | None:
+        """A fact of the program's text among some tuples of a relation, if there is one."""
+        if name not in self.lines or not block.size:
+            return None
+        columns, rules = self.lines[name]
+        for number, rule in enumerate(rules):
+            one = Block.of([column[number : number + 1] for column in columns], 1)
+            if one.size > apart(one, block).size:
+                return rule
+        return None
+
+    # -- a transaction
+
+    def apply(self, net: dict[str, Change]) -> dict[str, Change]:
+        """Change explicit facts, and have all relations follow; what has changed of each. After an error all is as it was."""
+        before, facts = self.tables, self.facts
+        self.tables, self.facts = dict(before), Facts(dict(facts.given), facts.written)
+        try:
+            with told(lambda: self.cluster.known):
+                changes = self._followed_all(net)
+            for name in changes:
+                self.tables[name].settle()
+            self.facts.given |= {name: self.tables[name] for name in net.keys() & self.shared}
+            return changes
+        except BaseException:
+            self.tables, self.facts = before, facts
+            self.database.on_partitions.clear()
+            self._end_job()
+            raise
+        finally:
+            self.database.kept.clear()
+
+    def _followed_all(self, net: dict[str, Change]) -> dict[str, Change]:
+        for name in net.keys() - self.shared:
+            self.facts.given[name] = _changed(self.facts.given[name], net[name])
+        changes: dict[str, Change] = {}
+        for number, stratum in enumerate(self.strata):
+            own = {name: net[name] for name in stratum.relations if name in net}
+            if own or names_read(stratum.rules) & changes.keys():
+                with memory.at(partial(self._place, number)):
+                    found = self._of_stratum(number, stratum, own, changes)
+                changes |= {name: change for name, change in found.items() if change.size}
+        return changes
+
+    def _of_stratum(self, number: int, stratum: Stratum, own: dict, changes: dict) -> dict[str, Change]:
+        """What changes of a stratum's relations; their tables then have what is new as their delta."""
+        if not stratum.rules and self._are_plain(stratum):
+            return {name: self._of_facts(name, change) for name, change in own.items()}
+        if self._can_follow(stratum, own, changes):
+            before = {name: self.tables[name] for name in stratum.relations}
+            try:
+                return self._follow(number, stratum, own, changes)
+            except (TooSlow, TooLarge):
+                self.tables.update(before)
+        before = {name: self.tables[name] for name in stratum.relations}
+        self._anew(number)
+        return {name: self._compared(name, table) for name, table in before.items()}
+
+    def _are_plain(self, stratum: Stratum) -> bool:
+        """Whether none of its relations is aggregated in recursion, or an equivalence."""
+        relations = self.program.relations
+        return not any(relations[name].lattice or relations[name].eqrel for name in stratum.relations)
+
+    def _of_facts(self, name: str, change: Change) -> Change:
+        """A relation without rules has its facts and no more."""
+        table = self.tables[name]
+        written = self.facts.written.get(name)
+        born = change.born if written is None else _where(change.born, ~within(change.born, written))
+        lost = change.lost if written is None else _where(change.lost, ~within(change.lost, written))
+        self.tables[name] = grown(without(table, lost) if lost.size else table, born)
+        return Change(born, lost)
+
+    def _can_follow(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> bool:
+        if not self._are_plain(stratum) or any(change.lost.size for change in own.values()):
+            return False
+        for edge in (edge for rule in stratum.rules for edge in rule_edges(rule)):
+            if edge.body in changes and (edge.via or changes[edge.body].lost.size):
+                return False
+        names = names_read(stratum.rules) | set(stratum.relations)
+        new = sum((changes.get(name) or own[name]).born.size for name in names & (changes.keys() | own.keys()))
+        return new <= max(FEW, LARGE * sum(self.database.count(name) for name in names))
+
+    def _follow(self, number: int, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> dict[str, Change]:
+        tables = self.tables
+        before = {name: tables[name] for name in stratum.relations}
+        for name, table in before.items():
+            tables[name] = snapshot(table)
+            if name in own:
+                tables[name].insert_block(own[name].born)
+        self.database.kept.clear()
+        local = self._following(number, stratum)
+        local.follow(local.below & changes.keys(), time.perf_counter() + max(LEAST, WORTH * self.last[number]))
+        found = {}
+        for name, table in before.items():
+            after = tables[name]
+            found[name] = difference(table, after)
+            for order in after.full:
+                table.blocks("full", order)  # an index that has been missing until now
+            tables[name] = grown(table, found[name].born) if found[name].size else table
+        return found
+
+    def _following(self, number: int, stratum: Stratum) -> Following:
+        if number not in self.local:
+            stays = in_one_place(stratum, self.program.relations)
+            self.local[number] = Following(
+                stratum, number, self.database, self.indexes, self.profile, None, multiway=self.config.multiway,
+                memory=self.config.memory, stays=stays, small=self.config.small_delta, cores=self.cluster.here,
+            )  # fmt: skip
+        return self.local[number]
+
+    def _compared(self, name: str, before: Table) -> Change:
+        """What has changed of a relation that was computed anew. It keeps the indexes that it had, where that is less work."""
+        after = self.tables[name]
+        change = difference(before, after)
+        if not change.size:
+            self.tables[name] = before
+        elif change.size <= MOST_GONE * after.count or not change.lost.size:
+            self.tables[name] = grown(without(before, change.lost) if change.lost.size else before, change.born)
+        return change
+
+    # -- a stratum from the beginning
+
+    def _anew(self, number: int) -> None:
+        """Compute a stratum as a run does, from the facts of its relations and the strata below; again if runs were lost."""
+        stratum, begun = self.strata[number], time.perf_counter()
+        if self.shared.issuperset(stratum.relations):
+            self.tables |= {name: self.facts.given[name] for name in stratum.relations}
+            return
+        for attempt in range(RESTARTS + 1):
+            for name in stratum.relations:
+                self._restart(name)
+            try:
+                with memory.at(partial(self._place, number)):
+                    self._evaluate(number, stratum)
+                    self.database.collect(set(stratum.relations) & self.database.on_partitions.keys())
+                break
+            except (RunsLost, RunMissing):
+                if attempt == RESTARTS:
+                    raise
+                self._end_job()
+        for name in stratum.relations:
+            self.tables[name] = plain(self.tables[name])
+        self._end_job()
+        self.plans.clear()
+        self.last[number] = time.perf_counter() - begun
+
+    def _restart(self, name: str) -> None:
+        """A relation has its facts, and they are new."""
+        self.database.on_partitions.pop(name, None)
+        table = self.database.tables[name] = table_for(self.program.relations[name])
+        for columns in self.facts.columns(name):
+            table.insert(columns, columns[0].size if columns else 1)
+
+    def _end_job(self) -> None:
+        """What Spark has of this session is gone, as the tuples are in this process now."""
+        if self.cluster.started:
+            self.cluster.release()
+            self.cluster = self.loading.cluster = Cluster(self.cluster.spark, self.config)
+
+
+def _is_constant(term: Term) -> bool:
+    return isinstance(term, Const) or isinstance(term, Pack) and all(map(_is_constant, term.args))
+
+
+def _changed(table: Table, change: Change) -> Table:
+    found = grown(without(table, change.lost) if change.lost.size else table, change.born)
+    found.settle()
+    return found
+
+
+def _where(block: Block, rows: np.ndarray) -> Block:
+    return Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
