@@ -14,6 +14,7 @@ import numpy as np
 from semi_naive.io.bits import BUILT_IN, of_text, shown, to_value
 from semi_naive.io.errors import BadInput
 from semi_naive.io.formats import Format
+from semi_naive.io.in_order import Columns
 from semi_naive.io.writing import write_rows
 from semi_naive.language.errors import ProgramError
 from semi_naive.ra.rules.arithmetic import EvaluationError
@@ -179,7 +180,7 @@ class Shell:
     def _texts(self, relation, columns: np.ndarray) -> list[str]:
         """Tuples as lines, in order."""
         upkeep, text = self.session.upkeep, io.BytesIO()
-        write_rows(text, columns, relation, BUILT_IN | upkeep.program.types, upkeep.values, Format())
+        write_rows(text, Columns(columns), relation, BUILT_IN | upkeep.program.types, upkeep.values, Format())
         return text.getvalue().decode().split("\n")[:-1]
 
 

@@ -1,35 +1,40 @@
 """What a session shows: its relations as of an epoch, and what a transaction has changed. They have the face of a result's."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 
+from semi_naive.io.relations import table_of
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change
-from semi_naive.ra.rules.ir import Kind, Relation, Type
-from semi_naive.ra.rules.table import snapshot
+from semi_naive.ra.rules.ir import Kind, Program, Relation, Type
+from semi_naive.ra.rules.table import Table
 from semi_naive.running.answers import Answer
+from semi_naive.running.database import Database
 
 DIFF = "diff"  # the column of a change that says whether the tuple has come, 1, or gone, -1
 SIGN = Type("number", Kind.NUMBER)
 
 
-@dataclass
-class Held:
-    """Tuples in this process, as an `Answer` asks a database for them. `columns_of`: of a relation, the columns (arity, n)."""
+class Held(Database):
+    """Tables of this process, as an `Answer` asks a database for them."""
 
-    counts: Mapping[str, int]
-    columns_of: Callable[[str], np.ndarray]
-    tables: dict = field(default_factory=dict)
-    on_partitions: dict = field(default_factory=dict)
+    def __init__(self, relations: dict[str, Relation], tables: dict[str, Any]):
+        self.program, self.tables, self.on_partitions = Program({}, relations, []), tables, {}
 
-    def count(self, name: str) -> int:
-        return self.counts[name]
 
-    def columns(self, name: str) -> np.ndarray:
-        return self.columns_of(name)
+class Made(dict):
+    """The tables of relations, each made of its columns (arity, n) when somebody asks for it."""
+
+    def __init__(self, columns_of: dict[str, Callable[[], np.ndarray]]):
+        super().__init__()
+        self.columns_of = columns_of
+
+    def __missing__(self, name: str) -> Table:
+        self[name] = table_of(self.columns_of[name]())
+        return self[name]
 
 
 @dataclass(eq=False)
@@ -68,17 +73,6 @@ class View:
         """The session is closed by itself."""
 
 
-class _Counts(dict):
-    """Tuples of each relation, counted when they are asked for."""
-
-    def __init__(self, tables: dict):
-        super().__init__()
-        self.tables = tables
-
-    def __missing__(self, name: str) -> int:
-        return self.tables[name].count
-
-
 @dataclass(eq=False)
 class Epoch:
     """All relations as they were after one transaction. It has their tables, which share what has not changed since."""
@@ -100,11 +94,7 @@ class Epoch:
 
     @property
     def view(self) -> View:
-        return View(self.session.relations, Held(_Counts(self.tables), self._columns, self.tables), self.session)
-
-    def _columns(self, name: str) -> np.ndarray:
-        table = snapshot(self.tables[name])
-        return np.array(table.columns(), np.int64).reshape(table.arity, table.count)
+        return View(self.session.relations, Held(self.session.relations, self.tables), self.session)
 
     def __repr__(self) -> str:
         return f"<epoch {self.number} of a session: {len(self.session.relations)} relations>"
@@ -117,7 +107,7 @@ class Changes(Answer):
     def __init__(self, session, relation: Relation, change: Change):
         attributes = (*relation.attributes, (_free(DIFF, relation), SIGN))
         shown = replace(relation, attributes=attributes)
-        held = Held({relation.name: change.size}, lambda name: _signed(change))
+        held = Held({relation.name: shown}, Made({relation.name: lambda: _signed(change)}))
         super().__init__(cast(Any, View({relation.name: shown}, held, session)), relation.name)
         self.inserted, self.deleted = change.born.size, change.lost.size
 

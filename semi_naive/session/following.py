@@ -53,9 +53,9 @@ class Following(Local):
                 if rule.body[place].relation in changed:
                     yield rule, place, parts, -1 - number
 
-    def _exceeds(self, made: int) -> bool:
+    def _exceeds(self) -> bool:
         self._in_time()
-        return super()._exceeds(made)
+        return super()._exceeds()
 
     def _completed(self, delta: int) -> None:
         super()._completed(delta)

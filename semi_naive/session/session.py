@@ -22,7 +22,7 @@ from semi_naive.planning.rewrite import has_autoinc
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.answers import Answer
-from semi_naive.session.contents import Changes, Epoch, Held, View
+from semi_naive.session.contents import Changes, Epoch, Held, Made, View
 from semi_naive.session.query import asking
 from semi_naive.session.transaction import Transaction
 from semi_naive.session.upkeep import Upkeep
@@ -120,7 +120,7 @@ class Session:
         asked = asking(atom, self.relations, self.upkeep.program.types, self.upkeep.values)
         columns = asked.of(now.tables[asked.relation.name])
         answer = asked.answer
-        held = Held({answer.name: columns.shape[1]}, lambda name: columns)
+        held = Held({answer.name: answer}, Made({answer.name: lambda: columns}))
         return Answer(cast(Any, View({answer.name: answer}, held, self)), answer.name)
 
     def explain(self) -> str:

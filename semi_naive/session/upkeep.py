@@ -40,9 +40,9 @@ from semi_naive.running.run import Run
 from semi_naive.session.following import Following, TooSlow
 
 LARGE = 0.2  # of what a stratum reads and has: where more of it is new, the stratum is computed anew
-FEW = 10_000  # tuples that are followed whatever part they are
+FEW = 100  # tuples that are followed whatever part they are
 WORTH = 0.2  # of the seconds in which a stratum was computed last: it may follow for so long, then it is computed anew
-LEAST = 0.25  # seconds that it may follow in any case
+LEAST = 0.05  # seconds that it may follow in any case
 MOST_GONE = 0.25  # of a relation may be taken out of its indexes; where more has changed, they are made anew
 
 
