@@ -1,4 +1,4 @@
-"""Functors, constraints, ranges and aggregates over columns, on values worked out by hand."""
+"""Functors, constraints and ranges over columns, on values worked out by hand."""
 
 import numpy as np
 import pyarrow as pa
@@ -7,7 +7,6 @@ from counted import python_calls
 from hypothesis import given
 from hypothesis import strategies as st
 from semi_naive.ra.rules import ir, patterns
-from semi_naive.ra.rules.aggregates import reduce_groups
 from semi_naive.ra.rules.functors import EvaluationError, evaluate, holds
 from semi_naive.ra.rules.ir import Autoinc, Call, Compare, Const, Kind, Pack, Truth, Var, Wild
 from semi_naive.ra.rules.patterns import BadPattern, compiled
@@ -381,41 +380,3 @@ def test_ranges():
     assert expanded(FLOAT, np.float64, [0.0], [2.0], [0.75]) == ([0, 0, 0], [0.0, 0.75, 1.5])
     with pytest.raises(EvaluationError, match=r"range\(0, 1000000000001, 1\): it has more than 1,000,000,000,000 values"):
         expanded(NUMBER, np.int64, [0], [10**12 + 1])
-
-
-GROUP = np.array([1, 0, 1, 3])
-
-
-@pytest.mark.parametrize(
-    "op, kind, data, expected, present",
-    [
-        ("count", NUMBER, None, [1, 2, 0, 1], [True] * 4),
-        ("sum", NUMBER, [MOST, 5, 1, -2], [5, LEAST, 0, -2], [True] * 4),
-        ("sum", UNSIGNED, [2**64 - 1, 5, 1, 7], [5, 0, 0, 7], [True] * 4),
-        ("sum", FLOAT, [0.5, 1.0, 0.25, 2.0], [1.0, 0.75, 0.0, 2.0], [True] * 4),
-        ("min", NUMBER, [3, 5, -1, 2], [5, -1, 0, 2], [True, True, False, True]),
-        ("max", UNSIGNED, [2**63, 5, 1, 7], [5, 2**63, 0, 7], [True, True, False, True]),
-        ("max", FLOAT, [-1.0, -5.0, -2.0, float("nan")], [-5.0, -1.0, 0.0, None], [True, True, False, True]),
-    ],
-)
-def test_aggregates(op, kind, data, expected, present, values):
-    column_ = None if data is None else column(data, kind, values)
-    results, there = reduce_groups(op, kind, GROUP, column_, 4)
-    assert there.tolist() == present
-    found = python(results, kind, values)
-    assert [f for f, e in zip(found, expected, strict=True) if e is not None] == [e for e in expected if e is not None]
-
-
-@pytest.mark.parametrize("kind, data", [(NUMBER, [3, 5, 6, 2]), (UNSIGNED, [3, 5, 6, 2]), (FLOAT, [3.0, 5.0, 6.0, 2.0])])
-def test_the_mean_is_a_float(kind, data, values):
-    results, present = reduce_groups("mean", kind, GROUP, column(data, kind, values), 4)
-    assert results.view(np.float64)[present].tolist() == [5.0, 4.5, 2.0]
-    assert present.tolist() == [True, True, False, True]
-
-
-def test_aggregates_of_no_rows_and_of_symbols():
-    none = np.empty(0, np.int64)
-    assert [part.tolist() for part in reduce_groups("sum", NUMBER, none, none, 2)] == [[0, 0], [True, True]]
-    assert [part.tolist() for part in reduce_groups("min", NUMBER, none, none, 2)] == [[0, 0], [False, False]]
-    with pytest.raises(ValueError, match="the min of symbols"):
-        reduce_groups("min", SYMBOL, GROUP, GROUP, 4)

@@ -13,7 +13,7 @@ import numpy as np
 from semi_naive.ra import local_join_by_row, unions
 from semi_naive.ra.local_join import KeyedJoin
 from semi_naive.ra.rules import ir, kernels
-from semi_naive.ra.rules.aggregates import reduce_groups
+from semi_naive.ra.rules.aggregates import Reduction
 from semi_naive.ra.rules.batch import Batch, joined
 from semi_naive.ra.rules.block import HALVES, Block, Chunked, halved
 from semi_naive.ra.rules.functors import bits, evaluate, holds
@@ -351,21 +351,26 @@ class Aggregated:
 
     def __call__(self, batch, context):
         groups, inverse = grouped(batch, self.outer)
-        group, target = self._reduced(groups, context)
-        kind = self.literal.target.kind if self.literal.target is not None else Kind.NUMBER
-        column, present = reduce_groups(self.literal.op, kind, group, target, groups.size)
+        target = self.literal.target
+        reduction = Reduction(self.literal.op, target.kind if target is not None else Kind.NUMBER, groups.size)
+        numbered = groups.with_columns({GROUP: np.arange(groups.size)})
+        for made in few_of(run_steps(self.steps, numbered, context), max(groups.size, context.most)):
+            column = None if target is None else evaluate(target, made.columns, made.size, context.values)
+            reduction.add(made.columns[GROUP], column)
+        column, present = reduction.results()
         yield resulting(batch, self.literal, column[inverse], present[inverse], self.bound)
 
-    def _reduced(self, groups: Batch, context):
-        """The group and the target of each combination of tuples."""
-        numbered = groups.with_columns({GROUP: np.arange(groups.size)})
-        found = [made for made in run_steps(self.steps, numbered, context) if made.size]
-        if not found:
-            return np.empty(0, np.int64), None if self.literal.target is None else np.empty(0, np.int64)
-        made = joined([Batch(m.size, {name: m.columns[name] for name in m.columns}) for m in found])
-        if self.literal.target is None:
-            return made.columns[GROUP], None
-        return made.columns[GROUP], evaluate(self.literal.target, made.columns, made.size, context.values)
+
+def few_of(batches, most: int):
+    """Batches joined until they have so many bindings: what looks at as many groups each time is not called for a few."""
+    waiting, rows = [], 0
+    for batch in batches:
+        waiting, rows = [*waiting, batch], rows + batch.size
+        if rows >= most:
+            yield joined(waiting)
+            waiting, rows = [], 0
+    if rows:
+        yield joined(waiting)
 
 
 GROUP = "@group"  # the number of an outer binding, among the variables of an aggregate's body
