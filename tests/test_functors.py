@@ -15,6 +15,8 @@ from semi_naive.ra.rules.text import FUNCTIONS, TESTS, substring
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.symbols import SymbolTable
 
+from semi_naive import Program
+
 NUMBER, UNSIGNED, FLOAT, SYMBOL = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL
 LEAST, MOST = -(2**63), 2**63 - 1
 
@@ -356,6 +358,16 @@ def test_patterns_that_are_tried_in_many_ways(values, monkeypatch):
     expression, string = values.intern([r"(a+)+\1b"]), values.intern(["a" * 40])
     with pytest.raises(EvaluationError, match="matching takes more than 0.05 s; without back references"):
         TESTS["match"](expression, string, False, values)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_pattern_that_takes_too_long_is_given_up_on_every_number_of_cores(monkeypatch, cores):
+    """Only the main thread can be: such a rule is not cut into slices for threads."""
+    monkeypatch.setattr(patterns, "SECONDS", 0.05)
+    monkeypatch.setattr("semi_naive.ra.session.cpus", lambda: cores)
+    text = '.decl s(x: symbol)\n.input s\n.decl m(x: symbol)\n.output m\nm(x) :- s(x), match("(a+)+b(?=c)c", x).'
+    with pytest.raises(EvaluationError, match="matching takes more than 0.05 s"):
+        Program(text).run({"s": [("a" * 40 + str(i),) for i in range(3000)]})
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "*a", "a\\", "(?<n>a)", "[[:what:]]", "[z-a]", "{2}", "a)"])

@@ -65,11 +65,30 @@ def matching(pattern: str, strings) -> np.ndarray:
     import pyarrow.compute as pc
 
     slow = compiled(pattern)
+    if linear(pattern):
+        return pc.match_substring_regex(strings.view(pa.binary()), pattern=_for_re2(pattern)).to_numpy(zero_copy_only=False)
+    return np.array([_tried(slow, string.encode()) for string in strings.to_pylist()], np.bool_)
+
+
+@lru_cache(KEPT)
+def linear(pattern: str) -> bool:
+    """Whether RE2 knows all of an expression: what it does not know cannot be given up but by the main thread.
+
+    >>> linear("(a+)+b"), linear(r"(a+)+b(?=c)")
+    (True, False)
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     try:
-        linear = pc.match_substring_regex(strings.view(pa.binary()), pattern=f"\\A(?:{_of(pattern, end=_RE2_END)})\\z")
-        return linear.to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid:  # not for RE2
-        return np.array([_tried(slow, string.encode()) for string in strings.to_pylist()], np.bool_)
+        pc.match_substring_regex(pa.array([b""]), pattern=_for_re2(pattern))
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _for_re2(pattern: str) -> str:
+    return f"\\A(?:{_of(pattern, end=_RE2_END)})\\z"
 
 
 def _tried(expression: re.Pattern, string: bytes) -> bool:

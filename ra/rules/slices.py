@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.derive import Derivation
-from semi_naive.ra.rules.ir import Autoinc, Call, Kind, Pack, Range, Term
+from semi_naive.ra.rules.ir import Autoinc, Call, Const, Kind, Pack, Range, Term, Test
+from semi_naive.ra.rules.patterns import BadPattern, linear
 from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, EarlyProjection, Filter, Generate, Join, run_steps
 
 LEAST = 1 << 9  # bindings of a slice: fewer are done before a thread has begun
@@ -50,7 +51,19 @@ def divisible(derivation: Derivation) -> bool:
     terms = [*derivation.head]
     for step in derivation.steps:
         terms += _terms(step)
-    return all(isinstance(step, STEPS) for step in derivation.steps) and not any(map(_makes, terms))
+    threadable = all(isinstance(step, STEPS) and not _may_take_long(step) for step in derivation.steps)
+    return threadable and not any(map(_makes, terms))
+
+
+def _may_take_long(step) -> bool:
+    """Whether a step matches a pattern that only the main thread can give up (see `patterns.linear`)."""
+    literal = getattr(step, "literal", None)
+    if not isinstance(literal, Test) or literal.op != "match":
+        return False
+    try:
+        return not isinstance(literal.args[0], Const) or not linear(literal.args[0].value)
+    except BadPattern:  # who matches it says so
+        return False
 
 
 def _terms(step) -> list[Term]:
