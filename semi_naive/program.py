@@ -131,8 +131,9 @@ class Program:
         path: a directory that makes it durable; not yet. retain: how many epochs before the last one are kept for `at`.
         spark, config, options: as for `run`.
 
-        Begins with a run, and then costs what a change costs: inserted facts follow by delta rules, other changes compute the
-        strata anew that they reach. ValueError for a program with autoinc() or .limitsize.
+        Begins with a run, and then costs what a change costs: strata follow by delta rules; those that read what has changed
+        negated or aggregated, have min or max in heads, or an eqrel, are computed anew. ValueError for a program with
+        autoinc() or .limitsize.
         """
         from semi_naive.session.session import Session
 

@@ -50,12 +50,12 @@ def apart(left: Block, right: Block) -> Block:
     >>> apart(few, many).column(0).tolist(), shared(few, many).column(0).tolist()
     ([5], [1])
     """
-    return _chosen(left, ~_among(left, right))
+    return selected(left, ~_among(left, right))
 
 
 def shared(left: Block, right: Block) -> Block:
     """The tuples that two blocks have in common."""
-    return _chosen(left, _among(left, right))
+    return selected(left, _among(left, right))
 
 
 def within(block: Block, table: Table) -> np.ndarray:
@@ -70,7 +70,8 @@ def own_order(arity: int) -> tuple[int, ...]:
     return tuple(range(arity))
 
 
-def _chosen(block: Block, rows: np.ndarray) -> Block:
+def selected(block: Block, rows: np.ndarray) -> Block:
+    """Some tuples of a block, which share its packing; rows: booleans (n,)."""
     return block if rows.all() else Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
 
 
@@ -148,6 +149,23 @@ def grown(table: Table, born: Block) -> Table:
     return other
 
 
+def marked(table: Table, block: Block) -> Table:
+    """A settled table some of whose tuples are its delta as well."""
+    other = snapshot(table)
+    other.delta = {}
+    if block.size:
+        home = own_order(table.arity)
+        other.delta[home] = block.repacked(table.blocks("full", home)[0].packing)
+    return other
+
+
+def reversed_to(table: Table, lost: Block) -> Table:
+    """A table that has grown since it lost some tuples, as it was before both: what it has lost is the delta."""
+    other = snapshot(table)
+    other.delta = {}
+    return grown(other, lost)
+
+
 def without(table: Table, lost: Block) -> Table:
     """A settled table without some of its tuples. A block that has any of them is copied, in every order."""
     other = snapshot(table)
@@ -159,4 +177,4 @@ def without(table: Table, lost: Block) -> Table:
 
 def _left(block: Block, gone: Block) -> Block:
     """The block itself where it has none of the tuples."""
-    return _chosen(block, ~_among(block, gone))
+    return selected(block, ~_among(block, gone))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change, apart, empty, together, within
+from semi_naive.ra.rules.changes import Change, apart, empty, selected, together, within
 from semi_naive.ra.rules.table import Table
 
 FEW = 4096  # tuples in operations that wait before they are made net
@@ -63,7 +63,7 @@ class Asked:
         self._fold()
         known = within(self.inserted, self.explicit)
         there = within(self.deleted, self.explicit)
-        change = Change(_where(self.inserted, ~known), _where(self.deleted, there))
+        change = Change(selected(self.inserted, ~known), selected(self.deleted, there))
         return change, self.inserted.size + self.deleted.size - change.size
 
     def _fold(self) -> None:
@@ -80,10 +80,6 @@ class Asked:
 
 def _block(columns: np.ndarray) -> Block:
     return Block.of(list(columns), columns.shape[1]) if columns.shape[1] else empty(len(columns))
-
-
-def _where(block: Block, rows: np.ndarray) -> Block:
-    return Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
 
 
 def last_of(columns: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A stratum that follows what was inserted below it, by delta rules, on the tables that are there.
+"""A stratum that follows what has come and gone below it, by delta rules, on the tables that are there.
 
 A rule `head :- a, b, c.` whose a and b have new tuples is, with a' for what is new and a⁰ for what was there before:
 
@@ -6,14 +6,27 @@ A rule `head :- a, b, c.` whose a and b have new tuples is, with a' for what is 
 
 These are the delta versions of semi-naive evaluation with the changed relations in place of the recursive ones, so each new
 combination is met once. What they make is the delta that the stratum's own recursion begins with, and that goes on as in any
-run, a tuple or a block at a time. (Motik et al. 2019, "Maintenance of Datalog materialisations revisited".)
+run, a tuple or a block at a time. Where tuples are gone, this comes before it (Gupta, Mumick, Subrahmanian 1993, "Maintaining
+views incrementally"; Motik et al. 2019, "Maintenance of Datalog materialisations revisited"):
+
+1. suspect: what the same versions make of the tuples that are gone, and whatever follows from it, with all else as it was;
+   a tuple that somebody has given is none
+2. without the suspects, rederive: a rule for `head(x, y)` that begins with the suspects, `head(x, y) :- head?(x, y), a, b, c.`
 """
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
 
 from semi_naive.planning.order import versions
 from semi_naive.planning.strata import names_read
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import marked, selected, together
+from semi_naive.ra.rules.ir import Atom, Const, Rule, Term, Var, Wild
+from semi_naive.ra.rules.table import Table
 from semi_naive.running.local import Local
 
 
@@ -30,20 +43,72 @@ class Following(Local):
     def __post_init__(self):
         super().__post_init__()
         self.below = names_read(self.stratum.rules) - set(self.stratum.relations)
+        self.rederiving = [rederiving(rule) for rule in self.stratum.rules]
+        for name in self.stratum.relations:
+            self.indexes.arities[suspects(name)] = self.indexes.arities[name]
 
-    def follow(self, changed: set[str], until: float) -> None:
+    def follow(self, changed: set[str], suspected: dict[str, Block], until: float) -> None:
         """To the fixpoint. The relations of `changed` have what is new as their delta, those of the stratum have new explicit
-        facts in `new`. TooSlow or TooLarge, or whatever error a rule ends in: then the tables are good for nothing."""
-        self.until, self.iteration = until, 1
+        facts in `new`, and lack what is `suspected`. TooSlow or TooLarge, or whatever error a rule ends in: then the tables
+        are good for nothing."""
+        self._begin(until)
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
         self.marks = {name: table.mark() for name, table in self.tables.items()}
-        wanted = list(self._of_changed(changed))
-        self._plan(wanted)
-        for one in wanted:
-            self._derive(*one)
+        self._rederive({name: block for name, block in suspected.items() if block.size})
+        self._derive_all(list(self._of_changed(changed)))
         for table in self.tables.values():
             table.advance()
         self.go_on()
+
+    def suspect(
+        self, deleted: dict[str, Block], lost: set[str], given: Callable[[str, Block], np.ndarray], until: float
+    ) -> dict[str, Block]:
+        """Of each relation of the stratum the tuples that may have no derivation any more: all that have one from `deleted`
+        explicit facts, or from the deltas of relations below, those of `lost`, which are what these have lost; and from such
+        tuples. given: which tuples of a block somebody has given, and nobody deleted. The tables stay as they are."""
+        self._begin(until)
+        tables, old = self.database.tables, {name: cast(Table, self.database.tables[name]) for name in self.stratum.relations}
+        self.tables = {name: Table(table.arity) for name, table in old.items()}
+        self.marks = {name: table.mark() for name, table in self.tables.items()}
+        for name, block in deleted.items():
+            self.tables[name].insert_block(block)
+        self._derive_all(list(self._of_changed(lost)))
+        found: dict[str, list[Block]] = {name: [] for name in old}
+        while fresh := self._fresh(given):
+            for name, table in old.items():
+                found[name] += [fresh[name]] if name in fresh else []
+                tables[name] = marked(table, fresh[name]) if name in fresh else table
+            self._derive_all([one for one in self.every(False) if one[0].body[one[1]].relation in fresh])
+        tables.update(old)
+        return {name: together(blocks, old[name].arity) for name, blocks in found.items()}
+
+    def _fresh(self, given: Callable[[str, Block], np.ndarray]) -> dict[str, Block]:
+        """The suspects that have been found since the last time, by relation."""
+        fresh = {}
+        for name, table in self.tables.items():
+            if table.advance():
+                block = table.delta[table.home]
+                fresh[name] = selected(block, ~given(name, block))
+        return {name: block for name, block in fresh.items() if block.size}
+
+    def _rederive(self, suspected: dict[str, Block]) -> None:
+        tables = self.database.tables
+        for name, block in suspected.items():
+            table = tables[suspects(name)] = Table(block.arity)
+            table.insert_block(block)
+            table.advance()
+        self._derive_all([(rule, 0, {0: "delta"}, 0) for rule in self.rederiving if rule.head.relation in suspected])
+        for name in suspected:
+            del tables[suspects(name)]
+
+    def _begin(self, until: float) -> None:
+        self.until, self.iteration = until, 1
+        self.database.kept.clear()
+
+    def _derive_all(self, wanted: list) -> None:
+        self._plan(wanted)
+        for one in wanted:
+            self._derive(*one)
 
     def _of_changed(self, changed: set[str]):
         """(rule, the atom that reads the delta, parts, number) of the versions that begin with a changed relation. The numbers
@@ -64,3 +129,25 @@ class Following(Local):
     def _in_time(self) -> None:
         if time.perf_counter() > self.until:
             raise TooSlow
+
+
+def suspects(name: str) -> str:
+    """The relation of a relation's suspects; no program has one of that name."""
+    return f"{name}?"
+
+
+def rederiving(rule: Rule) -> Rule:
+    """The rule for suspects alone, as far as atoms of its body bind the terms of its head: what is computed is computed again.
+
+    >>> from semi_naive.ra.rules.ir import Call, Kind
+    >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
+    >>> print(rederiving(Rule(Atom("p", (x, Call("+", (y, y), Kind.NUMBER))), (Atom("e", (x, y)),))))
+    p(x, (y + y)) :- p?(x, _), e(x, y).
+    """
+    bound = {term for literal in rule.body if isinstance(literal, Atom) for term in literal.args if isinstance(term, Var)}
+
+    def pattern(term: Term) -> Term:
+        return term if isinstance(term, Const) or term in bound else Wild()
+
+    first = Atom(suspects(rule.head.relation), tuple(map(pattern, rule.head.args)))
+    return replace(rule, body=(first, *rule.body), plan=None)

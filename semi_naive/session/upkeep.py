@@ -1,13 +1,12 @@
 """How a program's relations follow its facts: stratum by stratum, and only those that something has changed for.
 
 1. Facts of a relation without rules are inserted into its table, or taken out of it.
-2. A stratum whose rules read nothing but more tuples than before, and read none of these negated or in an aggregate, follows
-   by delta rules (`following`).
+2. A stratum that reads what has changed, and none of it negated or in an aggregate, follows by delta rules (`following`).
 3. Any other stratum is computed anew, by the plan that a run would choose, and compared with what it was: a pass over sorted
-   blocks. So is one for which a large part of what it reads is new, and one that has followed for too long.
+   blocks. So is one for which a large part of what it reads has changed, and one that has followed for too long.
 
-What the next strata see of a relation is its table as it was, and what is new as its delta. Tables are never changed in place:
-those of the epoch before stay as they are, and are there again if anything fails.
+What the next strata see of a relation is its table without what it has lost, and what is new as its delta. Tables are never
+changed in place: those of the epoch before stay as they are, and are there again if anything fails.
 """
 
 import os
@@ -22,12 +21,12 @@ import numpy as np
 from semi_naive.io import Options, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
-from semi_naive.planning.strata import Stratum, is_fact, names_read, rule_edges
+from semi_naive.planning.strata import Stratum, names_read, rule_edges
 from semi_naive.ra import memory
 from semi_naive.ra.failures import told
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change, apart, difference, grown, plain, within, without
+from semi_naive.ra.rules.changes import Change, apart, difference, empty, grown, plain, reversed_to, selected, within, without
 from semi_naive.ra.rules.ir import Const, Pack, Rule, Term
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.runs import RunMissing
@@ -122,10 +121,9 @@ class Upkeep(Run):
             kinds = self.program.relations[name].kinds
             columns = [self._bits([rule.head.args[i] for rule in rules], kind) for i, kind in enumerate(kinds)]
             self.lines[name] = np.array(columns, np.int64).reshape(len(kinds), len(rules)), rules
-            if any(map(is_fact, rules)):
-                self.facts.written[name] = Table(len(kinds))
-                self.facts.written[name].insert(list(self.lines[name][0]), len(rules))
-                self.facts.written[name].settle()
+            self.facts.written[name] = Table(len(kinds))
+            self.facts.written[name].insert(list(self.lines[name][0]), len(rules))
+            self.facts.written[name].settle()
 
     def _bits(self, terms: list[Term], kind) -> np.ndarray:
         """Constants as a column; records are made of the columns of their fields."""
@@ -187,15 +185,14 @@ class Upkeep(Run):
         """What changes of a stratum's relations; their tables then have what is new as their delta."""
         if not stratum.rules and self._are_plain(stratum):
             return {name: self._of_facts(name, change) for name, change in own.items()}
+        before = dict(self.tables)
         if self._can_follow(stratum, own, changes):
-            before = {name: self.tables[name] for name in stratum.relations}
             try:
                 return self._follow(number, stratum, own, changes)
             except (TooSlow, TooLarge):
-                self.tables.update(before)
-        before = {name: self.tables[name] for name in stratum.relations}
+                self.tables = before.copy()
         self._anew(number)
-        return {name: self._compared(name, table) for name, table in before.items()}
+        return {name: self._compared(name, before[name]) for name in stratum.relations}
 
     def _are_plain(self, stratum: Stratum) -> bool:
         """Whether none of its relations is aggregated in recursion, or an equivalence."""
@@ -206,38 +203,63 @@ class Upkeep(Run):
         """A relation without rules has its facts and no more."""
         table = self.tables[name]
         written = self.facts.written.get(name)
-        born = change.born if written is None else _where(change.born, ~within(change.born, written))
-        lost = change.lost if written is None else _where(change.lost, ~within(change.lost, written))
+        born = change.born if written is None else selected(change.born, ~within(change.born, written))
+        lost = change.lost if written is None else selected(change.lost, ~within(change.lost, written))
         self.tables[name] = grown(without(table, lost) if lost.size else table, born)
         return Change(born, lost)
 
     def _can_follow(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> bool:
-        if not self._are_plain(stratum) or any(change.lost.size for change in own.values()):
+        if not self._are_plain(stratum):
             return False
-        for edge in (edge for rule in stratum.rules for edge in rule_edges(rule)):
-            if edge.body in changes and (edge.via or changes[edge.body].lost.size):
-                return False
+        if any(edge.via and edge.body in changes for rule in stratum.rules for edge in rule_edges(rule)):
+            return False
         names = names_read(stratum.rules) | set(stratum.relations)
-        new = sum((changes.get(name) or own[name]).born.size for name in names & (changes.keys() | own.keys()))
-        return new <= max(FEW, LARGE * sum(self.database.count(name) for name in names))
+        changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
+        return changed <= max(FEW, LARGE * sum(self.database.count(name) for name in names))
 
     def _follow(self, number: int, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> dict[str, Change]:
-        tables = self.tables
+        tables, local = self.tables, self._following(number, stratum)
+        until = time.perf_counter() + max(LEAST, WORTH * self.last[number])
+        below = {name: changes[name] for name in local.below & changes.keys()}
         before = {name: tables[name] for name in stratum.relations}
-        for name, table in before.items():
+        suspected = self._suspected(local, own, below, until)
+        rest = {name: without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
+        for name, table in rest.items():
             tables[name] = snapshot(table)
             if name in own:
                 tables[name].insert_block(own[name].born)
-        self.database.kept.clear()
-        local = self._following(number, stratum)
-        local.follow(local.below & changes.keys(), time.perf_counter() + max(LEAST, WORTH * self.last[number]))
+        local.follow({name for name, change in below.items() if change.born.size}, suspected, until)
         found = {}
-        for name, table in before.items():
-            after = tables[name]
-            found[name] = difference(table, after)
+        for name, table in rest.items():
+            after, added = tables[name], difference(table, tables[name]).born
+            gone = suspected.get(name) or empty(after.arity)
+            found[name] = Change(apart(added, gone), apart(gone, added))
+            if found[name].lost.size < gone.size:
+                table = without(before[name], found[name].lost) if found[name].lost.size else before[name]
             for order in after.full:
                 table.blocks("full", order)  # an index that has been missing until now
-            tables[name] = grown(table, found[name].born) if found[name].size else table
+            tables[name] = grown(table, found[name].born) if found[name].size else before[name]
+        return found
+
+    def _suspected(self, local: Following, own: dict[str, Change], below: dict[str, Change], until: float) -> dict[str, Block]:
+        """The tuples of a stratum that may have no derivation left."""
+        deleted = {name: change.lost for name, change in own.items() if change.lost.size}
+        lost = {name for name, change in below.items() if change.lost.size}
+        if not deleted and not lost:
+            return {}
+        tables = self.tables
+        now = {name: tables[name] for name in below}
+        tables.update({name: reversed_to(tables[name], change.lost) for name, change in below.items()})
+        found = local.suspect(deleted, lost, self._given, until)
+        tables.update(now)
+        return {name: block for name, block in found.items() if block.size}
+
+    def _given(self, name: str, block: Block) -> np.ndarray:
+        """Which tuples of a block are explicit facts, or written in the program."""
+        found = np.zeros(block.size, np.bool_)
+        for tables in (self.facts.given, self.facts.written):
+            if name in tables:
+                found |= within(block, tables[name])
         return found
 
     def _following(self, number: int, stratum: Stratum) -> Following:
@@ -255,8 +277,11 @@ class Upkeep(Run):
         change = difference(before, after)
         if not change.size:
             self.tables[name] = before
-        elif change.size <= MOST_GONE * after.count or not change.lost.size:
-            self.tables[name] = grown(without(before, change.lost) if change.lost.size else before, change.born)
+            return change
+        rest = without(before, change.lost) if change.lost.size else before
+        if change.lost.size and change.size > MOST_GONE * after.count:
+            rest = without(after, change.born)
+        self.tables[name] = grown(rest, change.born)
         return change
 
     # -- a stratum from the beginning
@@ -307,7 +332,3 @@ def _changed(table: Table, change: Change) -> Table:
     found = grown(without(table, change.lost) if change.lost.size else table, change.born)
     found.settle()
     return found
-
-
-def _where(block: Block, rows: np.ndarray) -> Block:
-    return Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
