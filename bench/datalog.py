@@ -14,9 +14,12 @@ from pathlib import Path
 from bench.closure import WrongCount, compare
 from bench.command import command, parser_of, say, surroundings
 from bench.report import in_seconds, seconds_of
-from bench.workloads import NAMES, Workload, ours, workloads
+from bench.workloads import NAMES, Workload, ours, ours_written, workloads
 
-PEERS = {"duckdb": "DuckDB", "loop": "DataFrame loop", "transitive_closure": "transitive_closure"}
+PEERS = {  # and whom each is compared with
+    "duckdb": ("DuckDB", "datalog"), "written": ("to parquet", None), "duckdb_written": ("DuckDB to parquet", "written"),
+    "loop": ("DataFrame loop", "datalog"), "transitive_closure": ("transitive_closure", "datalog"),
+}  # fmt: skip
 
 
 def main(arguments=None) -> int:
@@ -46,7 +49,8 @@ def run(options) -> dict:
 
 
 def engines(workload: Workload) -> dict:
-    return {"datalog": partial(ours, workload), **workload.peers}
+    written = {"written": partial(ours_written, workload)} if "duckdb_written" in workload.peers else {}
+    return {"datalog": partial(ours, workload), **written, **workload.peers}
 
 
 def warm_up(spark, names: list[str], folder: Path) -> None:
@@ -62,12 +66,12 @@ def table(results: dict):
     from rich.table import Table
 
     made = Table(title="Datalog, seconds: median (least–most), and ÷ ours")
-    for column in ("program", "answer", "datalog", *PEERS.values()):
+    for column in ("program", "answer", "datalog", *(said for said, _ in PEERS.values())):
         made.add_column(column, justify="left" if column == "program" else "right")
     for name, row in results["rows"].items():
-        mine = seconds_of(row["samples"]["datalog"])
-        cells = [_cell(seconds_of(row["samples"].get(peer, [])), mine) for peer in PEERS]
-        made.add_row(name, f"{row['pairs']:,}", _cell(mine), *cells)
+        times = {engine: seconds_of(samples) for engine, samples in row["samples"].items()}
+        cells = [_cell(times.get(peer), times.get(than)) for peer, (_, than) in PEERS.items()]
+        made.add_row(name, f"{row['pairs']:,}", _cell(times["datalog"]), *cells)
     return made
 
 

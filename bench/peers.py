@@ -3,12 +3,16 @@
 decomposed, balanced    ours, with every default
 duckdb                  a recursive common table expression, in memory, on as many threads as Spark has cores
 dataframes              semi-naive evaluation over Spark DataFrames, in the session that ours runs in
+written, duckdb_written ours and DuckDB's again, but to a parquet file that has the pairs
 """
 
 import contextlib
+import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 QUERY = """
     WITH RECURSIVE path(x, y) AS (
@@ -18,6 +22,7 @@ QUERY = """
     )
     SELECT count(*) FROM path
 """
+COUNT = "SELECT count(*)"
 COMPACT = 10  # the loop over DataFrames writes `full` anew every so many iterations, or its plan would only grow
 
 
@@ -52,6 +57,24 @@ def ours(path, spark, **options) -> Sample:
         return Sample(seconds, pairs, facts_of(closure.trace))
 
 
+def written(path, spark, timeout: float) -> Sample:
+    """The engine's own run, by the plan that it chooses, until the pairs are in a parquet file. No time limit."""
+    from semi_naive import transitive_closure
+
+    with tempfile.TemporaryDirectory(prefix="bench-written-") as folder:
+        begun = time.perf_counter()
+        with transitive_closure(path, spark) as closure:
+            closure.write(Path(folder) / "path.parquet")
+        return Sample(time.perf_counter() - begun, rows_in(folder))
+
+
+def rows_in(folder) -> int:
+    """The rows of all parquet files in a folder, as their footers have it."""
+    from pyarrow import parquet
+
+    return sum(parquet.read_metadata(file).num_rows for file in Path(folder).glob("*.parquet"))
+
+
 def facts_of(trace: dict) -> dict:
     """What is worth keeping of a trace."""
     from semi_naive.plots.run import Run
@@ -71,11 +94,35 @@ def duckdb(path, spark, timeout: float) -> Sample:
     """DuckDB reads the file itself."""
 
     def count(connection) -> int:
-        columns = "{'x': 'BIGINT', 'y': 'BIGINT'}"
-        connection.execute(f"CREATE TABLE edge AS FROM read_csv('{path}', header=false, columns={columns})")
+        load_edges(path, connection)
         return connection.execute(QUERY).fetchone()[0]
 
     return by_duckdb(count, spark.sparkContext.defaultParallelism, timeout)
+
+
+def duckdb_written(path, spark, timeout: float) -> Sample:
+    """DuckDB reads the file itself, and writes the pairs."""
+    return copied(partial(load_edges, path), QUERY, spark, timeout)
+
+
+def load_edges(path, connection) -> None:
+    """The file as a table of DuckDB's."""
+    columns = "{'x': 'BIGINT', 'y': 'BIGINT'}"
+    connection.execute(f"CREATE TABLE edge AS FROM read_csv('{path}', header=false, columns={columns})")
+
+
+def copied(load, query: str, spark, timeout: float) -> Sample:
+    """What DuckDB takes from load(connection) until the rows that a query counts are in a parquet file."""
+    with tempfile.TemporaryDirectory(prefix="bench-written-") as folder:
+
+        def copy(connection) -> int:
+            load(connection)
+            rows = "SELECT *".join(query.rsplit(COUNT, 1))
+            connection.execute(f"COPY ({rows}) TO '{folder}/rows.parquet' (FORMAT parquet)")
+            return 0
+
+        sample = by_duckdb(copy, spark.sparkContext.defaultParallelism, timeout)
+        return sample if sample.pairs is None else Sample(sample.seconds, rows_in(folder))
 
 
 def by_duckdb(work, threads: int, timeout: float, load=lambda connection: None) -> Sample:
@@ -147,4 +194,7 @@ def alarm(seconds: float, ring):
         timer.cancel()
 
 
-ENGINES = {"decomposed": decomposed, "balanced": balanced, "duckdb": duckdb, "dataframes": dataframes}
+ENGINES = {
+    "decomposed": decomposed, "balanced": balanced, "duckdb": duckdb, "written": written, "duckdb_written": duckdb_written,
+    "dataframes": dataframes,
+}  # fmt: skip

@@ -3,10 +3,14 @@
 import statistics
 from dataclasses import dataclass, replace
 
-ENGINES = {"decomposed": "decomposed", "balanced": "balanced", "duckdb": "DuckDB", "dataframes": "DataFrame loop"}
+ENGINES = {
+    "decomposed": "decomposed", "balanced": "balanced", "duckdb": "DuckDB", "written": "to parquet",
+    "duckdb_written": "DuckDB to parquet", "dataframes": "DataFrame loop",
+}  # fmt: skip
 RATIOS = {  # (slower, faster): the targets by graph
     ("duckdb", "decomposed"): {"gnp": 8, "rmat": 15, "grid": 20, "gnutella": 5},
     ("duckdb", "balanced"): {"rmat": 1.5, "gnp": 1},
+    ("duckdb_written", "written"): {"gnutella": 4},
     ("dataframes", "decomposed"): {"tree": 50},
 }
 

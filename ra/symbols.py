@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from semi_naive.balance.jit import njit, types
+from semi_naive.ra.arrow_arrays import arrow_of, strings_of
 from semi_naive.ra.rules.hashing import hash_places
 from semi_naive.ra.strings import LARGEST, indexed, look_up, marked, places_of
 from semi_naive.ra.words import JIT
@@ -150,11 +151,11 @@ class SymbolTable:
         self._check(ids)
         below = ids < self._below
         if not below.any():
-            return self._view().take(pa.array(ids - self._below)).cast(pa.string())
+            return self._view().take(arrow_of(ids - self._below)).cast(pa.string())
         if below.all():
             return self.base.strings(ids)
         both = pa.concat_arrays([self.base.strings(ids[below]), self.strings(ids[~below])])
-        return both.take(pa.array(np.where(below, np.cumsum(below), below.sum() + np.cumsum(~below)) - 1))
+        return both.take(arrow_of(np.where(below, np.cumsum(below), below.sum() + np.cumsum(~below)) - 1))
 
     def lengths(self, ids: np.ndarray) -> np.ndarray:
         """How many bytes the strings of ids have. KeyError where one was never given out."""
@@ -197,14 +198,14 @@ class SymbolTable:
         import pyarrow as pa
 
         parts = [strings for strings, _ in self.parts()]
-        return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
+        return pa.concat_arrays(parts) if parts else strings_of([])
 
 
 def as_strings(strings):
     """A list or a pyarrow array of strings as one `pyarrow.StringArray`."""
     import pyarrow as pa
 
-    array = strings if isinstance(strings, pa.Array | pa.ChunkedArray) else pa.array(strings, pa.string())
+    array = strings if isinstance(strings, pa.Array | pa.ChunkedArray) else strings_of(strings)
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     array = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
     return array.cast(pa.string())

@@ -11,7 +11,6 @@ from functools import cached_property
 
 from semi_naive.config import Config
 from semi_naive.language import check, compile_text
-from semi_naive.language.parse import parse_file
 from semi_naive.planning.passes import Compiled, compiled
 from semi_naive.ra.rules import ir
 from semi_naive.sandbox import Sandbox
@@ -34,6 +33,8 @@ class Program:
     @classmethod
     def from_file(cls, path, include_dirs=(), defines=None, sandbox=None) -> "Program":
         """The program in a file, which may be outside of the sandbox. FileNotFoundError if there is none."""
+        from semi_naive.language.parse import parse_file  # loads a parser, which rules that are data do without
+
         program = cls.__new__(cls)
         program.name, program.sandbox = os.fspath(path), sandbox and Sandbox(sandbox)
         program.checked = check(parse_file(program.name, include_dirs, defines or {}, program.sandbox))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.io.bits import NAME
+from semi_naive.ra.arrow_arrays import arrow_of
 from semi_naive.ra.replica import Replica
 from semi_naive.running.answers import Answer
 from semi_naive.running.files import written_by_spark
@@ -21,9 +22,7 @@ class VertexNames:
     found: Any
 
     def arrow(self, places: np.ndarray):
-        import pyarrow as pa
-
-        return getattr(self.found, "value", self.found).take(pa.array(places))
+        return getattr(self.found, "value", self.found).take(arrow_of(places))
 
 
 class Closure(Answer):

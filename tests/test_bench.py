@@ -21,7 +21,7 @@ def test_the_engines_agree_and_the_results_are_written(spark, tmp_path, capsys):
     results = json.loads(out.read_text())
     assert results["rows"]["tree"]["pairs"] == 98
     for row in results["rows"].values():
-        assert list(row["samples"]) == ["decomposed", "balanced", "duckdb", "dataframes"]
+        assert list(row["samples"]) == ["decomposed", "balanced", "duckdb", "written", "duckdb_written", "dataframes"]
         assert {sample["pairs"] for samples in row["samples"].values() for sample in samples} == {row["pairs"]}
     assert results["machine"]["spark_cores"] == spark.sparkContext.defaultParallelism
     ratio = next(m for m in results["measures"] if m["name"] == "tree: DuckDB ÷ decomposed")

@@ -14,7 +14,7 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.ir import Directive, Kind, Relation, Type
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.table import Table
-from semi_naive.ra.rules.unpacking import parts_of, resting
+from semi_naive.ra.rules.unpacking import columns_of, grouped, parts_of, resting
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.text_rows import SIGNED, UNSIGNED, RowFormat, joined
 
@@ -139,7 +139,10 @@ def test_a_table_at_rest_has_all_of_its_tuples(monkeypatch):
     assert sorted(row for part in parts_of(blocks, order) for row in part.columns().T.tolist()) == [
         [1, 10], [2, 20], [3, 30], [4, 40],
     ]  # fmt: skip
+    monkeypatch.setattr("semi_naive.ra.rules.unpacking.ROWS", 3)
     table.settle()
+    parts = parts_of(*resting(table))
+    assert [columns_of(group).shape for group in grouped(parts + parts)] == [(2, 3), (2, 1), (2, 3), (2, 1)]
     table.blocks("all", (0, 1))  # an index in the relation's own order
     assert resting(table)[1] == (0, 1) and len(table.full[1, 0]) == len(resting(table)[0])
     least = LatticeTable(2, "<", Kind.NUMBER)
@@ -173,6 +176,21 @@ def test_numbers_as_an_array(here, kind, rows, local_tuples):
         assert result["r"].on_partitions == (local_tuples == 0)
         assert found.dtype == {"number": np.int64, "unsigned": np.uint64, "float": np.float64}[kind]
         assert {*map(tuple, found.tolist())} == {(y, x) for x, y in rows} == result["r"].to_set()
+
+
+def test_runs_of_this_host_are_merged_where_they_lie(here, tmp_path, monkeypatch):
+    """No task sorts them, and nothing is collected."""
+    monkeypatch.setattr("semi_naive.running.files.MANY", 0)
+    monkeypatch.setattr("semi_naive.running.files._write_pieces", None)
+    monkeypatch.setattr("semi_naive.running.on_partitions.OnPartitions.columns", None)
+    for name, size in {"writing.ROWS": 16, "writing.GROUP": 16, "writing.FEW": 0}.items():
+        monkeypatch.setattr(f"semi_naive.io.{name}", size)
+    rows = [(7 * i % 100, i) for i in range(100)]
+    with Program(NUMBERS.format(kind="number")).run({"given": rows}, here, local_tuples=0, partitions=4) as result:
+        result["r"].write(tmp_path / "r.tsv")
+        result.write(tmp_path)
+    expected = "".join(f"{y}\t{x}\n" for x, y in sorted(rows, key=lambda row: row[::-1]))
+    assert (tmp_path / "r.tsv").read_text() == expected == (tmp_path / "r.csv").read_text()
 
 
 @pytest.mark.parametrize("local_tuples", [None, 0])

@@ -71,6 +71,24 @@ def test_a_small_run_loads_little(script, tmp_path):
     assert done.returncode == 0 and done.stderr.strip() == "loaded", done.stderr
 
 
+def test_a_closure_of_a_few_edges_loads_no_pandas_and_no_parser(tmp_path):
+    """From a file, from pairs of names and of numbers, to a file and to Python: pyarrow would load pandas to make an array."""
+    (tmp_path / "edges.tsv").write_text("1\t2\n2\t3\n")
+    script = f"""
+import sys
+from semi_naive import transitive_closure
+assert transitive_closure("edges.tsv").to_set() == {{(1, 2), (2, 3), (1, 3)}}
+names = transitive_closure([("a", "b"), ("b", "c")])
+assert names.to_set() == {{("a", "b"), ("b", "c"), ("a", "c")}} and len(list(names.to_batches())) == 1
+names.write("names.tsv")
+assert len(transitive_closure([(1, 2), (2, 3)]).to_numpy()) == 3
+print(*sorted({{"pandas", "lark", *{HEAVY!r}}} & sys.modules.keys()), "loaded", file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr.strip() == "loaded", done.stderr
+    assert sorted((tmp_path / "names.tsv").read_text().splitlines()) == ["a\tb", "a\tc", "b\tc"]
+
+
 def test_arguments_and_results_are_those_of_compiled_code(patient):
     plain, made = kernel(), kernel().compiled()
     words = np.array([2**64 - 1, 3], np.uint64)

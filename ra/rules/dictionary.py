@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from semi_naive.balance import private
+from semi_naive.ra.arrow_arrays import arrow_of, numpy_of, strings_of
 from semi_naive.ra.rules.distinct import distinct, first_rows
 
 Saved = tuple[str, tuple[int, ...]]  # what the paths of a segment's files begin with, and the checksum of each
@@ -30,7 +31,7 @@ class Strings:
     @staticmethod
     def distinct(strings):
         coded = strings.dictionary_encode()
-        return coded.dictionary, coded.indices.to_numpy(zero_copy_only=False)
+        return coded.dictionary, numpy_of(coded.indices)
 
     @staticmethod
     def hashes(strings):
@@ -40,9 +41,7 @@ class Strings:
 
     @staticmethod
     def take(strings, positions):
-        import pyarrow as pa
-
-        return strings.take(pa.array(positions))
+        return strings.take(arrow_of(positions))
 
     @staticmethod
     def differ(left, right):
@@ -54,7 +53,7 @@ class Strings:
     def concat(parts):
         import pyarrow as pa
 
-        return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
+        return pa.concat_arrays(parts) if parts else strings_of([])
 
     @staticmethod
     def save(strings, path):

@@ -61,9 +61,7 @@ class Part:
 
     def columns(self) -> np.ndarray:
         """(arity, n) int64, in the relation's own order."""
-        found = np.empty((len(self.order), self.size), np.int64)
-        self.into_columns(found, 0)
-        return found
+        return columns_of([self])
 
     def into_columns(self, columns: np.ndarray, begin: int) -> None:
         """Fill columns (arity, n) from a place on."""
@@ -80,6 +78,27 @@ class Part:
         words = words_of(*self.words, self.size)[None] if isinstance(self.words, tuple) else self.words
         for place, field in zip(self.order, self.packing.fields, strict=True):
             yield place, (words[field.lane], field.shift, np.uint64((1 << field.bits) - 1), np.uint64(field.low & WORD))
+
+
+def columns_of(parts: list[Part]) -> np.ndarray:
+    """The columns (arity, n) of parts of one relation, one after the other."""
+    begins = np.cumsum([0] + [part.size for part in parts]).tolist()
+    columns = np.empty((len(parts[0].order), begins[-1]), np.int64)
+    for part, begin in zip(parts, begins, strict=False):
+        part.into_columns(columns, begin)
+    return columns
+
+
+def grouped(parts: list[Part]) -> Iterator[list[Part]]:
+    """Neighbours that have at most `ROWS` tuples together: there may be many small blocks."""
+    group: list[Part] = []
+    for part in parts:
+        if group and sum(one.size for one in group) + part.size > ROWS:
+            yield group
+            group = []
+        group.append(part)
+    if group:
+        yield group
 
 
 def resting(table) -> tuple[list[Block], Order]:

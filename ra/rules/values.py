@@ -14,6 +14,7 @@ ids, equal where the content is equal. The life of an id:
 from dataclasses import dataclass, field
 
 import numpy as np
+from semi_naive.ra.arrow_arrays import strings_of
 from semi_naive.ra.rules.dictionary import Dictionary, Rows, Saved, Segment, Strings
 from semi_naive.ra.strings import string_arrays
 from semi_naive.ra.symbols import SymbolTable, as_strings, common
@@ -42,9 +43,7 @@ class _Content:
 
     def arrow(self, ids: np.ndarray):
         """The symbols of ids, a pyarrow string array. KeyError of an unknown id."""
-        import pyarrow as pa
-
-        return self._symbols.decode(ids) if len(ids) else pa.array([], pa.string())
+        return self._symbols.decode(ids) if len(ids) else strings_of([])
 
     def lengths(self, ids: np.ndarray) -> np.ndarray:
         """How many bytes the symbols of ids have, int64."""

@@ -8,6 +8,7 @@ from semi_naive.io.fields import arrow_type, bits_of_arrow, bits_of_values, kind
 from semi_naive.io.order import distinct
 from semi_naive.io.record_text import Readable
 from semi_naive.io.records import NIL, Unpacked
+from semi_naive.ra.arrow_arrays import arrow_of
 from semi_naive.ra.rules.ir import Kind
 
 
@@ -45,16 +46,16 @@ def column_array(column: np.ndarray, type_, types: dict, values, dictionaries: b
         found, at = distinct(column)
         texts = values.arrow(found).cast(pa.string())
         if dictionaries:
-            return pa.DictionaryArray.from_arrays(pa.array(at, pa.int32()), texts)
-        return texts.take(pa.array(at))
+            return pa.DictionaryArray.from_arrays(arrow_of(at.astype(np.int32)), texts)
+        return texts.take(arrow_of(at))
     if type_.kind != Kind.RECORD:
         views = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
-        return pa.array(np.ascontiguousarray(column).view(views[type_.kind]))
+        return arrow_of(np.ascontiguousarray(column).view(views[type_.kind]))
     found, at = distinct(column)
     if is_recursive(type_, types):
         unpacked, style = Unpacked(found[found != NIL], type_, types, values), Readable()
-        return pa.array([unpacked.text(i, type_, style) for i in found.tolist()], pa.string()).take(pa.array(at))
-    return _structs(found, type_, types, values).take(pa.array(at))
+        return pa.array([unpacked.text(i, type_, style) for i in found.tolist()], pa.string()).take(arrow_of(at))
+    return _structs(found, type_, types, values).take(arrow_of(at))
 
 
 def _structs(ids: np.ndarray, type_, types: dict, values):
@@ -108,7 +109,7 @@ class KeyedArrays:
         import pyarrow as pa
 
         arrays = [
-            column_array(column, type_, {}, None) if whole is None else whole.take(pa.array(column))
+            column_array(column, type_, {}, None) if whole is None else whole.take(arrow_of(column))
             for column, type_, whole in zip(columns, self._types, self._whole, strict=True)
         ]
         return pa.record_batch(arrays, self._names)

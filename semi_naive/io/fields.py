@@ -7,6 +7,7 @@ import numpy as np
 from semi_naive.io.bits import Mismatch, of_value, within
 from semi_naive.io.record_text import parsed
 from semi_naive.io.records import Records
+from semi_naive.ra.arrow_arrays import numpy_of
 from semi_naive.ra.rules.ir import Kind
 
 
@@ -39,10 +40,10 @@ def kind_of(found) -> Kind | None:
 def bits_of_arrow(column, type_, types: dict, values) -> np.ndarray:
     """A column of `arrow_type`, text dictionary-encoded, as int64: numbers by their bits, symbols and records by id."""
     if type_.kind not in (Kind.SYMBOL, Kind.RECORD):
-        return within(type_, np.ascontiguousarray(column.to_numpy()).view(np.int64))
+        return within(type_, np.ascontiguousarray(numpy_of(column)).view(np.int64))
     column = column.combine_chunks() if hasattr(column, "combine_chunks") else column  # which unites dictionaries
     column = column.chunk(0) if hasattr(column, "num_chunks") else column
-    texts, at = column.dictionary, column.indices.to_numpy(zero_copy_only=False)
+    texts, at = column.dictionary, numpy_of(column.indices)
     if type_.kind == Kind.SYMBOL:
         return np.asarray(values.intern(texts), np.int64)[at]
     return record_ids([parsed(text, type_, types) for text in texts.to_pylist()], type_, types, values)[at]

@@ -55,6 +55,8 @@ def is_uri(path: str) -> bool:
 
 def file_size(path: str) -> int:
     """Bytes of a file at a path or URI, as stored."""
+    if not is_uri(path):
+        return os.path.getsize(path) if os.path.isfile(path) else 0
     system, inside = filesystem(path)
     return system.get_file_info(inside).size or 0
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from semi_naive.io.bits import SIGN
 from semi_naive.io.records import NIL, Unpacked
+from semi_naive.ra.arrow_arrays import arrow_of, numpy_of
 from semi_naive.ra.rules.ir import Kind
 
 FEW = 5_000  # rows that are not worth loading Arrow: 0.2 s, and 0.3 s more where pandas is installed
@@ -62,7 +63,7 @@ def ranked(found: np.ndarray, type_, types: dict, values, style) -> tuple[np.nda
 
         strings = values.arrow(found).cast(pa.large_string())
         order = pc.array_sort_indices(strings)
-        return order.to_numpy(), strings.take(order)
+        return numpy_of(order), strings.take(order)
     texts = values.strings(found) if type_.kind == Kind.SYMBOL else record_texts(found, type_, types, values, style)
     order = np.array(sorted(range(len(texts)), key=texts.__getitem__), np.int64)
     return order, [texts[i] for i in order.tolist()]
@@ -97,10 +98,8 @@ def distinct(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The different values of a column, and where among them each row's is. Arrow hashes 20 times as fast as numpy."""
     if column.size <= FEW:
         return np.unique(column, return_inverse=True)
-    import pyarrow as pa
-
-    encoded = pa.array(np.ascontiguousarray(column)).dictionary_encode()
-    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
+    encoded = arrow_of(column).dictionary_encode()
+    return numpy_of(encoded.dictionary), numpy_of(encoded.indices)
 
 
 def sorted_rows(keys: list) -> list:

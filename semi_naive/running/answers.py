@@ -10,8 +10,10 @@ import numpy as np
 from semi_naive.io import Options, arrow_table, together, write
 from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
 from semi_naive.io.in_order import Blocks, Columns
+from semi_naive.io.order import distinct
 from semi_naive.io.relations import held, table_of
 from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.unpacking import columns_of, grouped
 from semi_naive.ra.symbols import keep
 from semi_naive.running.files import write_answer, write_relation
 from semi_naive.running.frames import ToArrow, ToSpark, as_spark_has_it
@@ -108,7 +110,7 @@ class Answer(Tuples):
         make = replace(self._maker(for_tasks=stored is not None and not self.here), dictionaries=dictionaries)
         if stored is not None:
             return stored.each(make, streaming=True)
-        return in_threads(lambda part: make(part.columns()), self._result.database.parts(self.name))
+        return in_threads(lambda parts: make(columns_of(parts)), grouped(self._result.database.parts(self.name)))
 
     def to_numpy(self) -> np.ndarray:
         """An array (n, arity), collected to this process: int64, uint64 or float64 where all columns are, else of objects."""
@@ -119,6 +121,14 @@ class Answer(Tuples):
         plain, stored = self._maker().plain, self.stored
         rows = plain(self._result.database.rows(self.name)) if stored is None else stored.rows(plain)
         return rows.view(DTYPES[kind])
+
+    def to_list(self) -> list[tuple]:
+        """Tuples of Python values, records as tuples too, collected to this process. Of numbers without Arrow."""
+        if not self.relation.arity or Kind.RECORD in self.relation.kinds:
+            return super().to_list()
+        values = self._maker().values
+        columns = zip(self.encoded(), self.relation.kinds, strict=True)
+        return list(zip(*(python_values(column, kind, values) for column, kind in columns), strict=True))
 
     def _maker(self, of=ToArrow, for_tasks: bool = False) -> ToArrow:
         """What makes columns of `stored`, or of this process's table, record batches."""
@@ -182,6 +192,15 @@ class Answer(Tuples):
         shown = "".join(f"<tr>{row}</tr>" for row in [head, *rows])
         more = f"<p>{self.count():,} tuples{', the first are shown' * (0 < len(rows) < self.count())}</p>"
         return f"<p>{escape(self.name)}</p><table>{shown}</table>{more}"
+
+
+def python_values(column: np.ndarray, kind: Kind, values) -> Iterable:
+    """A column of 64 bits each, of any kind but records, as Python has them; what repeats of symbols is one object."""
+    if kind != Kind.SYMBOL:
+        return column.view(DTYPES[kind]).tolist()
+    found, at = distinct(column)
+    strings = values.arrow(found).to_pylist()
+    return (strings[place] for place in at.tolist())
 
 
 class Result(Evaluated):

@@ -82,9 +82,9 @@ class Database:
         return parts_of(*resting(self.tables[relation]))
 
     def source(self, relation: str) -> Blocks | Columns:
-        """All tuples, to be read in order: those of this process where they lie, others collected to it."""
+        """All tuples, to be read in order: where they lie, if this process sees them."""
         if relation in self.on_partitions:
-            return Columns(self.columns(relation))
+            return self.on_partitions[relation].source()
         return Blocks(*resting(self.tables[relation]))
 
     def collect(self, relations, begun=()) -> None:

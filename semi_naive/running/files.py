@@ -7,7 +7,7 @@ from typing import Any
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.files import appearing, written
 from semi_naive.io.formats import Format
-from semi_naive.io.outputs import DELIMITERS, output_format, write_frame
+from semi_naive.io.outputs import DELIMITERS, output_format, parquet_writer, write_frame
 from semi_naive.io.writing import write_file, write_heading
 from semi_naive.ra.failures import told
 from semi_naive.running.on_partitions import OnPartitions
@@ -49,8 +49,10 @@ def written_by_spark(answer, path) -> bool:
 def write_relation(answer, path: str, form: Format) -> None:
     """Write the tuples of an `Answer` to one file, in order.
 
-    Many that are on the partitions are sorted and written there, in pieces that this process appends one after the other, some
-    megabytes at a time: as text and as parquet. Others are collected to this process, as are those for JSON and SQLite.
+    Where this process sees them, in its memory or in the runs of this host, it merges them a piece at a time. Many that are on
+    the partitions of other hosts, or have to be sorted, are sorted and written there, in pieces that this process appends one
+    after the other, some megabytes at a time: as text and as parquet. Others are collected to this process, as are those for
+    JSON and SQLite.
     """
     with written_by(answer, path):
         _write_relation(answer, path, form)
@@ -63,7 +65,8 @@ def written_by(answer, path: str):
 
 def _write_relation(answer, path: str, form: Format) -> None:
     spread = answer.stored
-    if isinstance(spread, OnPartitions) and spread.count > MANY and form.io in ("file", "parquet"):
+    many = isinstance(spread, OnPartitions) and spread.count > MANY and form.io in ("file", "parquet")
+    if many and not spread.as_they_are(answer.relation.kinds):
         return _write_pieces(answer, spread, path, form)
     write_file(path, answer.rows(), answer.relation, BUILT_IN | answer.types, answer.values, form)
 
@@ -100,7 +103,7 @@ class _Parquet:
         if not last:
             return
         found = parquet.ParquetFile(self.piece)
-        self.writer = self.writer or parquet.ParquetWriter(self.path, found.schema_arrow)
+        self.writer = self.writer or parquet_writer(self.path, found.schema_arrow)
         for group in range(found.num_row_groups):
             self.writer.write_table(found.read_row_group(group))
         self.piece.seek(0)

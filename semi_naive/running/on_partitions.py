@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.io.in_order import Blocks, Columns
 from semi_naive.ra.frames import anywhere, dataframe, streamed
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.replica import Replica
@@ -75,6 +76,10 @@ class Readable:
         self._place(put)
         return columns
 
+    def source(self) -> Blocks | Columns:
+        """All tuples, to be read in order: as they lie in the runs if this process sees them, else collected to it."""
+        return Columns(self.columns())
+
     def rows(self, of: Callable[[np.ndarray], np.ndarray] = np.asarray) -> np.ndarray:
         """The same as rows (n, arity); `of`: what becomes of columns before."""
         rows = np.empty((self.count, self.relation.arity), np.int64)
@@ -119,6 +124,19 @@ class OnPartitions(Readable):
     def distinct(self, column: int) -> float:
         """A guess: nobody has looked."""
         return max(1.0, float(self.count) ** (1 / max(1, self.relation.arity)))
+
+    def source(self) -> Blocks | Columns:
+        if not self.cluster.local or self.relation.lattice:
+            return super().source()
+        try:
+            return Blocks([stored.open() for runs in self.relation.home.full for stored in runs], self.relation.home.order)
+        except RunMissing as missing:
+            raise RunsLost(str(missing)) from None
+
+    def as_they_are(self, kinds) -> bool:
+        """Whether this process sees the runs, and they are sorted in the order of the rows."""
+        source = self.source() if self.cluster.local and not self.relation.lattice else None
+        return isinstance(source, Blocks) and source.as_they_are(kinds)
 
     @property
     def _runs(self) -> list:
