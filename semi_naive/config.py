@@ -47,7 +47,8 @@ class Config:
         means never. None means 4 million, or 64 million where Spark has no more than two cores: two partitions take as long
         for what they send each other as they save.
     small_delta: while the deltas of a stratum in the driver have at most so many tuples for each recursive atom of its rules,
-        its iterations run a tuple at a time, in compiled code. Others run a block at a time. 0 switches this off.
+        its iterations run a tuple at a time, in compiled code, unless that is much work. Others run a block at a time. 0
+        switches this off.
     memory: bytes that the tables of a stratum's relations may take in the driver, with all of their indexes. Beyond it the
         stratum goes to the partitions; one that has to stay in one place ends in `OutOfMemory`. None sets no such bound.
         Whatever it is, a stratum goes once the driver has 40 % of the memory there is. As an option it may have a unit, "2G".
@@ -88,7 +89,7 @@ class Config:
     run_ahead: int = 1_000_000
     run_ahead_budget: int = 4_000_000
     local_tuples: int | None = None
-    small_delta: int = 250
+    small_delta: int = 1000
     memory: int | None = None
     replicate_bytes: int = 1 << 30
     multiway: str = "auto"

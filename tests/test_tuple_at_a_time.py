@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from semi_naive.ra.tuple_at_a_time import stratum
 
 from semi_naive import EvaluationError, Program
+from semi_naive.running import local, small
 
 BLOCKS = {"small_delta": 0}
 WHOLE = ("+", "-", "*", "/", "%", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor", "min", "max")
@@ -223,6 +224,46 @@ def test_what_the_machine_does_not_know_is_done_by_blocks_between():
 def test_a_limit_of_tuples_ends_a_stratum_at_the_same_iteration():
     found, _ = agree(grown(10_000) + ".limitsize a(n=5000)\n", {})
     assert len(found["a"]) == 5000
+
+
+CORNERS = """
+.decl edge(x: number, y: number)
+.input edge
+.decl corner(x: number)
+.output corner
+corner(0).
+corner(z) :- corner(x), edge(x, y), edge(y, z), edge(x, z).
+"""
+STRIP = {"edge": [(x, x + step) for x in range(300) for step in (1, 2)]}
+
+
+def test_a_cyclic_core_is_binary_joins_while_those_make_few_bindings():
+    found, _ = agree(CORNERS, STRIP)
+    assert len(found["corner"]) == 151
+    assert used[0].binary and not used[0].others
+
+
+def test_binary_joins_that_turn_out_to_take_long_are_a_cyclic_core_again(monkeypatch):
+    """In the middle of an iteration, which is then done a block at a time."""
+    monkeypatch.setattr(stratum, "SLICE", 10)
+    monkeypatch.setattr(small, "LONG", 60)
+    text = CORNERS + "corner(y + 1000) :- corner(y), y < 1000.\n"
+    hub = {"edge": [*STRIP["edge"], *((40, y) for y in range(1000, 1200))]}
+    agree(text, hub)
+    assert used[0].binary and not used[-1].binary and used[-1].others
+
+
+def test_joins_are_planned_again_once_there_are_many_more_tuples(monkeypatch):
+    monkeypatch.setattr(stratum, "SLICE", 50)
+    agree(grown(10_000), {})
+    assert len(used) == 3  # from 64 to 8 times as many, and so on
+
+
+def test_an_iteration_that_is_too_much_work_is_followed_by_some_a_block_at_a_time(monkeypatch):
+    """Each time twice as many."""
+    monkeypatch.setattr(local, "EACH", 3)
+    agree(grown(40), {})
+    assert [machine.iterations for machine in used] == [1] * 5  # and 2, 4, 8 and 16 between them
 
 
 def test_an_iteration_that_makes_too_many_is_given_back():

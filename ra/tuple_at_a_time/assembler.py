@@ -11,8 +11,10 @@ from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Call, Compare, Const, Kind, Order, Range, Term, Truth, Var
+from semi_naive.ra.rules.multiway import Multiway
 from semi_naive.ra.tuple_at_a_time import layout as at
 
+FEW = 64  # bindings that binary joins are expected to make of one, up to which they are done instead of a cyclic core
 PARTS = {"delta": at.DELTA, "full": at.FULL, "all": at.ALL}
 WHOLE = {
     "+": at.ADD, "-": at.SUBTRACT, "*": at.MULTIPLY, "/": at.DIVIDE, "%": at.REMAINDER, "neg": at.NEGATE, "band": at.AND,
@@ -63,6 +65,7 @@ class Assembler:
     registers: list[int] = field(default_factory=list)  # what they hold when the machine starts
     cursors: int = 0  # how many numbers cursors and sets of bindings take
     sets: dict[int, int] = field(default_factory=dict)  # where sets are among them, and how many variables each has
+    binary: bool = False  # whether the version that came last has binary joins instead of a cyclic core
 
     def version(self, derivation: Derivation, order: Order) -> int:
         """Where the instructions of a version begin. `order`: of the columns of the head's relation, at home. Unknown, and
@@ -77,7 +80,7 @@ class Assembler:
     def _version(self, derivation: Derivation, order: Order) -> int:
         self.named: dict[str, int] = {}
         self.constants: dict[tuple, int] = {}
-        self.back, begin = -1, len(self.code)
+        self.back, begin, self.binary = -1, len(self.code), False
         self._steps(derivation.steps)
         self._head(derivation.relation, order, [self._register(term) for term in derivation.head])
         return begin
@@ -112,6 +115,9 @@ class Assembler:
             self._range(step.literal)
         elif isinstance(step, steps.EarlyProjection):
             self._distinct(step)
+        elif isinstance(step, Multiway) and step.steps and step.each <= FEW:
+            self.binary = True
+            self._steps(step.steps)
         else:
             raise Unknown(type(step).__name__)
 

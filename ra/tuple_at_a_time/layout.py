@@ -58,13 +58,14 @@ LANE, SHIFT, FIELD_MASK, LOW, HIGH, FIELD_SIZE = range(6)
 ENTRY, DELTA_RELATION, WORK, MADE, BORN, RUNS, MADE_THEN, BORN_THEN, RUNS_THEN, VERSION_SIZE = range(10)
 THEN = MADE_THEN - MADE
 
-# -- the state: where the machine goes on, and when it stops
+# -- the state: where the machine goes on, and when it stops. WORKED: the instructions before this iteration, of which MOST_WORK
+# may be done in one.
 (
     COUNTER, AGAIN, VERSION, ITERATION, ITERATIONS, ITERATION_MADE, BUDGET, SMALL, MOST, SLICE, GROWING, NEEDED,
-    RELATIONS_END, VERSIONS_END, HAS_OTHERS, OTHERS_DONE, STATE_SIZE,
-) = range(17)  # fmt: skip
+    RELATIONS_END, VERSIONS_END, HAS_OTHERS, OTHERS_DONE, WORKED, MOST_WORK, STATE_SIZE,
+) = range(19)  # fmt: skip
 
 # -- why it has stopped. In the first four cases it goes on where it was (OTHERS: once what else there is has been done in this
 # iteration). FAULT and TOO_MANY are in the middle of an iteration, and what it has made is to be forgotten; the others at its
 # end.
-PAUSED, GROW, COMPACT, OTHERS, FIXPOINT, LARGE, ENOUGH, FAULT, TOO_MANY = range(9)
+PAUSED, GROW, COMPACT, OTHERS, FIXPOINT, LARGE, SLOW, ENOUGH, FAULT, TOO_MANY = range(10)

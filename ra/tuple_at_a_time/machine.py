@@ -58,7 +58,9 @@ def _advanced(relations, indexes, relation):
 @njit(**COMPILED)
 def _turned(relations, indexes, versions, state):
     """The end of an iteration: why the machine stops, or PAUSED if it need not."""
+    work = -value_at(state, at.WORKED)
     for version in range(0, value_at(state, at.VERSIONS_END), at.VERSION_SIZE):
+        work += value_at(versions, version + at.WORK)
         for count in (at.MADE, at.BORN, at.RUNS):
             put_value(versions, version + count + at.THEN, value_at(versions, version + count))
     delta, tuples, wasted, enough = np.int64(0), np.int64(0), False, False
@@ -71,11 +73,14 @@ def _turned(relations, indexes, versions, state):
         enough |= limit >= 0 and here >= limit
         wasted |= count >= SWEPT and 2 * dead > count
     increase(state, at.ITERATION, 1)
+    increase(state, at.WORKED, work)
     put_value(state, at.ITERATION_MADE, 0)
     if delta == 0:
         return at.FIXPOINT
     if enough or value_at(state, at.ITERATION) == value_at(state, at.ITERATIONS):
         return at.ENOUGH
+    if work > value_at(state, at.MOST_WORK):
+        return at.SLOW
     if delta > value_at(state, at.SMALL) or tuples > value_at(state, at.MOST):
         return at.LARGE
     return at.COMPACT if wasted else at.PAUSED
@@ -182,6 +187,7 @@ def run(code, regs, cursors, relations, indexes, blocks, versions, state):
     put_value(state, at.COUNTER, pc)
     put_value(state, at.AGAIN, np.int64(again))
     put_value(state, at.VERSION, version)
+    put_value(state, at.SLICE, left)
     return why
 
 

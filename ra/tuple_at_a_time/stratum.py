@@ -16,7 +16,7 @@ from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_rows
 from semi_naive.ra.tuple_at_a_time.inserting import insert_rows
 from semi_naive.ra.tuple_at_a_time.rows import LEAST_ROOM, Rows
 
-SLICE = 4_000_000  # instructions between two looks at the world outside: some 50 ms
+SLICE = 1_000_000  # instructions between two looks at the world outside: some 20 ms
 WORD = 1 << 64
 
 
@@ -27,18 +27,20 @@ class Bounds:
     small: int  # tuples of a delta
     most: int  # tuples of all relations
     made: int  # heads of one iteration, with repetitions
+    work: int  # instructions of one iteration
     iterations: int | None = None
 
 
 class Interpreter:
     """Evaluates the delta versions of a stratum's rules, from tables whose delta is there.
 
-    `versions`: (derivation, relation of the delta). `tables`: the stratum's, which stay as they are until `store`. `context`:
-    the `ra.rules.steps.Context` in which a block at a time would be evaluated. Unknown if no version is one that it knows.
+    `versions`: (derivation, relation of the delta); `slow`: the places of those that are not to be run here. `tables`: the
+    stratum's, which stay as they are until `store`. `context`: the `ra.rules.steps.Context` in which a block at a time would be
+    evaluated. Unknown if no version is one that it knows.
     """
 
-    def __init__(self, versions: list[tuple[Derivation, str]], tables: dict, limits: dict[str, int], context: Any):
-        self.context = context
+    def __init__(self, versions: list[tuple[Derivation, str]], tables: dict, limits: dict[str, int], context: Any, slow=()):
+        self.context, self.slow = context, slow
         self.relations = {name: Rows(table, number, limits.get(name)) for number, (name, table) in enumerate(tables.items())}
         self.numbers = itertools.count()
         for rows in self.relations.values():
@@ -55,9 +57,14 @@ class Interpreter:
     def _assemble(self, versions) -> None:
         assembler = Assembler(self._access, self.context.values)
         entries, self.known, self.others = [], [], []  # the places of versions that the machine runs, and of those it does not
+        self.binary: list[int] = []  # among those that it runs, what has binary joins instead of a cyclic core
+        unknown = Unknown("what is slow")
         for place, (derivation, delta) in enumerate(versions):
             try:
+                if place in self.slow:
+                    raise unknown
                 entry = assembler.version(derivation, self.relations[derivation.relation].table.home)
+                self.binary += [len(entries)] * assembler.binary
                 entries.append((entry, self.relations[delta].number * at.RELATION_SIZE))
                 self.known.append(place)
             except Unknown as step:
@@ -162,13 +169,13 @@ class Interpreter:
 
     # -- running
 
-    def run(self, bounds: Bounds, pause: Callable[[], None], do_others: Callable[[], bool]) -> int:
+    def run(self, bounds: Bounds, pause: Callable[[], bool], do_others: Callable[[], bool]) -> int:
         """To the end of an iteration after which there is a reason to stop: `layout.FIXPOINT` and those after it. `pause`:
-        called every some 50 ms; `do_others`: once in each iteration, to `insert` what the versions of `others` make, if there
-        are any. It says whether that could be done."""
+        called every some 20 ms, it says whether to go on; if not, the iteration is forgotten. `do_others`: once in each
+        iteration, to `insert` what the versions of `others` make, if there are any. It says whether that could be done."""
         iterations = -1 if bounds.iterations is None else bounds.iterations
         self.state[[at.SMALL, at.MOST, at.BUDGET, at.ITERATIONS]] = bounds.small, bounds.most, bounds.made, iterations
-        self.state[at.SLICE] = SLICE
+        self.state[[at.MOST_WORK, at.SLICE]] = bounds.work, SLICE
         while True:
             why = machine.run(
                 *map(address_of, (self.code, self.registers, self.cursors, self.relation_table, self.index_words)),
@@ -180,12 +187,12 @@ class Interpreter:
                 self._grow()
             elif why == at.COMPACT:
                 self._compact()
-            elif why == at.PAUSED:
-                pause()
+            elif why == at.PAUSED and pause():
+                self.state[at.SLICE] = SLICE
             elif why == at.OTHERS and self._advised(do_others):
                 continue
             else:
-                why = at.FAULT if why == at.OTHERS else why
+                why = at.FAULT if why in (at.OTHERS, at.PAUSED) else why
                 if why in (at.FAULT, at.TOO_MANY):
                     self._forget()
                 return why

@@ -31,6 +31,7 @@ from semi_naive.running.profile import Profile
 from semi_naive.threads import in_threads
 
 BASE = 64_000_000  # tuples that rules without recursion may make in the driver for a plan that decomposes the stratum
+EACH = 8_000  # instructions of the machine for each literal of a rule version: they take as long as its step of blocks
 MOST = 100_000_000  # tuples that a stratum's relations may have in the driver: 800 MB, and as much while blocks are merged
 CLOSE = 1 << 20  # tuples in chunks: 2 ms
 
@@ -67,6 +68,9 @@ class Local:
     small: int = 0  # Config.small_delta; of the stratum, once it is made
     cores: int = 1  # of this host, that it may use
     spent: float = 0.0  # seconds that such iterations have taken a block at a time
+    slow: set[int] = field(default_factory=set)  # places among its rule versions that are not for the machine
+    rest: int = 1  # iterations that are done a block at a time after one that was too much for the machine
+    rested: int = 0  # the iteration that they end with
 
     def __post_init__(self):
         recursive = set(self.stratum.relations) if self.stratum.recursive else set()
@@ -116,7 +120,8 @@ class Local:
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
         while delta := sum(table.delta_size for table in self.tables.values()):
             if not self.ended(self.iteration, self.database.count):
-                if delta <= self.small and ready(self.spent) and not self._close() and self._by_tuples():
+                small = delta <= self.small and not self._heavy()
+                if small and ready(self.spent) and not self._close() and self._by_tuples():
                     continue
                 begun = time.perf_counter()
                 self.iterate()
@@ -129,6 +134,21 @@ class Local:
         tables = [table for table in self.tables.values() if isinstance(table, Table)]
         blocks = [block for table in tables for block in table.blocks("full", table.home)]
         return sum(block.size for block in blocks if isinstance(block, Chunked)) > CLOSE
+
+    def _heavy(self) -> bool:
+        """Whether the machine is likely to take longer for the next iteration than it takes a block at a time: each head that
+        the last one made takes it two instructions."""
+        return self.iteration < self.rested or 2 * self.made > self.work
+
+    @property
+    def work(self) -> int:
+        """The instructions of one iteration that the machine does as soon as it is done a block at a time."""
+        return EACH * sum(len(versions(rule, self.recursive)) * len(rule.body) for rule in self.again)
+
+    def rests(self) -> None:
+        """An iteration has been too much for the machine: it is left alone for some, each time for twice as many."""
+        self.rest *= 2
+        self.rested = self.iteration + self.rest
 
     def _by_tuples(self) -> bool:
         """Iterations of small deltas, a tuple at a time; whether there was one. The tables are at its end then."""

@@ -23,6 +23,7 @@ __all__ = ["Small", "Unknown"]
 GROWN = 4  # times the small delta from which on a delta is large
 MADE = 16  # heads in one iteration for each tuple of a small delta: more are made faster a block at a time
 PLANNED = 8  # times the tuples there were when the joins were planned: then they are planned again
+LONG = 8_000_000  # instructions of binary joins in one iteration: a cyclic core would have been joined sooner
 
 
 class Small:
@@ -33,7 +34,9 @@ class Small:
         self.bodies = local.compiled()
         versions = [(body.derivation, relation) for _, relation, body in self.bodies]
         self.done: list[tuple] = []  # (rule, heads made, tuples born, runs, seconds), not yet in the profile
-        self.machine = Interpreter(versions, local.tables, local.limits, local.database)
+        self.machine = Interpreter(versions, local.tables, local.limits, local.database, local.slow)
+        self.planned = max(64, self.machine.tuples)
+        self.before = -1, self.machine.versions[:, at.WORK].copy()  # an iteration, and the instructions that were done by then
 
     def run(self) -> bool:
         """Whether at least one iteration has been done."""
@@ -49,18 +52,30 @@ class Small:
             return False
         with memory.at(self._place):
             self._look()
-            why = self.machine.run(Bounds(GROWN * local.small, most, made, iterations), self._pause, self._do_others)
+            bounds = Bounds(GROWN * local.small, most, made, local.work, iterations)
+            why = self.machine.run(bounds, self._pause, self._do_others)
         if why in (at.FAULT, at.TOO_MANY):
             self.done = []
         self.machine.store()
         self._profile(time.perf_counter() - begun)
         self._tell()
         local.iteration += self.machine.iterations
+        if why == at.SLOW:
+            local.rests()
         return self.machine.iterations > 0
 
-    def _pause(self) -> None:
+    def _pause(self) -> bool:
+        """Look and tell. Whether to go on: not if binary joins, instead of a cyclic core, turn out to be what takes long."""
         self._look()
         self._tell()
+        if self.machine.tuples > PLANNED * self.planned:
+            self.machine.leave()
+        if self.before[0] != self.machine.iterations:
+            self.before = self.machine.iterations, self.machine.versions[:, at.WORK].copy()
+        work = self.machine.versions[:, at.WORK] - self.before[1]
+        slow = [self.machine.known[number] for number in self.machine.binary if work[number] > LONG]
+        self.local.slow.update(slow)
+        return not slow
 
     def _look(self) -> None:
         """At the memory that is left."""
