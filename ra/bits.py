@@ -45,6 +45,23 @@ def _count_bits(typingctx, word):
     return types.uint64(types.uint64), codegen
 
 
+def _prefetch(typingctx, data, at):
+    from llvmlite import ir
+    from numba import types
+
+    byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
+
+    def codegen(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        place = builder.bitcast(builder.gep(array.data, [args[1]]), byte)
+        called = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
+        read, most, data_cache = (ir.Constant(whole, number) for number in (0, 3, 1))
+        builder.call(builder.module.declare_intrinsic("llvm.prefetch", [byte], called), [place, read, most, data_cache])
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64), codegen
+
+
 def _place(word: int) -> np.uint64:
     return np.uint64((word & -word).bit_length() - 1)
 
@@ -54,3 +71,6 @@ lowest_bit = Instruction(lambda word: _place(int(word)), _lowest_bit)
 
 # How many bits of a uint64 are set.
 count_bits = Instruction(lambda word: np.uint64(int(word).bit_count()), _count_bits)
+
+# Begin to fetch what stands in an array at a position from memory, for who reads it soon. The position may be beyond the end.
+prefetch = Instruction(lambda data, at: None, _prefetch)

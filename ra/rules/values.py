@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from semi_naive.ra.arrow_arrays import strings_of
 from semi_naive.ra.rules.dictionary import Dictionary, Rows, Saved, Segment, Strings
-from semi_naive.ra.strings import string_arrays
+from semi_naive.ra.strings import Hashed, string_arrays
 from semi_naive.ra.symbols import SymbolTable, as_strings, common
 
 FIRST_RECORD = 1  # nil is 0
@@ -37,6 +37,10 @@ class _Content:
     def intern_places(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """The same of strings that stand in UTF-8 bytes from each `begins` to its `ends`."""
         return np.concatenate([np.empty(0, np.int64), *map(self.intern, string_arrays(data, begins, ends))])
+
+    def intern_hashed(self, strings: Hashed) -> np.ndarray:
+        """The same of strings whose hashes are known."""
+        return self.intern_places(strings.data, strings.begins, strings.ends)
 
     def _encode(self, array) -> np.ndarray:
         return self._symbols.encode(array)
@@ -100,6 +104,9 @@ class Values(_Content):
 
     def intern_places(self, data, begins, ends):
         return self.table.number(data, begins, ends) if self._symbols is None else super().intern_places(data, begins, ends)
+
+    def intern_hashed(self, strings: Hashed) -> np.ndarray:
+        return self.table.number_hashed(strings) if self._symbols is None else super().intern_hashed(strings)
 
     def arrow(self, ids: np.ndarray):
         return self.table.strings(ids) if self._symbols is None else super().arrow(ids)

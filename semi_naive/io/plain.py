@@ -20,17 +20,18 @@ PIECE = 8 << 20  # bytes of text that a thread takes at a time
 
 @dataclass
 class Plain:
-    """What was read, in pieces: columns, in which a symbol is its place among the piece's symbols, and these strings."""
+    """What was read, in pieces: columns, in which a symbol is its place among the piece's symbols, and these strings, a
+    `ra.strings.Hashed`."""
 
     arity: int
     symbols: list[int]
-    pieces: list[tuple[np.ndarray, list]]
+    pieces: list[tuple]
 
     def columns(self, values) -> np.ndarray:
         """All of it, each symbol by the id that `values` gives it."""
         for columns, strings in self.pieces:
             if self.symbols:
-                ids = np.concatenate([np.empty(0, np.int64), *map(values.intern, strings)])
+                ids = values.intern_hashed(strings)
                 for place in self.symbols:
                     columns[place] = ids[columns[place]]
         if len(self.pieces) == 1:
@@ -68,13 +69,13 @@ def _roles(form, relation) -> list[int] | None:
 
 @dataclass
 class _Reader:
-    """Reads a piece: its columns, and its symbols as pyarrow arrays."""
+    """Reads a piece: its columns, and its symbols."""
 
     form: Format
     roles: list[int]
 
-    def __call__(self, piece: bytes) -> tuple[np.ndarray, list]:
-        from semi_naive.ra.strings import string_arrays
+    def __call__(self, piece: bytes) -> tuple:
+        from semi_naive.ra.strings import Hashed
         from semi_naive.ra.text_fields import read_fields
 
         piece = unix_lines(piece, self.form)
@@ -83,8 +84,9 @@ class _Reader:
         if not piece.isascii():
             piece.decode()
         text, arity = np.frombuffer(piece, np.uint8), len(self.roles)
-        columns = np.empty((arity, piece.count(b"\n") + (not piece.endswith(b"\n"))), np.int64)
-        good, begins, ends = read_fields(text, ord(self.form.delimiter), np.array(self.roles), np.arange(arity), columns)
+        lines = np.count_nonzero(text == ord("\n")) + (not piece.endswith(b"\n"))
+        columns = np.empty((arity, lines), np.int64)
+        good, *strings = read_fields(text, ord(self.form.delimiter), np.array(self.roles), np.arange(arity), columns)
         if not good:
             raise Mismatch("something is not plain")
-        return columns, list(string_arrays(text, begins, ends))
+        return columns, Hashed(text, *strings).alone()

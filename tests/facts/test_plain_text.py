@@ -7,8 +7,10 @@ import pytest
 from fact_files import FLOAT, NUMBER, SYMBOL, UNSIGNED, relation
 from hypothesis import example, given
 from hypothesis import strategies as st
+from semi_naive.ra.rules.hashing import hash_strings
 from semi_naive.ra.rules.ir import Directive
 from semi_naive.ra.rules.values import Values
+from semi_naive.ra.strings import string_arrays
 
 from semi_naive import Program
 from semi_naive.io.errors import BadInput
@@ -45,6 +47,10 @@ def decoded(columns, types, values) -> list:
     st.integers(1, 5),
 )
 @example(([SYMBOL], [("",), ("",)]), 1)
+@example(
+    ([SYMBOL, NUMBER], [("a12345678", "1"), ("a12345678", "1"), ("b12345678", "1"), ("b1234567", "1"), ("b1234567", "2")]), 9
+)
+@example(([SYMBOL, SYMBOL], [("ab", "c"), ("ab", "c"), ("c", "ab"), ("abc", ""), ("abc", "")]), 9)
 def test_plain_text_is_read_as_by_the_rules(table, size):
     types, rows = table
     data, of = "".join("\t".join(row) + "\n" for row in rows).encode(), relation(*types)
@@ -52,6 +58,17 @@ def test_plain_text_is_read_as_by_the_rules(table, size):
     columns, known = found.columns(values), Values()
     assert decoded(columns, types, values) == decoded(read_lines(data, Format(), of, {}, known, "r"), types, known)
     assert columns.shape == (len(types), len(rows))
+
+
+def test_hashes_of_what_is_read_are_those_of_its_strings(tmp_path):
+    """Also where symbols are shared with workers, and are looked up elsewhere."""
+    data = "".join(f"{name}\t{name * 9}\n" for name in ["", "a", "a", "ü", "12345678", "\0"]).encode()
+    ((_, strings),) = plain(iter([data]), Format(), relation(SYMBOL, SYMBOL)).pieces
+    (texts,) = string_arrays(strings.data, strings.begins, strings.ends)
+    assert strings.hashes.tolist() == hash_strings(texts).tolist()
+    values = Values()
+    values.share(str(tmp_path))
+    assert values.strings(values.intern_hashed(strings)) == texts.to_pylist()
 
 
 @pytest.mark.parametrize("text", ["+5", "0x10", "1.0", " 5", "5 ", "", "-", "1" * 19, "1\t2", "५", "1e3"])
