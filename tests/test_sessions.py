@@ -16,6 +16,7 @@ from semi_naive.ra.rules import ir
 
 from bench import sessions
 from semi_naive import BadInput, EvaluationError, Program
+from semi_naive.session.following import Following
 
 # Not shrunk: a case that fails prints itself, and is small anyway.
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate]}
@@ -599,6 +600,17 @@ def test_what_comes_and_goes_is_followed_and_nothing_else_is_touched(monkeypatch
         assert anew == []
         session.delete("edge", [(100, 101)])
         assert anew == [("lonely",)] and session["path"].count() == 5050
+
+
+def test_an_edge_of_a_closure_that_is_not_missed_goes_without_a_search_of_pairs(monkeypatch):
+    suspected = []
+    suspect = Following.suspect
+    monkeypatch.setattr(Following, "suspect", lambda self, *given: suspected.append(1) or suspect(self, *given))
+    edges = [(1, 2), (2, 3), (1, 3), (3, 4), (4, 3)]
+    steps = [("delete", "edge", [(1, 3)]), ("delete", "edge", [(4, 3)])]
+    told = same(PATHS, {"edge": edges}, *steps)
+    assert told[0] == {} and len(suspected) == 1
+    assert told[1]["path"] == [(3, 3, -1), (4, 3, -1), (4, 4, -1)]
 
 
 def test_a_stratum_that_follows_for_too_long_is_computed_anew(monkeypatch):

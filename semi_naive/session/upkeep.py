@@ -33,9 +33,12 @@ from semi_naive.ra.runs import RunMissing
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.database import table_for
+from semi_naive.running.detect_closure import Following as Closure
+from semi_naive.running.detect_closure import following
 from semi_naive.running.local import TooLarge
 from semi_naive.running.recovery import RESTARTS, Recovery
 from semi_naive.running.run import Run
+from semi_naive.session.closures import missed
 from semi_naive.session.following import Following, TooSlow
 
 LARGE = 0.2  # of what a stratum reads and has: where more of it is new, the stratum is computed anew
@@ -75,6 +78,7 @@ class Upkeep(Run):
         changeable = set(changeable)
         self.last: dict[int, float] = {}  # seconds that each stratum has taken when it was computed last
         self.local: dict[int, Following] = {}
+        self.closures: dict[int, Closure] = {}
         with told(lambda: self.cluster.known):
             self._load(given, changeable)
             self.recovery = Recovery(self, lambda names: None)
@@ -185,7 +189,7 @@ class Upkeep(Run):
         """What changes of a stratum's relations; their tables then have what is new as their delta."""
         if not stratum.rules and self._are_plain(stratum):
             return {name: self._of_facts(name, change) for name, change in own.items()}
-        before = dict(self.tables)
+        before, changes = dict(self.tables), self._without_detours(number, own, changes)
         if self._can_follow(stratum, own, changes):
             try:
                 return self._follow(number, stratum, own, changes)
@@ -193,6 +197,14 @@ class Upkeep(Run):
                 self.tables = before.copy()
         self._anew(number)
         return {name: self._compared(name, before[name]) for name in stratum.relations}
+
+    def _without_detours(self, number: int, own: dict[str, Change], changes: dict[str, Change]) -> dict[str, Change]:
+        """The changes as a closure sees them: edges that are gone and not missed have not gone (see `closures`)."""
+        closure = self.closures.get(number)
+        change = changes.get(closure.edges) if closure and not own else None
+        if closure is None or change is None or not change.lost.size or missed(self.tables[closure.edges], change.lost):
+            return changes
+        return changes | {closure.edges: Change(change.born, empty(2))}
 
     def _are_plain(self, stratum: Stratum) -> bool:
         """Whether none of its relations is aggregated in recursion, or an equivalence."""
@@ -295,6 +307,10 @@ class Upkeep(Run):
         for attempt in range(RESTARTS + 1):
             for name in stratum.relations:
                 self._restart(name)
+            if (closure := following(stratum, self.database, self.config)) and closure.closure:
+                self.closures[number] = closure
+            else:
+                self.closures.pop(number, None)
             try:
                 with memory.at(partial(self._place, number)):
                     self._evaluate(number, stratum)
