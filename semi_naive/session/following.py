@@ -21,11 +21,11 @@ from typing import cast
 
 import numpy as np
 
-from semi_naive.planning.order import versions
+from semi_naive.planning.order import searched, versions
 from semi_naive.planning.strata import names_read
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import marked, selected, together
-from semi_naive.ra.rules.ir import Atom, Const, Rule, Term, Var, Wild
+from semi_naive.ra.rules.ir import Atom, Const, Order, Rule, Term, Var, Wild
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.local import Local
 
@@ -46,6 +46,12 @@ class Following(Local):
         self.rederiving = [rederiving(rule) for rule in self.stratum.rules]
         for name in self.stratum.relations:
             self.indexes.arities[suspects(name)] = self.indexes.arities[name]
+
+    def searches(self, changed: set[str]) -> set[tuple[str, Order]]:
+        """The relations and orders that are searched where those of `changed` have changed."""
+        wanted = [*self._of_changed(changed), *self.every(False)]
+        self._plan(wanted)
+        return set().union(*(searched(self._body(*one).derivation.steps) for one in wanted))
 
     def follow(self, changed: set[str], suspected: dict[str, Block], until: float) -> None:
         """To the fixpoint. The relations of `changed` have what is new as their delta, those of the stratum have new explicit

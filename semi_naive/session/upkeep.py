@@ -190,6 +190,8 @@ class Upkeep(Run):
         if not stratum.rules and self._are_plain(stratum):
             return {name: self._of_facts(name, change) for name, change in own.items()}
         before, changes = dict(self.tables), self._without_detours(number, own, changes)
+        if not own and not any(changes[name].size for name in names_read(stratum.rules) & changes.keys()):
+            return {}
         if self._can_follow(stratum, own, changes):
             try:
                 return self._follow(number, stratum, own, changes)
@@ -231,9 +233,12 @@ class Upkeep(Run):
 
     def _follow(self, number: int, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> dict[str, Change]:
         tables, local = self.tables, self._following(number, stratum)
-        until = time.perf_counter() + max(LEAST, WORTH * self.last[number])
         below = {name: changes[name] for name in local.below & changes.keys()}
         before = {name: tables[name] for name in stratum.relations}
+        for name, order in local.searches(set(below)):
+            if name in before:
+                before[name].blocks("full", order)  # an index that is missing is made once, whatever becomes of this
+        until = time.perf_counter() + max(LEAST, WORTH * self.last[number])
         suspected = self._suspected(local, own, below, until)
         rest = {name: without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
         for name, table in rest.items():
