@@ -128,6 +128,8 @@ def programs() -> None:
         assert call("Result.write", result.write, "results") == [os.path.join("results", "path.csv")]
         call("Result.report", result.report)
         call("Result.close", result.close)
+    with call("Program.session", program.session, {"edge": EDGES}) as session:
+        assert session.insert("edge", [(3, 4)]).changes["path"].count() == 3
     for facts in (
         pa.table({"x": [1, 2, 1], "y": [2, 3, 3]}),
         transitive_closure(EDGES).to_numpy(),
@@ -218,6 +220,7 @@ COMMANDS = {
         "graph.csv -o tc.tsv.gz --plan balanced --trace tc.json --plot tc.png --report tc.html",
         "graph.txt.gz -o tc.parquet -q -j 1 --max-iterations 2 --any-ids --strings",
     ],
+    "session": ["paths.dl -F facts"],
     "profile": ["profile.json --top 3"],
     "plot": ["tc.json -o figures", "tc.json --report plot.html"],
     "simulate": ["graph.tsv --ranks 2,8 --policy work --policy paper -q", "paths.dl -F facts --ranks 2", "tc.json --ranks 2"],
@@ -235,7 +238,8 @@ def commands() -> None:
     command = Path(sys.executable).parent / "semi-naive"
     for name, lines in COMMANDS.items():
         for line in lines:
-            done = subprocess.run([command, name, *line.split()], capture_output=True, text=True, timeout=300)
+            given = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 300}
+            done = subprocess.run([command, name, *line.split()], **given)
             assert done.returncode == 0 and not done.stderr, f"semi-naive {name} {line}: {done.returncode}, {done.stderr}"
     from semi_naive.__main__ import cli
 

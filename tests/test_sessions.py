@@ -552,8 +552,9 @@ def test_queries():
 def test_changes_in_all_forms():
     with Program(PATHS).session() as session:
         changes = session.insert("edge", [(1, 2)]).changes["path"]
-        assert changes.columns == ("x", "y", "diff") and changes.to_list() == list(changes) == [(1, 2, 1)]
-        assert changes.to_arrow().to_pylist() == changes.to_pandas().to_dict("records") == [{"x": 1, "y": 2, "diff": 1}]
+    # also when the session is closed
+    assert changes.columns == ("x", "y", "diff") and changes.to_list() == list(changes) == [(1, 2, 1)]
+    assert changes.to_arrow().to_pylist() == changes.to_pandas().to_dict("records") == [{"x": 1, "y": 2, "diff": 1}]
 
 
 def test_what_a_session_cannot_do_is_refused_with_advice():

@@ -39,11 +39,12 @@ class Made(dict):
 
 @dataclass(eq=False)
 class View:
-    """What an `Answer` needs of a result. `session`: whose values and Spark these are."""
+    """What an `Answer` needs of a result. `session`: whose values and Spark these are; `lasting`: even after that is closed."""
 
     relations: dict[str, Relation]
     database: Held
     session: Any
+    lasting: bool = False
     trace: dict = field(default_factory=dict)
 
     @property
@@ -60,10 +61,11 @@ class View:
 
     @property
     def closed(self) -> bool:
-        return self.session.closed
+        return self.session.closed and not self.lasting
 
     def check_open(self) -> None:
-        self.session.check_open()
+        if not self.lasting:
+            self.session.check_open()
 
     def explain(self) -> str:
         """What a relation of a session comes from: nothing that a run has recorded."""
@@ -108,7 +110,7 @@ class Changes(Answer):
         attributes = (*relation.attributes, (_free(DIFF, relation), SIGN))
         shown = replace(relation, attributes=attributes)
         held = Held({relation.name: shown}, Made({relation.name: lambda: _signed(change)}))
-        super().__init__(cast(Any, View({relation.name: shown}, held, session)), relation.name)
+        super().__init__(cast(Any, View({relation.name: shown}, held, session, lasting=True)), relation.name)
         self.inserted, self.deleted = change.born.size, change.lost.size
 
     def __iter__(self) -> Iterator[tuple]:
