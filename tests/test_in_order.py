@@ -3,12 +3,14 @@
 import json
 import math
 import struct
+from itertools import pairwise
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from semi_naive.ra.chunks import chunked
 from semi_naive.ra.packing import HIGHEST, LOWEST, Packing
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.ir import Directive, Kind, Relation, Type
@@ -16,11 +18,12 @@ from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.unpacking import columns_of, grouped, parts_of, resting
 from semi_naive.ra.rules.values import Values
+from semi_naive.ra.sorted_runs import Chunked, Words, cuts, merged
 from semi_naive.ra.text_rows import SIGNED, UNSIGNED, RowFormat, joined
 
 from semi_naive import Program
 from semi_naive.io import write
-from semi_naive.io.in_order import Blocks, Columns, InOrder, cuts
+from semi_naive.io.in_order import Blocks, Columns, InOrder
 from semi_naive.io.record_text import Readable
 
 KINDS = {
@@ -116,15 +119,29 @@ def test_blocks_of_numbers_lie_where_they_are():
         table.advance()
     blocks, order = resting(table)
     found = InOrder(Blocks(blocks, order), relation([Kind.NUMBER, Kind.UNSIGNED]), {}, Values(), Readable(), 8)
-    assert all(np.shares_memory(run, block.words) for run, block in zip(found.runs, blocks, strict=True))
+    assert all(np.shares_memory(run.words, block.words) for run, block in zip(found.runs, blocks, strict=True))
     sizes = [found.piece(number).shape[1] for number in range(len(found.cuts) - 1)]
     assert sum(sizes) == 40 and max(sizes) <= 16 and len(sizes) >= 4
 
 
 def test_cuts_of_several_words_are_those_of_one():
     left, right = np.sort(np.random.default_rng(1).permutation(300)[:200].reshape(2, 100).astype(np.uint64), axis=1)
-    wide = [np.array([np.zeros(100), run]).astype(np.uint64) for run in (left, right)]
-    assert cuts([left[None], right[None]], 1, 16).tolist() == cuts(wide, 2, 16).tolist()
+    wide = [Words(np.array([np.zeros(100), run]).astype(np.uint64)) for run in (left, right)]
+    assert cuts([Words(left[None]), Words(right[None])], 16).tolist() == cuts(wide, 16).tolist()
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.sets(st.integers(0, 400) | st.integers(0, 2**64 - 1))), max_size=4), st.integers(1, 40)
+)
+def test_pieces_of_words_and_chunks_are_all_of_them_in_order(given, size):
+    known, runs = set(), []
+    for dense, some in given:
+        words = np.array(sorted(some - known), np.uint64)
+        known |= some
+        runs.append(Chunked(*chunked(words)) if dense else Words(words[None]))
+    found = cuts(runs, size)
+    pieces = [merged(runs, begins, ends, 1)[0].tolist() for begins, ends in pairwise(found)]
+    assert [word for piece in pieces for word in piece] == sorted(known) and all(pieces)
 
 
 def test_a_table_at_rest_has_all_of_its_tuples(monkeypatch):

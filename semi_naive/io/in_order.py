@@ -3,7 +3,8 @@
 1. Every column gets *keys*, int64 in the order of its values: numbers are their own, of other kinds a value's rank is its key.
 2. Sorted *runs* of packed keys: the blocks of a table as they lie there, if all columns are numbers; else a million rows at a
    time are given their keys and sorted, by all cores.
-3. Some words of all runs *cut* them into pieces of about so many rows. A piece is merged when it is asked for, by any thread.
+3. Some words of all runs *cut* them into pieces of about so many rows (`ra.sorted_runs`). A piece is merged when it is asked
+   for.
 """
 
 from collections.abc import Iterable
@@ -15,15 +16,15 @@ import numpy as np
 
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.order import FLIP, distinct, ranked
-from semi_naive.ra.blocks import merge_all, sort_unique
+from semi_naive.ra.blocks import sort_unique
 from semi_naive.ra.packing import Packing, widen
-from semi_naive.ra.rules import kernels
+from semi_naive.ra.rules import block as blocks
 from semi_naive.ra.rules.block import Block, bounds_of, pack
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.unpacking import ROWS, Part, parts_of
+from semi_naive.ra.sorted_runs import Chunked, Run, Words, cuts, merged
 from semi_naive.threads import in_threads
 
-SAMPLES = 16  # words of a piece by which runs are cut
 ROOM = 4  # ids for each row up to which a place for every id is kept, to rank them by
 
 
@@ -132,16 +133,16 @@ class InOrder:
         if isinstance(source, Blocks) and source.as_they_are(relation.kinds):
             self.keys = [Keys(type_.kind) for _, type_ in relation.attributes]
             self.packing = source.blocks[0].packing
-            self.runs = list(self._in_threads(lambda block: block.words_once(), source.blocks))
+            self.runs: list[Run] = [run_of(block) for block in source.blocks]
         else:
             self.keys = [
                 keys_of((part.columns()[place] for part in parts), type_, types, values, style)
                 for place, (_, type_) in enumerate(relation.attributes)
             ]
             self.packing, self.runs = self._sorted(parts)
-        self.cuts = cuts(self.runs, self.packing.lanes, size)
+        self.cuts = cuts(self.runs, size)
 
-    def _sorted(self, parts: list) -> tuple[Packing, list[np.ndarray]]:
+    def _sorted(self, parts: list) -> tuple[Packing, list[Run]]:
         def keyed(part) -> list[np.ndarray]:
             return [keys.of(column) for keys, column in zip(self.keys, part.columns(), strict=True)]
 
@@ -150,7 +151,7 @@ class InOrder:
             bounds = widen(bounds, of) if number else of
         packing = Packing(bounds)
         words = self._in_threads(lambda part: sort_unique(pack(keyed(part), packing, part.size)), parts)
-        return packing, list(words)
+        return packing, [Words(each) for each in words]
 
     def _in_threads(self, make, given) -> Iterable:
         return map(make, given) if self.threads == 1 else in_threads(make, given, self.threads)
@@ -161,13 +162,19 @@ class InOrder:
 
     def piece(self, number: int) -> np.ndarray:
         """Columns (arity, n) of one piece: numbers by their 64 bits, of other kinds the keys."""
-        ends = zip(self.runs, self.cuts[number], self.cuts[number + 1], strict=True)
-        some = sorted((run[:, begin:end] for run, begin, end in ends if begin < end), key=lambda words: words.shape[1])
-        found = Part(self.packing, merge_all(some, self.packing.lanes), tuple(range(len(self.keys)))).columns()
+        words = merged(self.runs, self.cuts[number], self.cuts[number + 1], self.packing.lanes)
+        found = Part(self.packing, words, tuple(range(len(self.keys)))).columns()
         for column, keys in zip(found, self.keys, strict=True):
             if keys.flip:
                 column ^= FLIP
         return found
+
+
+def run_of(block: Block) -> Run:
+    """The tuples of a block, of which none is copied."""
+    if isinstance(block, blocks.Chunked) and not block.spelt:
+        return Chunked(*block.chunks)
+    return Words(block.words)
 
 
 def keys_of(columns: Iterable[np.ndarray], type_, types: dict, values, style) -> Keys:
@@ -181,30 +188,3 @@ def keys_of(columns: Iterable[np.ndarray], type_, types: dict, values, style) ->
         found = distinct(np.concatenate([found, distinct(column)[0]]))[0]
     order, texts = ranked(found, type_, types, values, style)
     return Keys(type_.kind, found[order], texts)
-
-
-def cuts(runs: list[np.ndarray], lanes: int, size: int) -> np.ndarray:
-    """Where each piece begins in each run of words (lanes, n), and the last one ends: (pieces + 1, runs).
-
-    >>> cuts([np.array([[1, 4, 9]], "u8"), np.array([[2, 3]], "u8")], 1, 2).tolist()
-    [[0, 0], [1, 1], [2, 2], [3, 2]]
-    """
-    if not runs:
-        return np.zeros((1, 0), np.int64)
-    step = max(1, size // SAMPLES)
-    samples = np.concatenate([run[:, ::step] for run in runs], axis=1)
-    samples = samples[:, np.lexsort(samples[::-1])]
-    splitters = np.ascontiguousarray(samples[:, size // step :: size // step])
-    found = np.zeros((splitters.shape[1] + 2, len(runs)), np.int64)
-    for number, run in enumerate(runs):
-        found[1:-1, number] = _places(run, splitters, lanes)
-        found[-1, number] = run.shape[1]
-    return found
-
-
-def _places(run: np.ndarray, splitters: np.ndarray, lanes: int) -> np.ndarray:
-    """Of each splitter the first word of a sorted run that is not below it."""
-    if lanes == 1:
-        return np.searchsorted(run[0], splitters[0])
-    masks, within = np.full(lanes, ~np.uint64(0)), np.ones(splitters.shape[1], np.bool_)
-    return kernels.ranges_rows(np.ascontiguousarray(run), splitters, masks, within)[0]

@@ -1,0 +1,111 @@
+"""Sorted runs that share no tuple, cut into pieces of about so many tuples: each piece is merged by itself, by any thread.
+
+A run is words (lanes, n), or chunks (`ra.chunks`) of words of one lane, which are merged 64 words at a time and spelt a piece
+at a time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from semi_naive.ra.blocks import merge_all
+from semi_naive.ra.chunks import SIX, size_of, union, words_of
+from semi_naive.ra.rules import kernels
+
+SAMPLES = 16  # words of a piece by which runs are cut
+
+
+@dataclass
+class Words:
+    """A run of words (lanes, n). Its positions are those of words."""
+
+    words: np.ndarray
+
+    @property
+    def size(self) -> int:
+        return self.words.shape[1]
+
+    @property
+    def end(self) -> int:
+        """The position behind the last one."""
+        return self.size
+
+    def sample(self, step: int) -> np.ndarray:
+        """One word of so many."""
+        return self.words[:, ::step]
+
+    def places(self, splitters: np.ndarray) -> np.ndarray:
+        """Of each word in `splitters` (lanes, m) the first position that is not below it."""
+        lanes = self.words.shape[0]
+        if lanes == 1:
+            return np.searchsorted(self.words[0], splitters[0])
+        masks, within = np.full(lanes, ~np.uint64(0)), np.ones(splitters.shape[1], np.bool_)
+        return kernels.ranges_rows(np.ascontiguousarray(self.words), splitters, masks, within)[0]
+
+
+@dataclass
+class Chunked:
+    """A run of chunks. Its positions are those of chunks."""
+
+    keys: np.ndarray
+    masks: np.ndarray
+
+    @cached_property
+    def size(self) -> int:
+        return size_of(self.masks)
+
+    @property
+    def end(self) -> int:
+        return self.keys.size
+
+    def sample(self, step: int) -> np.ndarray:
+        return (self.keys[:: max(1, step * self.keys.size // max(1, self.size))] << SIX)[None]
+
+    def places(self, splitters: np.ndarray) -> np.ndarray:
+        return np.searchsorted(self.keys, splitters[0] >> SIX)
+
+
+Run = Words | Chunked
+
+
+def cuts(runs: Sequence[Run], size: int) -> np.ndarray:
+    """Where each piece begins in each run, and the last one ends: positions (pieces + 1, runs). No piece is empty.
+
+    >>> cuts([Words(np.array([[1, 4, 9]], "u8")), Words(np.array([[2, 3]], "u8"))], 2).tolist()
+    [[0, 0], [1, 1], [2, 2], [3, 2]]
+    """
+    if not runs:
+        return np.zeros((1, 0), np.int64)
+    step = max(1, size // SAMPLES)
+    samples = np.concatenate([run.sample(step) for run in runs], axis=1)
+    samples = samples[:, np.lexsort(samples[::-1])]
+    splitters = np.ascontiguousarray(samples[:, size // step :: size // step])
+    if any(isinstance(run, Chunked) for run in runs):
+        splitters = splitters >> SIX << SIX  # between chunks
+    found = np.zeros((splitters.shape[1] + 2, len(runs)), np.int64)
+    for number, run in enumerate(runs):
+        found[1:-1, number] = run.places(splitters)
+        found[-1, number] = run.end
+    return found[np.diff(found.sum(axis=1), prepend=-1) > 0]
+
+
+def merged(runs: Sequence[Run], begins: np.ndarray, ends: np.ndarray, lanes: int) -> np.ndarray:
+    """The words (lanes, n), in order, that runs have between positions.
+
+    >>> runs = [Chunked(np.array([0, 1], "u8"), np.array([5, 1], "u8")), Words(np.array([[1, 70]], "u8"))]
+    >>> merged(runs, np.array([0, 0]), np.array([2, 1]), 1).tolist()
+    [[0, 1, 2, 64]]
+    """
+    some, chunks = [], None
+    for run, begin, end in zip(runs, begins.tolist(), ends.tolist(), strict=True):
+        if begin == end:
+            continue
+        if isinstance(run, Words):
+            some.append(run.words[:, begin:end])
+        else:
+            those = run.keys[begin:end], run.masks[begin:end]
+            chunks = union(*chunks, *those) if chunks else those
+    if chunks:
+        some.append(words_of(*chunks, size_of(chunks[1]))[None])
+    return merge_all(sorted(some, key=lambda words: words.shape[1]), lanes)
