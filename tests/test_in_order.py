@@ -6,7 +6,6 @@ import struct
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -25,7 +24,6 @@ from semi_naive.ra.text_rows import SIGNED, UNSIGNED, RowFormat, joined
 from semi_naive import Program
 from semi_naive.io import write
 from semi_naive.io.in_order import Blocks, Columns, InOrder
-from semi_naive.io.outputs import parquet_piece, write_parquet
 from semi_naive.io.record_text import Readable
 
 KINDS = {
@@ -225,38 +223,14 @@ def test_strings_stay_dictionary_encoded(here, monkeypatch, local_tuples):
         assert sorted(table.column("y").chunk(0).dictionary.to_pylist()) == [f"n{i}" for i in range(5)]
 
 
-def test_parquet_files_are_joined_by_their_bytes(tmp_path):
-    """Whatever is in them: nothing, nulls, structures; more row groups than a short list of Thrift's has."""
-    tables = [
-        pa.table(
-            {
-                "n": pa.array(range(size), pa.int64()), "u": pa.array([2**64 - 1] * size, pa.uint64()),
-                "s": pa.array([f"é{i % 3}" for i in range(size)], pa.string()),
-                "r": pa.array([None if i % 4 else {"a": i} for i in range(size)], pa.struct({"a": pa.int64()})),
-            }
-        )
-        for size in (0, 1, *range(20), 300)
-    ]  # fmt: skip
-    with open(tmp_path / "all.parquet", "wb") as file:
-        write_parquet(file, tables[0].schema, map(parquet_piece, tables))
-    found = pq.ParquetFile(tmp_path / "all.parquet")
-    assert found.read().equals(pa.concat_tables(tables)) and found.schema_arrow == tables[0].schema
-    assert found.metadata.num_row_groups == 21 and found.read_row_group(20).equals(tables[-1])
-    with open(tmp_path / "none.parquet", "wb") as file:
-        write_parquet(file, tables[0].schema, [])
-    assert pq.read_table(tmp_path / "none.parquet").equals(tables[0])
-
-
-def test_whoever_reads_parquet_reads_ours(spark, tmp_path, monkeypatch):
-    """Whole numbers are written as differences, which readers have to know; and row groups are made apart from each other."""
-    monkeypatch.setattr("semi_naive.io.writing.GROUP", 8)
-    values = [(-5, 2**64 - 1, 0.5, "é"), (HIGHEST, 7, -0.25, "a"), *((i, i * i, i / 4, f"s{i % 3}") for i in range(50))]
+def test_whoever_reads_parquet_reads_ours(spark, tmp_path, values=((-5, 2**64 - 1, 0.5, "é"), (HIGHEST, 7, -0.25, "a"))):
+    """Whole numbers are written as differences, which readers have to know."""
     text = ".decl r(n: number, u: unsigned, f: float, s: symbol)\n.input r\n.output r\n"
-    with Program(text).run({"r": values}) as result:
+    with Program(text).run({"r": list(values)}) as result:
         result["r"].write(tmp_path / "r.parquet")
     path = str(tmp_path / "r.parquet")
-    metadata = pq.ParquetFile(path).metadata
-    assert metadata.num_row_groups > 3 and "DELTA_BINARY_PACKED" in metadata.row_group(1).column(1).encodings
+    metadata = pq.ParquetFile(path).metadata.row_group(0)
+    assert "DELTA_BINARY_PACKED" in metadata.column(0).encodings and "DELTA_BINARY_PACKED" in metadata.column(1).encodings
     found = {tuple(row) for row in spark.read.parquet(path).collect()}
     assert {(n, int(u), f, s) for n, u, f, s in found} == set(values)
     pd, duckdb = pytest.importorskip("pandas"), pytest.importorskip("duckdb")

@@ -5,13 +5,11 @@ import os
 import shutil
 from collections.abc import Iterable
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from semi_naive.io.files import beside, written
-from semi_naive.io.parquet_pieces import Joined
+from semi_naive.io.files import appearing, beside, written
 from semi_naive.ra.arrow_arrays import numpy_of
 from semi_naive.ra.aside import spark_call
 from semi_naive.ra.text_rows import SIGNED, UNSIGNED, RowFormat
@@ -38,13 +36,14 @@ def output_format(path) -> tuple[str, bool]:
 def write_batches(path, schema, batches: Iterable) -> None:
     """Write record batches in the order in which they come. A .csv quotes strings where that is needed, other text never.
 
-    All cores make it: some 40 M rows of two numbers a second on each as text, some 70 M as parquet.
+    Text is made by all cores, some 40 M rows of two numbers a second on each; parquet by one, some 70 M.
     """
     kind, zipped = output_format(path)
     path = os.path.abspath(path)
     if kind == ".parquet":
-        with written(path) as file:
-            write_parquet(file, schema, in_threads(parquet_piece, batches))
+        with appearing(path) as unfinished, parquet_writer(unfinished, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
         return
     text = partial(_text, delimiter=DELIMITERS[kind], quoting="needed" if kind == ".csv" else "none")
     with written(path, zipped) as file:
@@ -66,30 +65,16 @@ def _text(batch, delimiter: str, quoting: str):
         return stream.getvalue()
 
 
-def write_parquet(file, schema, pieces: Iterable) -> None:
-    """Write what `parquet_piece` gives to a binary stream, one after the other."""
-    import pyarrow as pa
-
-    joined = Joined(file)
-    for piece in chain([parquet_piece(schema.empty_table())], pieces):
-        joined.append(pa.BufferReader(piece))
-    joined.close()
-
-
-def parquet_piece(rows):
-    """The bytes of a parquet file that has a record batch, or a table, as one row group; none if it is empty. Integers are
-    written as differences: a sorted column takes next to nothing, and less time than a dictionary of them."""
+def parquet_writer(where, schema):
+    """A `ParquetWriter` to a path or a stream. Integers are written as differences: a sorted column takes next to nothing, and
+    less time than a dictionary of them."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    whole = {field.name for field in rows.schema if pa.types.is_integer(field.type)}
-    others = [field.name for field in rows.schema if field.name not in whole]
+    whole = {field.name for field in schema if pa.types.is_integer(field.type)}
+    others = [field.name for field in schema if field.name not in whole]
     encodings = dict.fromkeys(whole, "DELTA_BINARY_PACKED")
-    with pa.BufferOutputStream() as stream:
-        with parquet.ParquetWriter(stream, rows.schema, use_dictionary=others, column_encoding=encodings or None) as writer:
-            if rows.num_rows:
-                writer.write(rows, max(1, rows.num_rows))
-        return stream.getvalue()
+    return parquet.ParquetWriter(where, schema, use_dictionary=others, column_encoding=encodings or None)
 
 
 def write_frame(frame, path: str) -> None:

@@ -77,14 +77,17 @@ def write_rows(file, rows, relation, types: dict, values, form, threads: int | N
 
 def _write_parquet(file, rows, relation, types: dict, values, threads: int | None) -> None:
     from semi_naive.io.arrow import KeyedArrays, arrow_table
-    from semi_naive.io.outputs import parquet_piece, write_parquet
+    from semi_naive.io.outputs import parquet_writer
 
     if not relation.arity:
-        table = arrow_table(relation, types, rows.all(), values)
-        return write_parquet(file, table.schema, [parquet_piece(table)])
+        with parquet_writer(file, (table := arrow_table(relation, types, rows.all(), values)).schema) as writer:
+            writer.write_table(table)
+        return
     found = InOrder(rows, relation, types, values, Readable(), GROUP, threads)
     arrays = KeyedArrays(relation, types, values, found.keys)
-    write_parquet(file, arrays.schema, found.pieces(lambda columns: parquet_piece(arrays.batch(columns))))
+    with parquet_writer(file, arrays.schema) as writer:
+        for batch in found.pieces(arrays.batch):
+            writer.write_batch(batch)
 
 
 def _table(rows, relation, types: dict, values, form, threads: int | None = None) -> Iterator:

@@ -2,12 +2,12 @@
 
 import os
 import tempfile
+from typing import Any
 
 from semi_naive.io.bits import BUILT_IN
-from semi_naive.io.files import written
+from semi_naive.io.files import appearing, written
 from semi_naive.io.formats import Format
-from semi_naive.io.outputs import DELIMITERS, output_format, write_frame
-from semi_naive.io.parquet_pieces import Joined
+from semi_naive.io.outputs import DELIMITERS, output_format, parquet_writer, write_frame
 from semi_naive.io.writing import write_file, write_heading
 from semi_naive.ra.failures import told
 from semi_naive.running.on_partitions import OnPartitions
@@ -81,15 +81,35 @@ def _write_pieces(answer, spread: OnPartitions, path: str, form: Format) -> None
             write_heading(file, form)
             write_ranges(lambda chunk, last: file.write(chunk), spread.relation, ordering, form, cluster)
         return
-    with written(path) as file, tempfile.TemporaryFile() as piece:
-        joined = Joined(file)
+    with appearing(path) as beside, _Parquet(beside) as whole:
+        write_ranges(whole.write, spread.relation, ordering, form, cluster)
 
-        def write(chunk: bytes, last: bool) -> None:
-            piece.write(chunk)
-            if last:
-                joined.append(piece)
-                piece.seek(0)
-                piece.truncate()
 
-        write_ranges(write, spread.relation, ordering, form, cluster)
-        joined.close()
+class _Parquet:
+    """One parquet file of several, whose bytes come in chunks: row group after row group is copied."""
+
+    def __init__(self, path: str):
+        self.path = path
+        self.writer: Any = None
+        self.piece = tempfile.TemporaryFile()
+
+    def __enter__(self):
+        return self
+
+    def write(self, chunk: bytes, last: bool) -> None:
+        from pyarrow import parquet
+
+        self.piece.write(chunk)
+        if not last:
+            return
+        found = parquet.ParquetFile(self.piece)
+        self.writer = self.writer or parquet_writer(self.path, found.schema_arrow)
+        for group in range(found.num_row_groups):
+            self.writer.write_table(found.read_row_group(group))
+        self.piece.seek(0)
+        self.piece.truncate()
+
+    def __exit__(self, *_):
+        if self.writer:
+            self.writer.close()
+        self.piece.close()
