@@ -54,6 +54,13 @@ class Gathered:
         self.size += len(array)
         return np.arange(self.size - len(array), self.size)
 
+    def intern_hashed(self, strings) -> np.ndarray:
+        """The same of a `ra.strings.Hashed`. The hashes are made again where the symbols meet those of other tasks."""
+        from semi_naive.ra.strings import string_arrays
+
+        arrays = string_arrays(strings.data, strings.begins, strings.ends)
+        return np.concatenate([np.empty(0, np.int64), *map(self.intern, arrays)])
+
     def array(self):
         import pyarrow as pa
 
