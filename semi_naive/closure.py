@@ -35,10 +35,10 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
         this process, as long as that does not lead to many pairs.
     config, options: tunables of the evaluation (see `Config`), and of reading a file: header, expand_symmetric, strings,
         any_ids, delimiter.
-    progress: called as progress(iteration, delta, tuples) after each iteration; while the decomposed plan's only job
-        runs, as progress(1, 0, 0, done=tasks, total=tasks).
+    progress: called as progress(iteration, delta, tuples) after each iteration, and as progress(1, 0, 0) while the decomposed
+        plan's only job runs.
     watch: called once, before the first iteration, with a function that returns a copy of the record so far (see
-        `balance.trace`) whenever it is called, from any thread.
+        `balance.trace`) whenever it is called, from any thread; of a decomposed job it has the tasks `done`, and the `total`.
 
     Raises `BadInput` (a ValueError that names file, line and column), ValueError for a wrong option, and
     `ra.java.NoJava` where Spark cannot be started.
