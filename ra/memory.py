@@ -51,18 +51,22 @@ def due() -> bool:
 def check() -> None:
     """OutOfMemory if a limit is near."""
     for room in rooms():
-        if room.near and (room.of != MACHINE or ours() > OURS * room.limit):
+        if room.near and _ours(room):
             raise OutOfMemory(str(room))
+
+
+def _ours(room: Room) -> bool:
+    """Whether this process and those it started are to blame that a limit is near. Of the machine it costs milliseconds."""
+    return room.of != MACHINE or ours() > OURS * room.limit
 
 
 def last_of_it() -> tuple[float, OutOfMemory | None]:
     """The bytes that are left before the system kills a process, and the error once that is about to happen: half of what
-    `check` wants is left. What is beyond the address space is an error of its own."""
-    found = [room for room in rooms() if room.of != ADDRESSES and (room.of != MACHINE or ours() > OURS * room.limit)]
-    room = min(found, key=lambda each: each.left, default=None)
-    if room is None:
-        return float("inf"), None
-    return room.left, OutOfMemory(str(room), *where()) if room.left < min((1 - NEAR) * room.limit, LEAST) / 2 else None
+    `check` wants is left. What is beyond the address space is an error of its own. Costs 0.1 ms while there is enough."""
+    room = min((room for room in rooms() if room.of != ADDRESSES), key=lambda each: each.left, default=None)
+    if room is None or room.left >= min((1 - NEAR) * room.limit, LEAST) / 2:
+        return room.left if room else float("inf"), None
+    return (room.left, OutOfMemory(str(room), *where())) if _ours(room) else (float("inf"), None)
 
 
 def scarce() -> bool:

@@ -233,3 +233,18 @@ def places_of(strings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     _, offsets, data = strings.buffers()
     ends = np.frombuffer(offsets, np.int32, len(strings) + 1, strings.offset * 4).astype(np.int64)
     return np.frombuffer(data or b"", np.uint8), ends[:-1], ends[1:]
+
+
+class Interning:
+    """What gives strings ids, by `intern` of a pyarrow array, gives them to strings that stand in bytes as well."""
+
+    def intern(self, strings) -> np.ndarray:
+        raise NotImplementedError
+
+    def intern_places(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """The ids of strings that stand in UTF-8 bytes from each `begins` to its `ends`."""
+        return np.concatenate([np.empty(0, np.int64), *map(self.intern, string_arrays(data, begins, ends))])
+
+    def intern_hashed(self, strings: Hashed) -> np.ndarray:
+        """The ids of strings whose hashes are known."""
+        return self.intern_places(strings.data, strings.begins, strings.ends)

@@ -87,7 +87,7 @@ def tuples(owner: str, make: Callable, arity: int = 2) -> None:
 
 def answers(owner: str, answer: Answer) -> None:
     """What only the results of runs can do."""
-    for name in ("encoded", "frame", "facts"):
+    for name in ("encoded", "rows", "frame", "facts"):
         call(f"{owner}.{name}", getattr(answer, name))
     call(f"{owner}.renamed", answer.renamed, ("a", "b"))
 

@@ -167,7 +167,10 @@ def reversed_to(table: Table, lost: Block) -> Table:
 
 
 def without(table: Table, lost: Block) -> Table:
-    """A settled table without some of its tuples. A block that has any of them is copied, in every order."""
+    """A settled table without some of its tuples. A block that has any of them is copied, in every order;
+    without a lost tuple it is the table itself."""
+    if not lost.size:
+        return table
     other = snapshot(table)
     for order, blocks in table.full.items():
         gone = Block.of([lost.column(i) for i in order], lost.size)

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from semi_naive.ra.arrow_arrays import strings_of
 from semi_naive.ra.rules.dictionary import Dictionary, Rows, Saved, Segment, Strings
-from semi_naive.ra.strings import Hashed, string_arrays
+from semi_naive.ra.strings import Hashed, Interning
 from semi_naive.ra.symbols import SymbolTable, as_strings, common
 
 FIRST_RECORD = 1  # nil is 0
 NOBODY = np.iinfo(np.int64).min  # no content has this id: hashes have 62 bits
 
 
-class _Content:
+class _Content(Interning):
     """The look-ups that driver and workers have in common. `_symbols`: a Dictionary; `_records`: one for each arity."""
 
     _symbols: Dictionary | None
@@ -33,14 +33,6 @@ class _Content:
         """The ids of a list, an object array or a pyarrow array of strings."""
         array = as_strings(strings)
         return self._encode(array) if len(array) else np.empty(0, np.int64)
-
-    def intern_places(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """The same of strings that stand in UTF-8 bytes from each `begins` to its `ends`."""
-        return np.concatenate([np.empty(0, np.int64), *map(self.intern, string_arrays(data, begins, ends))])
-
-    def intern_hashed(self, strings: Hashed) -> np.ndarray:
-        """The same of strings whose hashes are known."""
-        return self.intern_places(strings.data, strings.begins, strings.ends)
 
     def _encode(self, array) -> np.ndarray:
         return self._symbols.encode(array)

@@ -17,6 +17,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.matrix_market import check_entries
 from semi_naive.io.sources import Source, SparkFrame, schema_of
 from semi_naive.ra.session import map_in_arrow
+from semi_naive.ra.strings import Interning
 
 BLOCK = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle
 
@@ -40,7 +41,7 @@ class Part(NamedTuple):
 
 
 @dataclass
-class Gathered:
+class Gathered(Interning):
     """Stands for the values of a run while a task reads: symbols are numbered as they come, and may be numbered twice."""
 
     found: list = field(default_factory=list)
@@ -53,13 +54,6 @@ class Gathered:
         self.found.append(array.cast(pa.string()))
         self.size += len(array)
         return np.arange(self.size - len(array), self.size)
-
-    def intern_hashed(self, strings) -> np.ndarray:
-        """The same of a `ra.strings.Hashed`. The hashes are made again where the symbols meet those of other tasks."""
-        from semi_naive.ra.strings import string_arrays
-
-        arrays = string_arrays(strings.data, strings.begins, strings.ends)
-        return np.concatenate([np.empty(0, np.int64), *map(self.intern, arrays)])
 
     def array(self):
         import pyarrow as pa

@@ -219,7 +219,7 @@ class Upkeep(Run):
         written = self.facts.written.get(name)
         born = change.born if written is None else selected(change.born, ~within(change.born, written))
         lost = change.lost if written is None else selected(change.lost, ~within(change.lost, written))
-        self.tables[name] = grown(without(table, lost) if lost.size else table, born)
+        self.tables[name] = grown(without(table, lost), born)
         return Change(born, lost)
 
     def _can_follow(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> bool:
@@ -252,7 +252,7 @@ class Upkeep(Run):
             gone = suspected.get(name) or empty(after.arity)
             found[name] = Change(apart(added, gone), apart(gone, added))
             if found[name].lost.size < gone.size:
-                table = without(before[name], found[name].lost) if found[name].lost.size else before[name]
+                table = without(before[name], found[name].lost)
             for order in after.full:
                 table.blocks("full", order)  # an index that has been missing until now
             tables[name] = grown(table, found[name].born) if found[name].size else before[name]
@@ -295,7 +295,7 @@ class Upkeep(Run):
         if not change.size:
             self.tables[name] = before
             return change
-        rest = without(before, change.lost) if change.lost.size else before
+        rest = without(before, change.lost)
         if change.lost.size and change.size > MOST_GONE * after.count:
             rest = without(after, change.born)
         self.tables[name] = grown(rest, change.born)
@@ -350,6 +350,6 @@ def _is_constant(term: Term) -> bool:
 
 
 def _changed(table: Table, change: Change) -> Table:
-    found = grown(without(table, change.lost) if change.lost.size else table, change.born)
+    found = grown(without(table, change.lost), change.born)
     found.settle()
     return found
