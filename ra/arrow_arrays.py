@@ -36,6 +36,16 @@ def numpy_of(array) -> np.ndarray:
     return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
 
 
+def booleans_of(array) -> np.ndarray:
+    """The booleans of a pyarrow array without nulls, where each has a bit.
+
+    >>> import pyarrow as pa
+    >>> booleans_of(pa.array([True, False, True])[1:]).tolist()
+    [False, True]
+    """
+    return numpy_of(array.cast("uint8")).view(np.bool_)
+
+
 def strings_of(strings: Sequence[str]):
     """Strings as a pyarrow array.
 

@@ -135,3 +135,22 @@ def test_modes_do_not_depend_on_the_umask(tmp_path):
     modes = [stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in ("a", "a/b", "a/b/file", "c", "c/d")]
     assert modes == [0o700, 0o700, 0o600, 0o700, 0o700] and place == tmp_path / "c" / "d"
     assert private.load(tmp_path / "a" / "b" / "file") == b"text"
+
+
+def test_kernels_are_loaded_without_what_compiles_them():
+    """Arrays that a kernel makes are what most of numba would be loaded for. It is, when something is compiled after all."""
+    from semi_naive.ra.strings import _copied
+
+    _copied.compiled()
+    found = """
+        import numpy as np, sys
+        from semi_naive.balance.jit import njit
+        from semi_naive.ra.strings import _copied
+        copied, one = _copied.compiled(), np.array([1], np.int64)
+        assert copied(np.frombuffer(b"abc", np.uint8), one, one + 1, np.zeros(2, np.int64)).tobytes() == b"b"
+        assert not {"numba.np.arrayobj", "numba.cpython.unicode", "numba.np.linalg"} & sys.modules.keys()
+        copied = njit("int64[::1](int64[::1])")(lambda words: words.copy())
+        print(copied(one).tolist(), sum(_copied.compiled().stats.cache_hits.values()))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(found)], capture_output=True, text=True)
+    assert done.stdout == "[1] 1\n", done.stderr

@@ -89,6 +89,23 @@ print(*sorted({{"pandas", "lark", *{HEAVY!r}}} & sys.modules.keys()), "loaded", 
     assert sorted((tmp_path / "names.tsv").read_text().splitlines()) == ["a\tb", "a\tc", "b\tc"]
 
 
+def test_functors_of_strings_load_no_pandas():
+    script = """
+import sys
+from semi_naive import Program
+text = '''.decl a(x: symbol) .decl b(x: symbol, n: number) .output b
+a("x"). a("yy"). a("zzz").
+b(cat(x, "k"), strlen(x)) :- a(x), match("y.*|x", x), x < "z".
+b(substr(x, 0, 1), to_number("3")) :- a(x), contains("z", x).
+b(to_string(n), n) :- b(_, n), n < 3.'''
+with Program(text).run() as result:
+    assert result["b"].to_set() == {("xk", 1), ("yyk", 2), ("z", 3), ("1", 1), ("2", 2)}
+print(*{"pandas"} & sys.modules.keys(), "loaded", file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr.strip() == "loaded", done.stderr
+
+
 def test_arguments_and_results_are_those_of_compiled_code(patient):
     plain, made = kernel(), kernel().compiled()
     words = np.array([2**64 - 1, 3], np.uint64)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from semi_naive.balance import private
-from semi_naive.ra.arrow_arrays import arrow_of, numpy_of, strings_of
+from semi_naive.ra.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
 from semi_naive.ra.rules.distinct import distinct, first_rows
 
 Saved = tuple[str, tuple[int, ...]]  # what the paths of a segment's files begin with, and the checksum of each
@@ -47,7 +47,7 @@ class Strings:
     def differ(left, right):
         import pyarrow.compute as pc
 
-        return pc.not_equal(left, right).to_numpy(zero_copy_only=False)
+        return booleans_of(pc.not_equal(left, right))
 
     @staticmethod
     def concat(parts):

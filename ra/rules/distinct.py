@@ -1,6 +1,7 @@
 """The distinct values of columns, so that whatever is costly is done once for each of them and not once a row."""
 
 import numpy as np
+from semi_naive.ra.arrow_arrays import arrow_of, numpy_of
 
 
 def distinct(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -9,10 +10,8 @@ def distinct(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     >>> [part.tolist() for part in distinct(np.array([7, 3, 7]))]
     [[7, 3], [0, 1, 0]]
     """
-    import pyarrow as pa
-
-    coded = pa.array(np.ascontiguousarray(column)).dictionary_encode()
-    return coded.dictionary.to_numpy(), coded.indices.to_numpy()
+    coded = arrow_of(column).dictionary_encode()
+    return numpy_of(coded.dictionary), numpy_of(coded.indices)
 
 
 def distinct_rows(columns: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:

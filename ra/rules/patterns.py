@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
+from semi_naive.ra.arrow_arrays import booleans_of, strings_of
 
 SECONDS = 10
 KEPT = 1024  # compiled expressions
@@ -66,7 +67,7 @@ def matching(pattern: str, strings) -> np.ndarray:
 
     slow = compiled(pattern)
     if linear(pattern):
-        return pc.match_substring_regex(strings.view(pa.binary()), pattern=_for_re2(pattern)).to_numpy(zero_copy_only=False)
+        return booleans_of(pc.match_substring_regex(strings.view(pa.binary()), pattern=_for_re2(pattern)))
     return np.array([_tried(slow, string.encode()) for string in strings.to_pylist()], np.bool_)
 
 
@@ -81,7 +82,7 @@ def linear(pattern: str) -> bool:
     import pyarrow.compute as pc
 
     try:
-        pc.match_substring_regex(pa.array([b""]), pattern=_for_re2(pattern))
+        pc.match_substring_regex(strings_of([""]).view(pa.binary()), pattern=_for_re2(pattern))
     except pa.ArrowInvalid:
         return False
     return True

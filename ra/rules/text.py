@@ -6,6 +6,7 @@ A string is its UTF-8 bytes, as in Soufflé: lengths and positions count bytes, 
 import sys
 
 import numpy as np
+from semi_naive.ra.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.cuts import cut
 from semi_naive.ra.rules.distinct import distinct, distinct_rows
@@ -22,7 +23,7 @@ def ranks(columns: list[np.ndarray], values) -> list[np.ndarray]:
     import pyarrow.compute as pc
 
     ids, inverse = distinct(np.concatenate(columns))
-    order = pc.array_sort_indices(values.arrow(ids)).to_numpy()
+    order = numpy_of(pc.array_sort_indices(values.arrow(ids)))
     rank = np.empty(len(ids), np.int64)
     rank[order] = np.arange(len(ids))
     return np.split(rank[inverse], np.cumsum([len(column) for column in columns])[:-1])
@@ -33,7 +34,7 @@ def _cat(args: list[np.ndarray], values) -> np.ndarray:
 
     rows, inverse = distinct_rows(args)
     strings = [values.arrow(column) for column in rows]
-    return values.intern(pc.binary_join_element_wise(*strings, ""))[inverse]
+    return values.intern(pc.binary_join_element_wise(*strings, strings_of([""])[0]))[inverse]
 
 
 def _strlen(args: list[np.ndarray], values) -> np.ndarray:
@@ -77,7 +78,7 @@ def printed(column: np.ndarray, values) -> np.ndarray:
     numbers, inverse = distinct(column)
     if column.dtype == np.float64:
         return values.intern([f"{number:f}" for number in numbers.tolist()])[inverse]
-    return values.intern(pa.array(numbers).cast(pa.string()))[inverse]
+    return values.intern(arrow_of(numbers).cast(pa.string()))[inverse]
 
 
 def parsed(op: str, kind: Kind, column: np.ndarray, values) -> np.ndarray:
@@ -118,7 +119,7 @@ def _contains(needle: np.ndarray, string: np.ndarray, negated: bool, values) -> 
         answers[:] = [part in whole for part, whole in pairs]
     else:
         for part, rows in groups:
-            answers[rows] = pc.match_substring(values.arrow(ids[rows]), part).to_numpy(zero_copy_only=False)
+            answers[rows] = booleans_of(pc.match_substring(values.arrow(ids[rows]), part))
     return (answers != negated)[inverse]
 
 

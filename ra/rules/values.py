@@ -14,7 +14,7 @@ ids, equal where the content is equal. The life of an id:
 from dataclasses import dataclass, field
 
 import numpy as np
-from semi_naive.ra.arrow_arrays import strings_of
+from semi_naive.ra.arrow_arrays import numpy_of, strings_of
 from semi_naive.ra.rules.dictionary import Dictionary, Rows, Saved, Segment, Strings
 from semi_naive.ra.strings import Hashed, Interning
 from semi_naive.ra.symbols import SymbolTable, as_strings, common
@@ -45,7 +45,7 @@ class _Content(Interning):
         """How many bytes the symbols of ids have, int64."""
         import pyarrow.compute as pc
 
-        return pc.binary_length(self.arrow(ids)).to_numpy().astype(np.int64)
+        return numpy_of(pc.binary_length(self.arrow(ids))).astype(np.int64)
 
     def strings(self, ids: np.ndarray) -> list[str]:
         """The symbols of ids."""

@@ -5,6 +5,7 @@ does not come to that within PATIENCE, as it computes, and at a second signal, t
 no process and no file.
 """
 
+import gc
 import os
 import select
 import signal
@@ -17,6 +18,7 @@ PATIENCE = 2.0  # seconds in which things are put in order
 LONGEST = 10.0  # seconds that another thread has for it when it ends at once
 FASTEST = 4 << 30  # bytes that are taken in a second, by two cores that write to new memory
 SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5  # seconds between two looks at the memory that is left; a look takes 0.1 ms
+SELDOM = 50_000  # new objects between two looks for garbage: all that is imported would be gone through again and again
 SHOW_CURSOR = "\x1b[?25h"  # which a progress bar has hidden
 SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "its terminal is gone"}
 
@@ -117,6 +119,7 @@ def watch_memory() -> None:
 
 def command() -> None:
     """The command `semi-naive`."""
+    gc.set_threshold(SELDOM)
     listen()
     try:
         main = import_module("semi_naive.__main__").main
