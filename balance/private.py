@@ -88,13 +88,19 @@ def _check_above(path: str) -> None:
 
 
 @contextlib.contextmanager
-def whole(path: str | os.PathLike):
-    """Yields a binary file to write. It takes the place of `path` when the block has written it, and goes if it fails."""
+def whole(path: str | os.PathLike, synced: bool = False):
+    """Yields a binary file to write. It takes the place of `path` when the block has written it, and goes if it fails.
+    synced: when this returns it is on the disk, whatever happens to the machine."""
     partial = f"{os.fspath(path)}.{uuid.uuid4().hex}.partial"
     try:
         with _created(partial) as file:
             yield file
+            if synced:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(partial, path)
+        if synced:
+            sync(os.path.dirname(os.path.abspath(path)))
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(partial)
@@ -120,9 +126,18 @@ def digest(*things) -> str:
     return hashlib.sha256(repr(things).encode()).hexdigest()[:24]
 
 
-def save(path: str | os.PathLike, data: bytes) -> None:
+def sync(path: str | os.PathLike) -> None:
+    """Force a file, or what a folder lists, to the disk."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def save(path: str | os.PathLike, data: bytes, synced: bool = False) -> None:
     """Write a file that `load` reads."""
-    with whole(path) as file:
+    with whole(path, synced) as file:
         file.write(zlib.crc32(data).to_bytes(CHECKSUM, "little") + data)
 
 

@@ -28,6 +28,7 @@ _LAZY = {
     "NotStarted": "semi_naive.ra.java",
     "OutOfMemory": "semi_naive.ra.memory",
     "RunsLost": "semi_naive.ra.jobs",
+    "StateUnusable": "semi_naive.session.durable",
     "SparkLost": "semi_naive.ra.lost",
 }
 __all__ = sorted(_LAZY)

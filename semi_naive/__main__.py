@@ -66,7 +66,7 @@ def run(program, **given):
 @cli.command()
 @click.argument("program")
 @click.option("-F", "--fact-dir", "facts", metavar="DIR", help="Begin with the facts of this folder; without it with none.")
-@click.option("--state", metavar="DIR", help="Keep the session in this folder (not yet).")
+@click.option("--state", metavar="DIR", help="Keep the session in this folder: commits outlive it.")
 @click.option("-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too.")
 @click.option(
     "-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros for the preprocessor, as in -M 'A=1 B'."
@@ -85,6 +85,9 @@ def session(program, facts, state, **given):
       quit
 
     A commit prints what has changed, a tuple a line: the relation, +1 or -1, and the values, with tabs between.
+
+    With --state the session is kept in a folder. A commit is on the disk before it is printed, and the next session there goes
+    on after it. Facts of -F are read when the folder is new.
     """
     from semi_naive.cli.session import run_session
 

@@ -124,12 +124,15 @@ class Program:
         compiled = self.compile(facts, only_outputs, config.max_iterations is not None)
         return Run(self, compiled, config, spark, progress, watch, plan).run(facts, lenient)
 
-    def session(self, facts=None, path=None, retain=0, spark=None, config=None, **options):
+    def session(self, facts=None, path=None, retain=0, spark=None, config=None, sync_seconds=0.0, **options):
         """A `semi_naive.session.session.Session`: the relations stay at their fixed point while facts come and go.
 
         facts: as for `run`; relations with an .input that it leaves out begin empty, all of them with None. The facts of
             relations with an .input, and of those that `facts` names, can be changed.
-        path: a directory that makes it durable; not yet. retain: how many epochs before the last one are kept for `at`.
+        path: a directory that makes it durable: a transaction is on the disk before it is seen, and a later session there goes
+            on after the last one. Facts are read when the directory is new, and never again.
+        sync_seconds: how long a transaction may wait, in the system's memory, before it is forced to the disk; 0: not at all.
+        retain: how many epochs before the last one are kept for `at`.
         spark, config, options: as for `run`.
 
         Begins with a run, and then costs what a change costs: strata follow by delta rules; those that read what has changed
@@ -138,7 +141,7 @@ class Program:
         """
         from semi_naive.session.session import Session
 
-        return Session(self, facts, path, retain, spark, (config or Config()).with_options(options))
+        return Session(self, facts, path, retain, spark, (config or Config()).with_options(options), sync_seconds)
 
     def explain(self, facts=None, config=None, only_outputs=False, plan="auto", **options) -> str:
         """The strata and their plans, the rules' delta versions, their join orders and why, and the indexes, as text.

@@ -569,8 +569,6 @@ def test_what_a_session_cannot_do_is_refused_with_advice():
             session.insert("nowhere", [(1, 2)])
         with pytest.raises(NotImplementedError, match="put them into the program"):
             session.register("near", "near(y) :- path($src, y).")
-    with pytest.raises(NotImplementedError, match="leave path out"):
-        Program(PATHS).session(path="somewhere")
     with Program(PATHS).session({"path": []}) as session:
         assert session.insert("path", [(1, 2)]).changes["path"].to_list() == [(1, 2, 1)]
 
@@ -683,7 +681,6 @@ def test_the_command_begins_with_the_facts_of_a_folder(command, tmp_path):
     (tmp_path / "edge.facts").write_text("5\t6\n")
     assert command("query path(x, y).\n", "-F", ".")[1] == ["5\t6"]
     assert command("query path(x, y).\n")[1] == []
-    assert command("quit\n", "--state", "somewhere")[0] == 2
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,40 @@ class Values(_Content):
         self._symbols, self._shared, self._counter = made.pop("symbols"), None, counter
         self._records = {int(arity): lexicon for arity, lexicon in made.items()}
 
+    def sizes(self) -> dict[str, int]:
+        """How many symbols there are, and how many records of each arity, for `since`."""
+        symbols = len(self.table) if self._symbols is None else len(self._symbols)
+        return {"symbols": symbols} | {str(arity): len(lexicon) for arity, lexicon in self._records.items()}
+
+    def since(self, sizes: dict[str, int]) -> dict[str, tuple[int, object]]:
+        """Of the symbols, and of the records of each arity: how many have dense ids, and what has been added since there were
+        so many. What `restore` takes, in pieces."""
+        found: dict[str, tuple[int, object]] = {}
+        known = sizes.get("symbols", 0)
+        if self._symbols is None:
+            found["symbols"] = len(self.table), self.table.strings(np.arange(known, len(self.table)))
+        elif known < len(self._symbols):
+            found["symbols"] = self._symbols.dense, self._symbols.after(known)
+        for arity, lexicon in self._records.items():
+            if sizes.get(str(arity), 0) < len(lexicon):
+                found[str(arity)] = lexicon.dense, lexicon.after(sizes.get(str(arity), 0))
+        return {name: (dense, content) for name, (dense, content) in found.items() if _length(content)}
+
+    def restore(self, lexicons: dict[str, tuple[int, list]]) -> None:
+        """Know what another process did, by the same ids; before anything else has one."""
+        if len(self.table) or self._records:
+            raise ValueError("there are symbols or records already, and their ids would be those of others")
+        if any(dense < sum(map(_length, pieces)) for dense, pieces in lexicons.values()):
+            return self.take_up({"symbols": (0, [])} | lexicons, 0)
+        for name, (dense, pieces) in lexicons.items():
+            if name == "symbols":
+                for part in pieces:
+                    self.table.intern(part)
+            elif pieces:
+                rows = Rows.concat(pieces)
+                self._records[int(name)] = Dictionary(Rows, FIRST_RECORD, [Segment.of(rows, Rows.hashes(rows))], dense)
+        return None
+
     @property
     def counter(self) -> int:
         """How many numbers `autoinc` has given out."""
@@ -190,6 +224,11 @@ class Values(_Content):
         self._symbols = Dictionary(Strings, 0, dense=len(self.table))
         self._symbols.segments += [Segment.of(strings, hashes) for strings, hashes in self.table.parts()]
         self.table = SymbolTable()  # what it had is in the lexicon
+
+
+def _length(content) -> int:
+    """Of strings, or of the columns of records."""
+    return content.shape[1] if isinstance(content, np.ndarray) else len(content)
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,9 @@ def run_session(program: str, facts: str | None, state: str | None, given: dict)
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
     checked = checked_program(program, reading)
     complain(checked)
-    if state is not None:
-        hint = "leave it out: the facts of -F and those that are inserted are there until the session ends"
-        raise BadInput("--state is not there yet", hint=hint)
-    with checked.session(facts, config=Config().with_options(given["options"])) as session:
+    with checked.session(facts, path=state, config=Config().with_options(given["options"])) as session:
+        if session.derived_anew:
+            click.echo(f"semi-naive: derived anew by other rules: {', '.join(session.derived_anew)}", err=True)
         Shell(session, sys.stdin, sys.stdin.isatty()).run()
 
 

@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from semi_naive.balance import private
@@ -26,11 +26,18 @@ class CheckpointUnusable(ValueError):
 
 @dataclass
 class DurableFiles:
-    """`owner`: a name that no other process gives its files."""
+    """`owner`: a name that no other process gives its files. `noun`, `advice`, `error`: what the directory is called, what to
+    do about one that is damaged, and what says so. `sync`: files are on the disk before a manifest names them, whatever
+    happens to the machine."""
 
     directory: Path
     owner: str
+    noun: str = "checkpoint"
+    advice: str = "remove {} to start anew"  # the manifest
+    error: type[ValueError] = CheckpointUnusable
+    sync: bool = False
     written: int = 0
+    synced: set[str] = field(default_factory=set)  # files that have been forced to the disk
 
     def new(self, name: str) -> Path:
         """Where a file is to be written."""
@@ -59,8 +66,11 @@ class DurableFiles:
 
     def publish(self, manifest: dict) -> None:
         """From now on the directory is this; files that it does not name are removed."""
-        private.save(self.directory / MANIFEST, json.dumps(manifest).encode())
         named = set(files_of(manifest))
+        for name in named - self.synced if self.sync else ():
+            private.sync(self.directory / name)
+        private.save(self.directory / MANIFEST, json.dumps(manifest).encode(), self.sync)
+        self.synced = named
         for stale in (self.directory / FILES).rglob("*"):
             if stale.is_file() and self.name(stale) not in named:
                 stale.unlink()
@@ -74,33 +84,33 @@ class DurableFiles:
                 raise PermissionError("it is not writable")
             data = private.load(path)
         except private.NotPrivate as error:
-            hint = "only its user may write a checkpoint: `chmod go-w` it, or give another"
-            raise CheckpointUnusable(f"the checkpoint directory {self.directory} cannot be used: {error}; {hint}") from None
+            hint = f"only its user may write a {self.noun}: `chmod go-w` it, or give another"
+            raise self.error(f"the {self.noun} directory {self.directory} cannot be used: {error}; {hint}") from None
         except OSError as error:
-            raise CheckpointUnusable(f"the checkpoint directory {self.directory} cannot be used: {error}") from None
+            raise self.error(f"the {self.noun} directory {self.directory} cannot be used: {error}") from None
         if data is None and os.path.lexists(path):
-            raise CheckpointUnusable(f"{path} is damaged or not a checkpoint: remove it to start anew")
+            raise self.error(f"{path} is damaged or not a {self.noun}: {self.advice.format('it')}")
         with self.understood():
             return None if data is None else json.loads(data)
 
     def verify(self, manifest: dict, jobs) -> None:
-        """CheckpointUnusable if a file that the manifest names is not as it was written. `jobs`: the partitions, if it is
+        """The error if a file that the manifest names is not as it was written. `jobs`: the partitions, if it is
         they that read the files, and so must see them."""
         files = [(str(self.directory / name), checksum) for name, checksum in files_of(manifest).items()]
         faults = jobs.job(durable.Verify(files, jobs.partitions)) if jobs else list(durable.Verify(files, 1)(0, []))
         if faults:
             raise self.unusable(faults[0])
 
-    def unusable(self, why: str) -> CheckpointUnusable:
-        hint = f"remove {self.directory / MANIFEST} to start anew"
-        return CheckpointUnusable(f"the checkpoint in {self.directory} cannot be taken up: {why}; {hint}")
+    def unusable(self, why: str) -> ValueError:
+        hint = self.advice.format(self.directory / MANIFEST)
+        return self.error(f"the {self.noun} in {self.directory} cannot be taken up: {why}; {hint}")
 
     @contextlib.contextmanager
     def understood(self):
-        """CheckpointUnusable if what is in the directory makes no sense, or changes while it is read."""
+        """The error if what is in the directory makes no sense, or changes while it is read."""
         try:
             yield
-        except CheckpointUnusable:
+        except self.error:
             raise
         except (KeyError, TypeError, AttributeError, IndexError, ValueError, OSError) as error:
             raise self.unusable(f"{MANIFEST} is not complete ({type(error).__name__}: {error})") from error

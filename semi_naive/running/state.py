@@ -30,6 +30,7 @@ class State:
     progress: Callable[..., None] | None = None
     watch: Callable[[Callable[[], dict]], None] | None = None  # see `Program.run`
     plan: str = "auto"  # see `Program.run`
+    values: Values = field(default_factory=lambda: Values())
     plans: list[dict] = field(default_factory=list)
     bodies: dict[int, dict] = field(default_factory=dict)  # of each stratum, its rules as they were compiled last
     now: dict | None = None  # what plans will say of the stratum that runs, so far
@@ -40,7 +41,6 @@ class State:
         if self.plan not in PLANS:
             raise ValueError(f"plan is {self.plan!r}: expected one of {', '.join(PLANS)}")
         self.program = self.compiled.program
-        self.values = Values()
         self.database = Database(self.program, self.values)
         self.indexes = Indexes({name: relation.arity for name, relation in self.program.relations.items()})
         self.profile = Profile()

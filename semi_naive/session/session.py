@@ -13,23 +13,27 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from types import MappingProxyType
 from typing import Any, cast
 
 from semi_naive.config import Config
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewrite import has_autoinc
+from semi_naive.ra.rules.changes import Change
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.values import Values
+from semi_naive.ra.symbols import SymbolTable
 from semi_naive.running.answers import Answer
 from semi_naive.session.contents import Changes, Epoch, Held, Made, View
+from semi_naive.session.durable import Directory
 from semi_naive.session.query import asking
 from semi_naive.session.transaction import Transaction
 from semi_naive.session.upkeep import Upkeep
 
 log = logging.getLogger("semi_naive")
 
-NO_PATH = "a session in a directory is not there yet: leave path out, and give the facts when the session begins"
 NO_REGISTER = "rules cannot be registered yet: put them into the program; subscribe(relation, callback) works for its relations"
 
 
@@ -52,10 +56,17 @@ class Session:
     are computed there, and collected.
     """
 
-    def __init__(self, program, facts=None, path=None, retain: int = 0, spark=None, config: Config | None = None):
+    def __init__(
+        self,
+        program,
+        facts=None,
+        path=None,
+        retain: int = 0,
+        spark=None,
+        config: Config | None = None,
+        sync_seconds: float = 0.0,
+    ):
         self.config, self.retain, self.closed = config or Config(), retain, False
-        if path is not None:
-            raise NotImplementedError(NO_PATH)
         if not isinstance(retain, int) or isinstance(retain, bool) or retain < 0:
             raise ValueError(f"retain is {retain!r}: expected how many epochs before the last one are kept, 0 or more")
         _check_program(program)
@@ -64,17 +75,36 @@ class Session:
         self.program = program
         self.changeable = _changeable(program, facts, compiled.program.relations)
         self.relations: dict[str, Relation] = {n: r for n, r in program.relations.items() if n in compiled.program.relations}
-        self.upkeep = Upkeep(program, compiled, self.config, spark)
+        self.derived_anew: list[str] = []  # relations, as the directory had them by other rules
+        self._directory: Directory | None = None
+        self.upkeep = Upkeep(program, compiled, self.config, spark, values=Values(None if path is None else SymbolTable()))
         try:
-            self.upkeep.begin(facts, self.changeable)
+            epoch = self._begin(facts, path, sync_seconds)
         except BaseException:
-            self.upkeep.cluster.release(failed=True)
+            self._release(failed=True)
             raise
-        self._now = Epoch(0, self.upkeep.database.tables, self)
+        self._now = Epoch(epoch, self.upkeep.database.tables, self)
         self._before: deque[Epoch] = deque(maxlen=retain)
         self._subscriptions: list[Subscription] = []
         self._writing, self._writer = threading.Lock(), 0
         self._mark: Any = None
+
+    def _begin(self, facts, path, sync_seconds: float) -> int:
+        """Have all relations at their fixed point; the number of that epoch."""
+        if path is None:
+            self.upkeep.begin(facts, self.changeable)
+            return 0
+        self._directory = Directory(path, sync_seconds)
+        if self._directory.manifest is None:
+            self.upkeep.begin(facts, self.changeable)
+            self._directory.snapshot(0, self.upkeep)
+            return 0
+        epoch, self.derived_anew = self.upkeep.take_up(self._directory, self.changeable)
+        if self.derived_anew:
+            log.warning("%s: derived anew, as the rules have changed: %s", path, ", ".join(self.derived_anew))
+        if not self._directory.fits:
+            self._directory.snapshot(epoch, self.upkeep)
+        return epoch
 
     # -- what there is
 
@@ -203,9 +233,12 @@ class Session:
         try:
             self.check_open()
             nets = {name: asked.net() for name, asked in transaction.asked().items()}
-            found = self.upkeep.apply({name: change for name, (change, _) in nets.items() if change.size})
+            net = {name: change for name, (change, _) in nets.items() if change.size}
+            found = self.upkeep.apply(net, partial(self._log, net))
         except BaseException:
             self.upkeep.values.back_to(self._mark)
+            if self._directory:
+                self._directory.take_back(self.epoch + 1)
             raise
         if self.retain:
             self._before.append(self._now)
@@ -220,6 +253,20 @@ class Session:
                     each.callback(changed[each.relation], self.epoch)
                 except Exception:
                     log.exception("a subscriber to %s has failed; epoch %s stands", each.relation, self.epoch)
+        self._make_snapshot()
+
+    def _log(self, net: dict[str, Change]) -> None:
+        """The last thing that may fail: from here on the transaction has happened."""
+        if self._directory:
+            self._directory.append(self.epoch + 1, net, self.upkeep.values)
+
+    def _make_snapshot(self) -> None:
+        """Where it is due. The log has what a snapshot has, so one that fails loses nothing."""
+        if self._directory and self._directory.due:
+            try:
+                self._directory.snapshot(self.epoch, self.upkeep)
+            except OSError:
+                log.exception("a snapshot of epoch %s could not be written; the log has all of it", self.epoch)
 
     def known(self, name: str) -> str:
         """The name of a relation; KeyError if there is none."""
@@ -251,10 +298,17 @@ class Session:
             raise ValueError("this session has been closed")
 
     def close(self) -> None:
-        """Release what Spark has of it. Its relations can be read no more."""
+        """Release what Spark has of it, and the directory. Its relations can be read no more."""
         if not self.closed:
             self.closed = True
-            self.upkeep.cluster.release()
+            self._release()
+
+    def _release(self, failed: bool = False) -> None:
+        try:
+            self.upkeep.cluster.release(failed=failed)
+        finally:
+            if self._directory:
+                self._directory.close()
 
     def __enter__(self) -> Session:
         return self
@@ -293,4 +347,4 @@ def _check_config(config: Config) -> None:
     if config.max_iterations is not None:
         raise ValueError("max_iterations ends a run before its fixed point, and a session keeps relations there: leave it out")
     if config.checkpoint_dir is not None:
-        raise ValueError("checkpoint_dir is for runs: leave it out, a session has nothing in a directory yet")
+        raise ValueError("checkpoint_dir is for runs: leave it out, and name the session's directory by path")

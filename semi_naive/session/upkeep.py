@@ -11,7 +11,7 @@ changed in place: those of the epoch before stay as they are, and are there agai
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
@@ -65,6 +65,12 @@ class Upkeep(Run):
     """The relations of a session. `database.tables` are settled plain tables of whatever sort a relation is: a lattice's or an
     equivalence's own table is there while its stratum is computed."""
 
+    def __post_init__(self):
+        super().__post_init__()
+        self.last: dict[int, float] = {}  # seconds that each stratum has taken when it was computed last
+        self.stale: set[int] = set()  # strata that are computed anew by the next transaction, whatever has changed
+        self.taken_up: dict[str, Table] = {}  # what a directory has of relations, while a session is opened there
+
     @property
     def tables(self) -> dict[str, Table]:
         return cast(dict[str, Table], self.database.tables)
@@ -76,16 +82,45 @@ class Upkeep(Run):
     def begin(self, given, changeable: Iterable[str]) -> None:
         """Read the facts, compute everything. given: as for `Program.run`, but what is left out begins empty."""
         changeable = set(changeable)
-        self.last: dict[int, float] = {}  # seconds that each stratum has taken when it was computed last
-        self.local: dict[int, Following] = {}
-        self.closures: dict[int, Closure] = {}
         with told(lambda: self.cluster.known):
             self._load(given, changeable)
-            self.recovery = Recovery(self, lambda names: None)
-            self.shared = {name for stratum in self.strata if not stratum.rules and self._are_plain(stratum)
-                           for name in stratum.relations if name in changeable and name not in self.facts.written}  # fmt: skip
+            self._prepare(changeable)
             for number in range(len(self.strata)):
                 self._anew(number)
+
+    def take_up(self, directory, changeable: Iterable[str]) -> tuple[int, list[str]]:
+        """Be what a session was that has ended, in its directory (`durable`). Returns the epoch that it made last, and the
+        relations that were derived anew, as their rules are not what they were then."""
+        changeable = set(changeable)
+        self.facts, self.taken_up = Facts(), {}
+        self.tables = {name: Table(each.arity) for name, each in self.program.relations.items()}
+        epoch, net = directory.take_up(self, changeable)
+        self._read_text()
+        self._prepare(changeable)
+        for number, stratum in enumerate(self.strata):
+            names = set(stratum.relations)
+            if self.shared >= names:
+                self.tables |= {name: self.facts.given[name] for name in names}
+                continue
+            for name in names:
+                self._restart(name)
+            if stratum.rules or not self._are_plain(stratum):
+                self._detect(number)
+                self.tables |= {name: self.taken_up[name] for name in names & self.taken_up.keys()}
+                self.stale |= {number} if names - self.taken_up.keys() else set()
+        if net or self.stale:
+            self.apply(net)
+        anew = [name for number in sorted(self.stale) for name in self.strata[number].relations]
+        self.stale, self.taken_up = set(), {}
+        return epoch, anew
+
+    def _prepare(self, changeable: set[str]) -> None:
+        """Before strata are computed: their facts are there."""
+        self.local: dict[int, Following] = {}
+        self.closures: dict[int, Closure] = {}
+        self.recovery = Recovery(self, lambda names: None)
+        self.shared = {name for stratum in self.strata if not stratum.rules and self._are_plain(stratum)
+                       for name in stratum.relations if name in changeable and name not in self.facts.written}  # fmt: skip
 
     # -- facts
 
@@ -154,8 +189,9 @@ class Upkeep(Run):
 
     # -- a transaction
 
-    def apply(self, net: dict[str, Change]) -> dict[str, Change]:
-        """Change explicit facts, and have all relations follow; what has changed of each. After an error all is as it was."""
+    def apply(self, net: dict[str, Change], last: Callable[[], None] = lambda: None) -> dict[str, Change]:
+        """Change explicit facts, and have all relations follow; what has changed of each. After an error all is as it was, also
+        after one of `last`, which is called when all else is done."""
         before, facts = self.tables, self.facts
         self.tables, self.facts = dict(before), Facts(dict(facts.given), facts.written)
         try:
@@ -164,6 +200,7 @@ class Upkeep(Run):
             for name in changes:
                 self.tables[name].settle()
             self.facts.given |= {name: self.tables[name] for name in net.keys() & self.shared}
+            last()
             return changes
         except BaseException:
             self.tables, self.facts = before, facts
@@ -179,7 +216,7 @@ class Upkeep(Run):
         changes: dict[str, Change] = {}
         for number, stratum in enumerate(self.strata):
             own = {name: net[name] for name in stratum.relations if name in net}
-            if own or names_read(stratum.rules) & changes.keys():
+            if own or number in self.stale or names_read(stratum.rules) & changes.keys():
                 with memory.at(partial(self._place, number)):
                     found = self._of_stratum(number, stratum, own, changes)
                 changes |= {name: change for name, change in found.items() if change.size}
@@ -187,6 +224,8 @@ class Upkeep(Run):
 
     def _of_stratum(self, number: int, stratum: Stratum, own: dict, changes: dict) -> dict[str, Change]:
         """What changes of a stratum's relations; their tables then have what is new as their delta."""
+        if number in self.stale:
+            return self._all_anew(number, dict(self.tables))
         if not stratum.rules and self._are_plain(stratum):
             return {name: self._of_facts(name, change) for name, change in own.items()}
         before, changes = dict(self.tables), self._without_detours(number, own, changes)
@@ -197,8 +236,11 @@ class Upkeep(Run):
                 return self._follow(number, stratum, own, changes)
             except (TooSlow, TooLarge):
                 self.tables = before.copy()
+        return self._all_anew(number, before)
+
+    def _all_anew(self, number: int, before: dict[str, Table]) -> dict[str, Change]:
         self._anew(number)
-        return {name: self._compared(name, before[name]) for name in stratum.relations}
+        return {name: self._compared(name, before[name]) for name in self.strata[number].relations}
 
     def _without_detours(self, number: int, own: dict[str, Change], changes: dict[str, Change]) -> dict[str, Change]:
         """The changes as a closure sees them: edges that are gone and not missed have not gone (see `closures`)."""
@@ -312,10 +354,7 @@ class Upkeep(Run):
         for attempt in range(RESTARTS + 1):
             for name in stratum.relations:
                 self._restart(name)
-            if (closure := following(stratum, self.database, self.config)) and closure.closure:
-                self.closures[number] = closure
-            else:
-                self.closures.pop(number, None)
+            self._detect(number)
             try:
                 with memory.at(partial(self._place, number)):
                     self._evaluate(number, stratum)
@@ -330,6 +369,13 @@ class Upkeep(Run):
         self._end_job()
         self.plans.clear()
         self.last[number] = time.perf_counter() - begun
+
+    def _detect(self, number: int) -> None:
+        """Whether a stratum is a closure; its relations have their facts and no more."""
+        closure = following(self.strata[number], self.database, self.config)
+        self.closures.pop(number, None)
+        if closure and closure.closure:
+            self.closures[number] = closure
 
     def _restart(self, name: str) -> None:
         """A relation has its facts, and they are new."""

@@ -1,0 +1,305 @@
+"""The directory of a session that outlives its process: what there was at some epoch, and a log of the transactions since.
+
+    manifest.json   names the files of the snapshot, with their checksums; written last (`running.manifest`)
+    runs/           blocks of explicit facts and of derived relations, symbols and records; what has not changed since the
+                    snapshot before stays as it was written
+    log-N           the transactions after epoch N (`log`)
+    lock            is held by the process that has the session
+
+Ids of symbols and records mean what the directory says: each record of the log has those that are new. Derived relations are
+read again where the rules that they come from are the same, and derived anew where these are not.
+"""
+
+import contextlib
+import hashlib
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import semi_naive
+from semi_naive.balance.alone import alone
+from semi_naive.io.bits import BUILT_IN
+from semi_naive.io.errors import BadInput
+from semi_naive.io.files import is_uri
+from semi_naive.planning.strata import names_read
+from semi_naive.ra.arrow_arrays import strings_of
+from semi_naive.ra.rules import durable
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import Change, own_order
+from semi_naive.ra.rules.dictionary import Rows, Strings
+from semi_naive.ra.rules.ir import Kind, Relation
+from semi_naive.ra.rules.stored import store
+from semi_naive.ra.rules.table import Table
+from semi_naive.ra.strings import places_of, string_arrays
+from semi_naive.running.manifest import DurableFiles
+from semi_naive.session.facts import Asked
+from semi_naive.session.log import Log, LogDamaged, records
+
+VERSION = "session 1"  # of the directory's form
+LEAST = 4 << 20  # bytes of a log that are worth a snapshot; and as many as half of the snapshot
+ADVICE = "restore all of the directory from a copy, or remove it to begin anew"
+
+
+class StateUnusable(ValueError):
+    """The directory of a session cannot be used, or what is in it is not what was written there."""
+
+
+class Directory:
+    """Of one session, from opening to `close`. StateUnusable if another process has it, or it holds what it should not."""
+
+    def __init__(self, path, every: float):
+        if is_uri(path := os.fspath(path)):
+            raise BadInput(f"a session cannot be kept at {path}", hint="path is a directory on a disk of this machine")
+        self.path, self.every = Path(path).absolute(), every
+        self.files = DurableFiles(self.path, uuid.uuid4().hex, "session", ADVICE, StateUnusable, sync=True)
+        self.log: Log | None = None
+        self.sizes: dict[str, int] = {}  # of symbols and records that the directory has
+        self.pieces: dict[str, list[dict]] = {}  # where they are
+        self.blocks: dict[int, tuple[Block, list[dict]]] = {}  # by identity: those of the snapshot
+        self.bytes = 0  # of the snapshot
+        self.fits = True  # whether the snapshot is of the same program
+        self.last: tuple[int, int, dict[str, int]] = -1, 0, {}  # epoch in the log; bytes of it, and sizes, before
+        self._held = contextlib.ExitStack()
+        self.files.manifest()  # the folder is there, and this user's
+        if not self._held.enter_context(alone(self.path / "lock", 0)):
+            raise StateUnusable(f"{self.path} is in use: another process has its session, or files cannot be locked there")
+        self.manifest = self.files.manifest()
+
+    # -- writing
+
+    def append(self, epoch: int, net: dict[str, Change], values) -> None:
+        """A transaction. It has happened once this returns; OSError, and it has not."""
+        found: dict[str, np.ndarray] = {}
+        for name, change in net.items():
+            found[f"+{name}"], found[f"-{name}"] = _columns(change.born), _columns(change.lost)
+        sizes = values.sizes()
+        for name, (dense, content) in values.since(self.sizes).items():
+            found |= _content(name, dense, content)
+        assert self.log is not None
+        self.last = epoch, self.log.size, self.sizes
+        self.log.append(epoch, found)
+        self.sizes = sizes
+
+    def take_back(self, epoch: int) -> None:
+        """Have nothing of an epoch, should it be in the log: an interrupt may come before the session has it."""
+        last, size, sizes = self.last
+        if self.log is not None and last == epoch and self.log.size > size:
+            self.log.back_to(size)
+            self.sizes = sizes
+
+    @property
+    def due(self) -> bool:
+        """Whether there is so much in the log that a snapshot is worth its time."""
+        return self.log is not None and self.log.size > max(LEAST, self.bytes / 2)
+
+    def snapshot(self, epoch: int, upkeep) -> None:
+        """Write what has changed since the last snapshot, and begin a new log."""
+        prints, relations = fingerprints(upkeep), {}
+        blocks: dict[int, tuple[Block, list[dict]]] = {}
+        for name, relation in upkeep.program.relations.items():
+            given = upkeep.facts.given.get(name)
+            parts = {"given": given, "whole": None if name in upkeep.shared else upkeep.tables[name]}
+            saved = {part: self._table(table, name, blocks) for part, table in parts.items() if table is not None}
+            told = {"print": prints[name], "form": form(relation, upkeep.program.types), "arity": relation.arity}
+            relations[name] = told | saved
+        self._lexicons(upkeep.values)
+        log = f"log-{epoch}"
+        with contextlib.suppress(FileNotFoundError):
+            (self.path / log).unlink()
+        fresh = Log(self.path / log, self.every)
+        self.files.publish({
+            "version": VERSION, "epoch": epoch, "log": log, "relations": relations, "values": self.pieces,
+            "seconds": {upkeep.strata[number].relations[0]: seconds for number, seconds in upkeep.last.items()},
+        })  # fmt: skip
+        self._begin(fresh, blocks)
+
+    def _begin(self, log: Log, blocks: dict) -> None:
+        before, self.log, self.blocks = self.log, log, blocks
+        self.bytes = sum(8 * record["words"] for _, found in blocks.values() for record in found)
+        if before is not None:
+            before.close()
+        for stale in self.path.glob("log-*"):
+            if stale != Path(log.path):
+                stale.unlink()
+
+    def _table(self, table: Table, name: str, blocks: dict) -> list[dict]:
+        found = []
+        for block in table.blocks("all", own_order(table.arity)):
+            if id(block) in self.blocks:
+                blocks[id(block)] = self.blocks[id(block)]
+            elif id(block) not in blocks:
+                path = str(self.files.new(name))
+                blocks[id(block)] = block, [durable.to_json(one, self.files.name(path)) for one in store(path, block)]
+            found += blocks[id(block)][1]
+        return found
+
+    def _lexicons(self, values) -> None:
+        sizes = values.sizes()
+        written = {name: sum(piece["length"] for piece in pieces) for name, pieces in self.pieces.items()}
+        for name, (dense, content) in values.since(written).items():
+            form, path = Strings if name == "symbols" else Rows, str(self.files.new(name))
+            form.save(content, path)
+            length = sizes[name] - written.get(name, 0)
+            pieces = self.pieces.setdefault(name, [])
+            pieces.append(self.files.record(path + form.suffix, length=length, dense=dense))
+        self.sizes = sizes
+
+    # -- reading
+
+    def take_up(self, upkeep, changeable: set[str]) -> tuple[int, dict[str, Change]]:
+        """Have the relations be what they were at the snapshot; what has no table then is to be derived anew. Returns the
+        epoch that was made last, and what has changed since the snapshot."""
+        manifest: dict = self.manifest or {}
+        with self.files.understood():
+            if manifest["version"] != VERSION:
+                raise self.files.unusable(f"it is of the form {manifest['version']!r}, and this semi-naive writes {VERSION!r}")
+            self.files.verify(manifest, None)
+            path = self.path / manifest["log"]
+            try:
+                found = list(records(path))
+            except LogDamaged as damaged:
+                raise StateUnusable(f"{damaged}; {ADVICE}") from None
+            self._read_values(manifest["values"], [arrays for _, arrays in found], upkeep.values)
+            net = self._read_facts(manifest["relations"], [arrays for _, arrays in found], upkeep, changeable)
+            self._read_tables(manifest, upkeep)
+            self._begin(Log(path, self.every), self.blocks)
+        epochs = [epoch for epoch, _ in found]
+        if epochs != list(range(manifest["epoch"] + 1, manifest["epoch"] + 1 + len(epochs))):
+            raise self.files.unusable(f"{path} has other epochs than those after {manifest['epoch']}")
+        return epochs[-1] if epochs else manifest["epoch"], net
+
+    def _read_values(self, pieces: dict[str, list[dict]], logged: list[dict], values) -> None:
+        self.pieces = pieces
+        found: dict[str, tuple[int, list]] = {}
+        for name, parts in pieces.items():
+            form = Strings if name == "symbols" else Rows
+            content = [form.load(self.files.path(piece).removesuffix(form.suffix)) for piece in parts]
+            found[name] = parts[-1]["dense"], content
+        for arrays in logged:
+            for name, (dense, content) in _contents(arrays):
+                found[name] = dense, [*found.get(name, (0, []))[1], *content]
+        values.restore(found)
+        self.sizes = values.sizes()
+
+    def _read_facts(self, known: dict, logged: list[dict], upkeep, changeable: set[str]) -> dict[str, Change]:
+        """Explicit facts as they were at the snapshot; returns what has changed of them since."""
+        given = {name: self._read(saved["given"], saved["arity"]) for name, saved in known.items() if "given" in saved}
+        net = _net(logged, given)
+        for name, table in given.items():
+            if wrong := _misfit(name, known[name]["form"], upkeep, changeable):
+                change = net.pop(name, None)
+                if table.count + (change.born.size - change.lost.size if change else 0):
+                    hint = "declare it as it was, or clear it with the program that has written the directory"
+                    raise StateUnusable(f"{self.path} has facts of {name}{known[name]['form']}, {wrong}: {hint}")
+            else:
+                upkeep.facts.given[name] = table
+        for name in changeable - upkeep.facts.given.keys():
+            upkeep.facts.given[name] = Table(upkeep.program.relations[name].arity)
+        return net
+
+    def _read_tables(self, manifest: dict, upkeep) -> None:
+        known, prints = manifest["relations"], fingerprints(upkeep)
+        self.fits = {name: saved["print"] for name, saved in known.items()} == prints
+        for name, print_ in prints.items():
+            saved = known.get(name, {})
+            if saved.get("print") == print_:
+                upkeep.taken_up[name] = self._read(saved["whole" if "whole" in saved else "given"], saved["arity"])
+        for number, stratum in enumerate(upkeep.strata):
+            upkeep.last[number] = manifest["seconds"].get(stratum.relations[0], 0.0)
+
+    def _read(self, saved: list[dict], arity: int) -> Table:
+        blocks = []
+        for record in saved:
+            block = durable.from_json(record, self.files.path(record)).open()
+            self.blocks[id(block)] = block, [record]
+            blocks.append(block)
+        return Table.of(arity, own_order(arity), {own_order(arity): blocks}, [])
+
+    def close(self) -> None:
+        """Force the log to the disk, and let others have the directory."""
+        try:
+            if self.log is not None:
+                self.log.close()
+        finally:
+            self._held.close()
+
+
+def fingerprints(upkeep) -> dict[str, str]:
+    """Of each relation a number that changes with whatever its tuples follow from, but for explicit facts."""
+    found: dict[str, str] = {}
+    for stratum in upkeep.compiled.strata:
+        forms = {name: form(upkeep.program.relations[name], upkeep.program.types) for name in sorted(stratum.relations)}
+        below = {name: found[name] for name in sorted(names_read(stratum.rules) - set(stratum.relations))}
+        changeable = sorted(upkeep.facts.given.keys() & forms.keys())
+        parts = semi_naive.__version__, VERSION, forms, changeable, sorted(map(str, stratum.rules)), below
+        found |= dict.fromkeys(stratum.relations, hashlib.sha256(repr(parts).encode()).hexdigest())
+    return found
+
+
+def form(relation: Relation, types: dict) -> str:
+    """What a relation's tuples are: kinds of attributes, and the fields of records at any depth."""
+    fields: dict[str, str] = {}
+    types, waiting = BUILT_IN | types, [type_ for _, type_ in relation.attributes]
+    while waiting:
+        type_ = waiting.pop()
+        if type_.kind == Kind.RECORD and type_.name not in fields:
+            inner = [types[each] for _, each in type_.fields]
+            fields[type_.name] = ", ".join(_named(each) for each in inner)
+            waiting += inner
+    own = ", ".join(_named(type_) for _, type_ in relation.attributes)
+    special = f" {relation.lattice or ''}{' eqrel' * relation.eqrel}".rstrip()
+    return f"({own}){special}" + "".join(f", {name} = [{inner}]" for name, inner in sorted(fields.items()))
+
+
+def _named(type_) -> str:
+    return type_.name if type_.kind == Kind.RECORD else type_.kind.value
+
+
+def _misfit(name: str, saved: str, upkeep, changeable: set[str]) -> str:
+    """Why a program cannot have facts of a form; empty if it can."""
+    relation = upkeep.program.relations.get(name)
+    if relation is None or name not in changeable:
+        return f"and {name} is no input of {upkeep.asked.name}"
+    declared = form(relation, upkeep.program.types)
+    return "" if declared == saved else f"and {upkeep.asked.name} declares {declared}"
+
+
+def _net(logged: list[dict], given: dict[str, Table]) -> dict[str, Change]:
+    """What the records of a log change of explicit facts, all together."""
+    asked = {}
+    for arrays in logged:
+        for name in (key[1:] for key in arrays if key[0] == "+"):
+            if name not in asked:
+                asked[name] = Asked(given[name])
+            asked[name].add(False, arrays[f"-{name}"])
+            asked[name].add(True, arrays[f"+{name}"])
+    return {name: change for name, each in asked.items() if (change := each.net()[0]).size}
+
+
+def _columns(block: Block) -> np.ndarray:
+    return np.array(block.columns(), np.int64).reshape(block.arity, block.size)
+
+
+def _content(name: str, dense: int, content) -> dict[str, np.ndarray]:
+    """Symbols or records as arrays of a log."""
+    found = {f"{name}.dense": np.array([dense])}
+    if isinstance(content, np.ndarray):
+        return found | {f"{name}.rows": content}
+    data, begins, ends = places_of(content)
+    return found | {f"{name}.bytes": data[begins[0] : ends[-1]], f"{name}.lengths": ends - begins}
+
+
+def _contents(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, tuple[int, list[Any]]]]:
+    """(name, dense, pieces) of the symbols and records in a record of a log."""
+    for key in (key for key in arrays if key.endswith(".dense")):
+        name, dense = key.removesuffix(".dense"), int(arrays[key][0])
+        if f"{name}.rows" in arrays:
+            yield name, (dense, [arrays[f"{name}.rows"]])
+        else:
+            ends = np.cumsum(arrays[f"{name}.lengths"])
+            strings = string_arrays(arrays[f"{name}.bytes"], ends - arrays[f"{name}.lengths"], ends)
+            yield name, (dense, list(strings) or [strings_of([])])

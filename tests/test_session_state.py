@@ -1,0 +1,361 @@
+"""Sessions in a directory: whatever happens to a process, the next one has what was committed, and nothing else."""
+
+import io
+import itertools
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from datalog_oracle import solve
+from datalog_programs import listing, programs
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+from test_sessions import PATHS, SETTINGS, ask, perform, refused, transactions
+
+from semi_naive import EvaluationError, Program, StateUnusable
+from semi_naive.session import durable
+from semi_naive.session import session as sessions
+from semi_naive.session.log import Log, LogDamaged, records
+
+LISTS = """
+.type List = [head: symbol, tail: List]
+.decl word(w: symbol)
+.input word
+.decl list(l: List)
+.input list
+.decl found(l: List, w: symbol)
+.output found
+found(l, cat(h, "!")) :- list(l), l = [h, _], word(h).
+found(t, w) :- found(l, w), l = [_, t], t != nil.
+"""
+
+
+def contents(session) -> dict[str, set]:
+    return {name: session[name].to_set() for name in session}
+
+
+@settings(max_examples=60, **SETTINGS)
+@given(programs(), st.data(), st.sampled_from([0, 1 << 20]))
+def test_reopened_at_any_time_it_is_what_it_was(tmp_path_factory, case, data, least):
+    program, facts = case
+    facts = {name: set(rows) for name, rows in facts.items()}
+    asked = data.draw(transactions(program, list(facts))) if facts else []
+    note(listing(program, facts))
+    note(f"{asked}")
+    path = tmp_path_factory.mktemp("state")
+    epochs = itertools.count()
+    session = Program.from_checked(program).session(facts, path=path / "0")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(durable, "LEAST", least)
+        for number, operations in enumerate(asked, 1):
+            with session.transaction() as transaction:
+                for operation, name, rows in operations:
+                    if not refused(program, operation, name, rows):
+                        ask(transaction, operation, program.relations[name], rows)
+                        perform(facts, operation, program.relations[name], rows)
+            if data.draw(st.booleans()):
+                # What a process leaves that is killed here: nothing of it is in memory only.
+                copy = path / str(next(epochs) + 1)
+                shutil.copytree(session._directory.path, copy)
+                session.close()
+                session = Program.from_checked(program).session(dict.fromkeys(facts, ()), path=copy)
+                assert session.epoch == number and not session.derived_anew
+            expected = solve(program, facts)
+            assert contents(session) == {name: expected[name] for name in session}
+    session.close()
+
+
+def test_symbols_and_records_keep_their_meaning(tmp_path):
+    program = Program(LISTS)
+    with program.session(path=tmp_path / "s") as session:
+        session.insert("list", [(("a", ("b", None)),)])
+        with pytest.raises(RuntimeError), session.transaction() as transaction:
+            transaction.insert("list", [(("gone", ("b", None)),)])
+            raise RuntimeError
+        session.insert("word", [("a",), ("new",)])
+        session.insert("list", [(("new", ("b", None)),)])
+        before = contents(session)
+    assert before["found"] == {("[a, [b, nil]]", "a!"), ("[b, nil]", "a!"), ("[new, [b, nil]]", "new!"), ("[b, nil]", "new!")}
+    for _ in range(2):
+        with program.session(path=tmp_path / "s") as session:
+            assert contents(session) == before
+            session.insert("word", [("b",)])
+            session.delete("word", [("b",)])
+
+
+def test_ids_that_partitions_have_made(tmp_path, here):
+    program = Program(LISTS)
+    with program.session({"word": [("a",)], "list": []}, path=tmp_path / "s", spark=here, local_tuples=0) as session:
+        session.insert("list", [(("a", ("b", None)),)])
+        before = contents(session)
+    assert before["found"] == {("[a, [b, nil]]", "a!"), ("[b, nil]", "a!")}
+    with program.session(path=tmp_path / "s") as session:
+        assert contents(session) == before
+        session.insert("word", [("b",)])
+        session.insert("list", [(("b", None),)])
+        assert session["found"].to_set() == before["found"] | {("[b, nil]", "b!")}
+
+
+COMMITS = """
+import sys
+from semi_naive import Program
+from semi_naive.session import durable
+durable.LEAST = int(sys.argv[2])
+with Program(sys.stdin.read()).session(path=sys.argv[1]) as session:
+    while True:
+        number = session.epoch
+        with session.transaction() as t:
+            t.insert("edge", [(number, number + 1)])
+            t.delete("edge", [(number - 20, number - 19)])
+        print(session.epoch, flush=True)
+"""
+
+
+@pytest.mark.parametrize("least", [100, 1 << 22])
+def test_a_killed_process_loses_no_committed_epoch(tmp_path, least):
+    for round_ in range(3):
+        command = [sys.executable, "-c", COMMITS, tmp_path / "s", str(least)]
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        child.stdin.write(PATHS)
+        child.stdin.close()
+        told = [child.stdout.readline() for _ in range(30 + round_)]
+        child.send_signal(signal.SIGKILL)
+        told += child.stdout.readlines()
+        child.wait()
+        child.stdout.close()
+        last = max(int(line) for line in told if line.endswith("\n"))
+        with Program(PATHS).session(path=tmp_path / "s") as session:
+            assert last <= session.epoch <= last + 1  # which was in the log and not yet told
+            numbers = range(max(0, session.epoch - 20), session.epoch)
+            edges = {(number, number + 1) for number in numbers}
+            assert session["edge"].to_set() == edges
+            assert session["path"].count() == len(edges) * (len(edges) + 1) // 2
+
+
+def committed(path, epochs: int = 3) -> Path:
+    """A session of some transactions; its log."""
+    with Program(PATHS).session({"edge": [(0, 1)]}, path=path) as session:
+        for number in range(1, epochs + 1):
+            session.insert("edge", [(number, number + 1)])
+    return path / "log-0"
+
+
+def test_a_record_that_is_cut_short_has_not_been_committed(tmp_path, caplog):
+    log = committed(tmp_path / "s")
+    whole = log.read_bytes()
+    sizes = [len(whole) // 3 * number for number in range(4)]
+    for kept in (sizes[2], sizes[2] + 1, sizes[2] + 27, sizes[3] - 1):
+        log.write_bytes(whole[:kept])
+        with Program(PATHS).session(path=tmp_path / "s") as session:
+            assert session.epoch == 2 and session["path"].count() == 6
+        assert log.stat().st_size == sizes[2]
+    assert "no whole record" in caplog.text
+    log.write_bytes(whole[: sizes[2]] + bytes(4096))  # a file system that had made room
+    with Program(PATHS).session(path=tmp_path / "s") as session:
+        assert session.epoch == 2
+        session.insert("edge", [(3, 4)])
+    assert log.read_bytes() == whole
+
+
+def test_a_damaged_directory_is_an_error_that_names_the_file(tmp_path):
+    log = committed(tmp_path / "s")
+    for file in [path for path in (tmp_path / "s").rglob("*") if path.is_file() and path.stat().st_size]:
+        whole = file.read_bytes()
+        for at in {0, len(whole) // 2, len(whole) - 1}:
+            file.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+            with pytest.raises(StateUnusable, match=f"{tmp_path}.*restore all of the directory from a copy, or remove it"):
+                Program(PATHS).session(path=tmp_path / "s")
+        file.write_bytes(whole)
+    data = log.read_bytes()
+    log.write_bytes(data[len(data) // 3 :])
+    with pytest.raises(StateUnusable, match="other epochs than those after 0"):
+        Program(PATHS).session(path=tmp_path / "s")
+
+
+def test_a_full_disk_fails_the_transaction_and_no_more(tmp_path):
+    with Program(PATHS).session({"edge": [(0, 1)]}, path=tmp_path / "s") as session:
+        session.insert("edge", [(1, 2)])
+        size = (tmp_path / "s" / "log-0").stat().st_size
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, limits[1]))
+        try:
+            with pytest.raises(OSError, match="a transaction could not be written: File too large.*log-0"):
+                session.insert("edge", [(2, 3)])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert session.epoch == 1 and session["path"].count() == 3
+        assert (tmp_path / "s" / "log-0").stat().st_size == size
+        session.insert("edge", [(2, 5)])
+    with Program(PATHS).session(path=tmp_path / "s") as session:
+        assert session.epoch == 2 and session["edge"].to_set() == {(0, 1), (1, 2), (2, 5)}
+
+
+def test_an_interrupt_between_log_and_publication_takes_the_record_back(tmp_path, monkeypatch):
+    with Program(PATHS).session({"edge": [(0, 1)]}, path=tmp_path / "s") as session:
+        session.insert("edge", [(1, 2)])
+        with monkeypatch.context() as patched:
+
+            def interrupted(directory, *given, append=durable.Directory.append):
+                append(directory, *given)
+                raise KeyboardInterrupt
+
+            patched.setattr(durable.Directory, "append", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                session.insert("edge", [(2, 3)])
+        assert session.epoch == 1
+        session.insert("edge", [(2, 4)])
+    with Program(PATHS).session(path=tmp_path / "s") as session:
+        assert session.epoch == 2 and session["edge"].to_set() == {(0, 1), (1, 2), (2, 4)}
+
+
+def test_a_snapshot_that_cannot_be_written_loses_nothing(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(durable, "LEAST", 0)
+    with Program(PATHS).session({"edge": [(0, 1)]}, path=tmp_path / "s") as session:
+        with monkeypatch.context() as patched:
+            patched.setattr(durable, "store", lambda *given: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+            assert session.insert("edge", [(1, 2)]).epoch == 1
+        assert "the log has all of it" in caplog.text
+        session.insert("edge", [(2, 3)])
+    with Program(PATHS).session(path=tmp_path / "s") as session:
+        assert session.epoch == 2 and session["path"].count() == 6
+
+
+def test_what_has_not_changed_is_not_written_again(tmp_path, monkeypatch):
+    text = PATHS + ".decl other(x: number, y: number)\n.input other\n"
+    facts = {"edge": [(0, 1)], "other": np.arange(2000).reshape(-1, 2)}
+    with Program(text).session(facts, path=tmp_path / "s") as session:
+        [before] = (tmp_path / "s").rglob("*-other")
+        monkeypatch.setattr(durable, "LEAST", 0)
+        session.insert("edge", np.arange(1000).reshape(-1, 2))
+        assert [path.name for path in (tmp_path / "s").glob("log-*")] == ["log-1"]
+        assert [before] == list((tmp_path / "s").rglob("*-other"))
+
+
+def test_rules_that_have_changed_are_applied_anew_and_it_is_said(tmp_path, caplog):
+    text = f"""{PATHS}
+    .decl loop(x: number)
+    .output loop
+    loop(x) :- path(x, x).
+    .decl out(x: number)
+    .output out
+    out(x) :- edge(x, _)."""
+    with Program(text).session({"edge": [(0, 1), (1, 0)]}, path=tmp_path / "s") as session:
+        session.insert("edge", [(1, 2)])
+    with Program(text.replace("path(x, x)", "path(x, x), x > 0")).session(path=tmp_path / "s") as session:
+        assert session.derived_anew == ["loop"] and session["loop"].to_set() == {(1,)} and session.epoch == 1
+        assert "derived anew, as the rules have changed: loop" in caplog.text
+        session.insert("edge", [(2, 1)])
+        assert session["loop"].to_set() == {(1,), (2,)} and session["out"].count() == 3
+    with Program(text.replace("path(x, z) :-", "path(y, x) :- edge(x, y).\npath(x, z) :-")).session(
+        path=tmp_path / "s"
+    ) as session:
+        assert sorted(session.derived_anew) == ["loop", "path"] and session["loop"].count() == 3
+    more = text + ".decl extra(x: number)\n.input extra\nout(x) :- extra(x).\n"
+    for number in (1, 2):
+        with Program(more).session(path=tmp_path / "s") as session:
+            session.insert("extra", [(70 + number,)])
+            assert session["out"].count() == 3 + number
+    with Program(more).session(path=tmp_path / "s") as session:
+        session.clear("extra")
+    with pytest.raises(EvaluationError):
+        Program(text.replace("path(x, x)", "path(x, x), 1 / x > 0")).session(path=tmp_path / "s")
+    with Program(text).session(path=tmp_path / "s") as session:  # whatever went wrong, nothing is half done
+        assert session["loop"].count() == 3 and session["out"].count() == 3 and session.epoch == 5
+
+
+@pytest.mark.parametrize(
+    "other, told",
+    [
+        (PATHS.replace("edge", "arc"), "has facts of edge.*, and edge is no input of"),
+        (PATHS.replace(".input edge", ""), "has facts of edge.*, and edge is no input of"),
+        (PATHS.replace("number", "symbol"), r"has facts of edge\(number, number\), and .* declares \(symbol, symbol\)"),
+    ],
+)
+def test_facts_that_a_program_cannot_have(tmp_path, other, told):
+    with Program(PATHS).session({"edge": [(0, 1)]}, path=tmp_path / "s"):
+        pass
+    with pytest.raises(StateUnusable, match=told):
+        Program(other).session(path=tmp_path / "s")
+    with Program(PATHS).session(path=tmp_path / "s") as session:
+        session.clear("edge")
+    with Program(other).session(path=tmp_path / "s") as session:
+        assert not session["path"].count()
+
+
+def test_one_process_at_a_time_has_the_directory(tmp_path):
+    with Program(PATHS).session(path=tmp_path / "s"):
+        with pytest.raises(StateUnusable, match="is in use: another process has its session"):
+            Program(PATHS).session(path=tmp_path / "s")
+    Program(PATHS).session(path=tmp_path / "s").close()
+    with pytest.raises(ValueError, match="directory on a disk of this machine"):
+        Program(PATHS).session(path="s3://bucket/state")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StateUnusable, match="cannot be used: .*file"):
+        Program(PATHS).session(path=tmp_path / "file")
+
+
+def test_the_log_is_forced_to_the_disk_at_each_commit_or_now_and_then(tmp_path, monkeypatch):
+    forced = []
+    monkeypatch.setattr(os, "fsync", lambda file: forced.append(file))
+    with Program(PATHS).session(path=tmp_path / "now") as session:
+        forced.clear()
+        for number in range(5):
+            session.insert("edge", [(number, 0)])
+        assert len(forced) == 5
+    with Program(PATHS).session(path=tmp_path / "later", sync_seconds=3600) as session:
+        forced.clear()
+        for number in range(5):
+            session.insert("edge", [(number, 0)])
+        assert not forced
+    assert len(forced) == 1
+
+
+def test_a_log_whose_disk_fails_takes_no_more(tmp_path, monkeypatch):
+    log = Log(tmp_path / "log")
+    log.append(1, {"+p": np.array([[1]])})
+
+    def failing(*given):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", failing)
+        with pytest.raises(OSError, match="Input/output error.*log"):
+            log.append(2, {})
+    with pytest.raises(OSError, match="takes no more records, as it could not be written: Input/output error"):
+        log.append(2, {})
+    log.close()
+    assert [epoch for epoch, _ in records(tmp_path / "log")] == [1]
+    (tmp_path / "log").write_bytes(b"x" * 100)
+    with pytest.raises(LogDamaged, match="no record begins there"):
+        list(records(tmp_path / "log"))
+
+
+def test_the_command_keeps_its_session_in_a_folder(run, tmp_path, monkeypatch):
+    def command(text: str):
+        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+        return run("session", "p.dl", "--state", "s")
+
+    Path(tmp_path / "p.dl").write_text(PATHS)
+    told = command("insert edge 1 2\nbegin\ninsert edge 2 3\ncommit\nbegin\ninsert edge 5 6\nabort\n")
+    assert told == (0, "path\t+1\t1\t2\npath\t+1\t1\t3\npath\t+1\t2\t3\n", "")
+    assert command("query path(1, y).") == (0, "2\n3\n", "")
+    Path(tmp_path / "p.dl").write_text(PATHS + "path(7, 8).")
+    assert command("query path(x, 8).") == (0, "7\n", "semi-naive: derived anew by other rules: path\n")
+    Path(tmp_path / "p.dl").write_text(PATHS.replace("edge", "arc"))
+    status, out, err = command("query path(x, 8).")
+    assert status == 2 and not out and "has facts of edge(number, number), and edge is no input of p.dl" in err
+
+
+def test_what_is_published_is_seen_by_nobody_before_it_is_in_the_log(tmp_path, monkeypatch):
+    order = []
+    monkeypatch.setattr(sessions, "Epoch", lambda *given, made=sessions.Epoch: order.append("seen") or made(*given))
+    with Program(PATHS).session(path=tmp_path / "s") as session:
+        monkeypatch.setattr(os, "fsync", lambda file: order.append("on the disk"))
+        session.insert("edge", [(1, 2)])
+    assert order == ["seen", "on the disk", "seen"]
