@@ -13,6 +13,10 @@ from datalog_programs import VALUES, listing, programs
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from semi_naive.ra.rules import ir
+from semi_naive.ra.rules.block import HALVES, Block
+from semi_naive.ra.rules.changes import within
+from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.thinned import Thinned, thinned
 
 from bench import sessions
 from semi_naive import BadInput, EvaluationError, Program
@@ -152,6 +156,48 @@ def test_a_split_into_transactions_does_not_matter(case, data):
                         ask(whole, operation, program.relations[name], rows)
                         ask(part, operation, program.relations[name], rows)
         assert {name: one[name].to_set() for name in one} == {name: many[name].to_set() for name in many}
+
+
+@pytest.fixture
+def thin(monkeypatch):
+    """Blocks are not copied for what is gone, however small they are, and searched for however many bindings."""
+    monkeypatch.setattr("semi_naive.ra.rules.thinned.LEAST", 0)
+    monkeypatch.setattr("semi_naive.ra.rules.thinned.MOST", 1.0)
+    monkeypatch.setattr("semi_naive.ra.rules.thinned.MANY", 0)
+    monkeypatch.setattr("semi_naive.ra.rules.changes.NEAR", 0)
+
+
+@settings(max_examples=60, **SETTINGS)
+@given(programs(), st.data())
+def test_tuples_that_are_gone_stay_in_blocks(thin, case, data):
+    agrees(case, data)
+
+
+pairs = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)))
+
+
+@settings(max_examples=100, **SETTINGS)
+@given(pairs, st.lists(pairs, max_size=3), pairs)
+def test_a_block_of_which_tuples_are_gone_is_like_a_copy_without_them(thin, tuples, gone, others):
+    def block(of):
+        rows = sorted(of)
+        return Block.of([np.array([row[i] for row in rows], np.int64) for i in range(2)], len(rows), HALVES)
+
+    made, expected = block(tuples), block(tuples.difference(*gone))
+    for each in gone:
+        at = np.flatnonzero(within(made, Table.of(2, (0, 1), {(0, 1): [block(each)]}, [])))
+        made = thinned(made, at)
+    assert made.size == expected.size and isinstance(made, Thinned) == bool(tuples & set().union(*gone))
+    found = [list(map(range, *map(np.ndarray.tolist, each.ranges([np.arange(-1, 7)], 8)))) for each in (made, expected)]
+    assert found[0] == found[1]  # two ranges without a number in them are equal
+    at = np.arange(made.size)
+    assert [made.column(i, at).tolist() for i in range(2)] == [column.tolist() for column in expected.columns()]
+    assert [column.tolist() for column in made.columns()] == [column.tolist() for column in expected.columns()]
+    left = block(others).without(made)
+    assert sorted(zip(*(column.tolist() for column in left.columns()), strict=True)) == sorted(
+        others - tuples.difference(*gone)
+    )
+    assert made.words.tolist() == expected.words.tolist()
 
 
 LINEAR = "path(x, z) :- path(x, y), edge(y, z)."

@@ -155,17 +155,19 @@ class Block:
 
     def without(self, other: "Block") -> "Block":
         """The tuples that are not in a block of the same packing."""
-        if not self.size or not other.size:
-            return self
-        if isinstance(self, Chunked):
-            known = isinstance(other, Chunked)
-            left = minus(*self.chunks, *other.chunks) if known else minus_words(*self.chunks, other.words[0])
+        return other.taken_from(self) if self.size and other.size else self
+
+    def taken_from(self, block: "Block") -> "Block":
+        """The tuples of another block of the same packing that are not in this one."""
+        if isinstance(block, Chunked):
+            known = isinstance(self, Chunked)
+            left = minus(*block.chunks, *self.chunks) if known else minus_words(*block.chunks, self.words[0])
             return Chunked(self.packing, left).compact()
-        if isinstance(other, Chunked):
-            return Chunked(self.packing, minus(*chunked(self.words[0]), *other.chunks)).compact()
+        if isinstance(self, Chunked):
+            return Chunked(self.packing, minus(*chunked(block.words[0]), *self.chunks)).compact()
         if self.packing.lanes == 1:
-            return Block(self.packing, single.drop(self.words[0].copy(), other.words[0])[None])
-        return Block(self.packing, np.ascontiguousarray(self.words[:, ~among(self.words, other.words)]))
+            return Block(self.packing, single.drop(block.words[0].copy(), self.words[0])[None])
+        return Block(self.packing, np.ascontiguousarray(block.words[:, ~among(block.words, self.words)]))
 
     # -- searching
 

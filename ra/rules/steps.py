@@ -19,6 +19,7 @@ from semi_naive.ra.rules.block import HALVES, Block, Chunked, halved
 from semi_naive.ra.rules.functors import bits, evaluate, holds
 from semi_naive.ra.rules.ir import Aggregate, Compare, Kind, Range, Term, Truth
 from semi_naive.ra.rules.ranges import range_counts, range_values
+from semi_naive.ra.rules.thinned import is_searched
 from semi_naive.ra.unions import cells_of
 
 MOST = 1 << 21  # bindings of one batch, about: what bounds the memory of a body
@@ -131,7 +132,7 @@ class Join:
 
     def unites(self, batch: Batch, block: Block) -> bool:
         """Whether the join is one of pairs, whose heads are made by `ra.unions`."""
-        if self.composed is None or not halved(block) or block.rows[1] > DENSE >> 6:
+        if self.composed is None or is_searched(block, batch.size) or not halved(block) or block.rows[1] > DENSE >> 6:
             return False
         turned = self.turned(batch)
         return turned is not None and cells_of(turned.block.chunks[0]) <= DENSE >> 6
@@ -150,7 +151,7 @@ class Join:
 
     def _composed(self, batch, block, begin, most):
         """The join of two sets of pairs of which only the ends are kept, with its deduplication: `ra.local_join`."""
-        if self.composed is None or not halved(block):
+        if self.composed is None or is_searched(block, batch.size) or not halved(block):
             return False
         (key, carried, new), (number, cursor, _) = self.composed, begin
         if batch.names == (carried, key):
