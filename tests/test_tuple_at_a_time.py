@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from semi_naive.ra.rules.block import Block
 from semi_naive.ra.tuple_at_a_time import stratum
 
 from semi_naive import EvaluationError, Program
@@ -162,6 +163,42 @@ def test_wide_tuples_and_nullary_ones():
     """
     found, _ = agree(text, {})
     assert len(found["wide"]) > 3001
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.tuples(*[st.sampled_from([-(2**63), -5, 0, 3, 2**20, 2**62, 2**63 - 1])] * 4), max_size=40))
+def test_keys_are_found_in_the_lanes_that_they_are_in(rows):
+    """Rows of several words, searched by one to four columns, by values that are there and that are not."""
+    text = """
+    .decl row(a: number, b: number, c: number, d: number)
+    .input row
+    .decl key(k: number)
+    .decl found(n: number, a: number, b: number, c: number, d: number)
+    .output found
+    key(0). key(3). key(7).
+    found(1, a, b, c, d) :- key(a), row(a, b, c, d).
+    found(1, a, b, c, d) :- found(_, d, a, _, _), row(a, b, c, d).
+    found(2, a, b, c, d) :- found(_, a, b, _, _), row(a, b, c, d).
+    found(3, a, b, c, d) :- found(_, a, b, c, _), row(a, b, c, d).
+    found(4, a, a, a, d) :- found(_, a, _, _, d), row(a, a, a, d).
+    found(5, a, b, 0, 0) :- found(_, a, b, c, d), !row(d, c, b, a), a < 5.
+    """
+    agree(text, {"row": rows + [(3, 7, 1, 0), (0, 3, 3, 3)]})
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(EDGES["number"] | st.integers(0, 300), min_size=1, max_size=30), st.lists(EDGES["number"], max_size=30))
+def test_a_block_says_of_each_of_its_first_values_that_it_may_be_there(values, others):
+    cells, least, within, count = Block.of([np.array(values, np.int64)], len(values)).present
+    assert 0 < count <= 64 * len(cells) and 8 * cells.nbytes <= max(64, 128 * len(values))
+
+    def may_be_there(value):
+        place = (value - least) % 2**64 >> within
+        return place < count and int(cells[place >> 6]) >> (place & 63) & 1 == 1
+
+    assert all(map(may_be_there, values))
+    if within == 0:
+        assert not any(may_be_there(value) for value in others if value not in values)
 
 
 @pytest.mark.parametrize("better", ["min", "max"])

@@ -123,7 +123,7 @@ class Block:
         """Of what has been made by now: words, chunks and directories; words that are mapped from a file count as well."""
         made = vars(self)
         directories = [*list(self._directories.values()), *([made["rows"][0]] if "rows" in made else [])]
-        arrays = [*made.get("chunks", ()), *([made["words"]] if "words" in made else [])]
+        arrays = [*made.get("chunks", ()), *([made["words"]] if "words" in made else []), *made.get("present", ())[:1]]
         return sum(each.nbytes for each in arrays) + sum(starts.nbytes for _, _, starts in directories)
 
     def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
@@ -199,6 +199,16 @@ class Block:
         if rest not in self._directories:
             self._directories[rest] = _directory(self.words[0], rest)
         return self._directories[rest]
+
+    @cached_property
+    def present(self) -> tuple[np.ndarray, int, int, int]:
+        """(cells, least, within, how many): which values the first column has: bit (value - least) >> within of the cells. At
+        most 8 bytes a tuple."""
+        column = self.column(0)
+        least, greatest = int(column[0]), int(column[-1])
+        within = max(0, (greatest - least).bit_length() - (EVERY * self.size).bit_length())
+        cells = ((greatest - least) >> within) + 1
+        return kernels.present(column, least, within, cells), least, within, cells
 
     def by_first(self):
         """The directory of the first column of a block of pairs in words of two halves, and the greatest second value."""

@@ -176,6 +176,16 @@ def bits_set(column, low, bits, size):
     return np.int64(made)
 
 
+@njit(u64(i64, types.int64, types.int64, types.int64), **JIT)
+def present(column, least, within, size):
+    """`size` bits, of which bit (value - least) >> within is set for each value of a column."""
+    cells, shift = np.zeros((size + 63) >> 6, np.uint64), np.uint64(within)
+    for value in column:
+        place = (np.uint64(value) - np.uint64(least)) >> shift
+        cells[place >> np.uint64(6)] |= np.uint64(1) << (place & np.uint64(63))
+    return cells
+
+
 @njit(types.int64(u64, u64), **JIT)
 def equal_pairs(left, right):
     """How many pairs of equal words two ascending arrays have."""

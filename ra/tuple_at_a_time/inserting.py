@@ -4,7 +4,7 @@ import numpy as np
 from semi_naive.balance.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.functors import LEAST
-from semi_naive.ra.tuple_at_a_time.indexing import index_row, newest
+from semi_naive.ra.tuple_at_a_time.indexing import index_new, newest
 from semi_naive.ra.tuple_at_a_time.memory import COMPILED, address, held, increase, put_flag, put_value, row_at, value_at
 from semi_naive.ra.tuple_at_a_time.searching import in_blocks
 
@@ -29,10 +29,10 @@ def _improves(sort, value, known):
 
 @njit(**COMPILED)
 def _append(relations, relation, indexes):
-    """A new row, whose values are there, goes into all indexes."""
+    """A new row, whose values are there, goes where it is looked up."""
     row = value_at(relations, relation + at.COUNT)
     put_value(relations, relation + at.COUNT, row + 1)
-    index_row(relations, relation, indexes, row)
+    index_new(relations, relation, indexes, row)
 
 
 @njit(**COMPILED)

@@ -49,8 +49,12 @@ PLAIN, EQUIVALENCE, MIN, MAX, MIN_UNSIGNED, MAX_UNSIGNED, MIN_FLOAT, MAX_FLOAT =
 # the one before it that has the same. INDEX_COLUMNS: where in `indexes` its columns are listed.
 SLOTS, MASK, NEXT, INDEX_KEYS, INDEX_COLUMNS, INDEX_SIZE = range(6)
 
-# -- a block of sorted words, as it is searched by some of its first columns. Before its blocks, a list has their number.
-WORDS, WORDS_SIZE, LANES, REST, BASE, COARSE, STARTS, GROUPS, FIELDS = range(9)
+# -- a block of sorted words, as it is searched by some of its first columns. Before its blocks, a list has their number. REST,
+# BASE, COARSE, STARTS, GROUPS: the directory of the keys in its first lane; PRESENT, LEAST_VALUE, WITHIN, CELLS: the values of
+# its first column, see `Block.present`.
+(
+    WORDS, WORDS_SIZE, LANES, REST, BASE, COARSE, STARTS, GROUPS, PRESENT, LEAST_VALUE, WITHIN, CELLS, FIELDS,
+) = range(13)  # fmt: skip
 LANE, SHIFT, FIELD_MASK, LOW, HIGH, FIELD_SIZE = range(6)
 
 # -- a version of a rule: how many heads it has made, how many were born, how often it has run, and that at the end of the last

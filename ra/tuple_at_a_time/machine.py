@@ -14,7 +14,7 @@ import numpy as np
 from semi_naive.balance.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.functors import compared, computed
-from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_rows
+from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_born, index_rows
 from semi_naive.ra.tuple_at_a_time.inserting import insert, insert_rows
 from semi_naive.ra.tuple_at_a_time.joining import bind_next, bind_value, exists, passed
 from semi_naive.ra.tuple_at_a_time.memory import (
@@ -38,6 +38,7 @@ def _advanced(relations, indexes, relation):
     begin, end = value_at(relations, relation + at.DELTA_END), value_at(relations, relation + at.COUNT)
     put_value(relations, relation + at.DELTA_BEGIN, begin)
     put_value(relations, relation + at.DELTA_END, end)
+    index_born(relations, relation, indexes, begin, end)
     if value_at(relations, relation + at.SORT) < at.MIN:
         return end - begin
     home = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))

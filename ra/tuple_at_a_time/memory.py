@@ -92,6 +92,21 @@ def put_flag(typingctx, address, place, value):
 
 
 @intrinsic
+def fetch(typingctx, address, place):
+    """Begin to fetch from memory what stands at a place of an array of 64 bits, which may be beyond its ends."""
+
+    def codegen(context, builder, signature, args):
+        byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
+        called = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
+        read, most, data_cache = (ir.Constant(whole, number) for number in (0, 3, 1))
+        there = builder.bitcast(_pointer(builder, types.int64, args), byte)
+        builder.call(builder.module.declare_intrinsic("llvm.prefetch", [byte], called), [there, read, most, data_cache])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen
+
+
+@intrinsic
 def as_float(typingctx, bits):
     """The float64 that 64 bits mean."""
 

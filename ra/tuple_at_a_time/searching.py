@@ -5,6 +5,8 @@ from semi_naive.balance.jit import njit
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.memory import COMPILED, held, value_at, word_at
 
+SIX, LOW_SIX = np.uint64(6), np.uint64(63)
+
 
 @njit(**COMPILED)
 def _word(blocks, block, code, keys, count, regs, lane):
@@ -23,17 +25,42 @@ def _word(blocks, block, code, keys, count, regs, lane):
 
 
 @njit(**COMPILED)
+def _may_have(blocks, block, value):
+    """Whether any tuple may have a value in its first column."""
+    distance = np.uint64(value) - np.uint64(value_at(blocks, block + at.LEAST_VALUE))
+    cell = distance >> np.uint64(value_at(blocks, block + at.WITHIN))
+    if cell >= np.uint64(value_at(blocks, block + at.CELLS)):
+        return False
+    word = word_at(value_at(blocks, block + at.PRESENT), np.int64(cell >> SIX))
+    return (word >> (cell & LOW_SIX)) & np.uint64(1) != np.uint64(0)
+
+
+@njit(**COMPILED)
 def find(blocks, block, code, keys, count, regs):
     """The positions [low, high) of a block's tuples that begin with keys, which some registers hold."""
     size = value_at(blocks, block + at.WORDS_SIZE)
     if count == 0:
         return np.int64(0), size
-    if value_at(blocks, block + at.LANES) > 1:
-        return _found_rows(blocks, block, code, keys, count, regs)
+    if not _may_have(blocks, block, held(regs, code, keys)):
+        return np.int64(0), np.int64(0)
     word, mask, here = _word(blocks, block, code, keys, count, regs, 0)
+    low, high = np.int64(0), (size if here else np.int64(0))
+    if here and mask != np.uint64(0):
+        low, high = _in_first_lane(blocks, block, word)
+    for lane in range(1, value_at(blocks, block + at.LANES)):
+        if low < high:
+            word, mask, here = _word(blocks, block, code, keys, count, regs, lane)
+            if not here:
+                return low, low
+            if mask != np.uint64(0):
+                low, high = _in_lane(blocks, block, lane, word, mask, low, high)
+    return low, high
+
+
+@njit(**COMPILED)
+def _in_first_lane(blocks, block, word):
+    """The positions of the tuples whose first lane has the keys of a word."""
     rest = np.uint64(value_at(blocks, block + at.REST))
-    if not here or mask == np.uint64(0):
-        return np.int64(0), (size if here else np.int64(0))
     words, key, base = value_at(blocks, block + at.WORDS), word >> rest, np.uint64(value_at(blocks, block + at.BASE))
     if key < base:
         return np.int64(0), np.int64(0)
@@ -63,36 +90,23 @@ def find(blocks, block, code, keys, count, regs):
 
 
 @njit(**COMPILED)
-def _found_rows(blocks, block, code, keys, count, regs):
-    """The same of tuples of several words."""
-    size, lanes, words = (
-        value_at(blocks, block + at.WORDS_SIZE),
-        value_at(blocks, block + at.LANES),
-        value_at(blocks, block + at.WORDS),
-    )
-    low, high = np.int64(0), size
-    for lane in range(lanes):
-        word, mask, here = _word(blocks, block, code, keys, count, regs, lane)
-        if not here:
-            return np.int64(0), np.int64(0)
-        if mask == np.uint64(0):
-            continue
-        begin, end = low, high
-        low, top = begin, end
-        while low < top:
-            middle = (low + top) >> 1
-            if word_at(words, lane * size + middle) & mask < word:
-                low = middle + 1
-            else:
-                top = middle
-        begin, top = low, end
-        while begin < top:
-            middle = (begin + top) >> 1
-            if word_at(words, lane * size + middle) & mask <= word:
-                begin = middle + 1
-            else:
-                top = middle
-        high = begin
+def _in_lane(blocks, block, lane, word, mask, low, high):
+    """Those of [low, high), which agree in the lanes before, whose lane has the keys of a word, the bits of a mask."""
+    words, begin = value_at(blocks, block + at.WORDS), lane * value_at(blocks, block + at.WORDS_SIZE)
+    top = high
+    while low < top:
+        middle = (low + top) >> 1
+        if word_at(words, begin + middle) & mask < word:
+            low = middle + 1
+        else:
+            top = middle
+    top = low
+    while top < high:
+        middle = (top + high) >> 1
+        if word_at(words, begin + middle) & mask <= word:
+            top = middle + 1
+        else:
+            high = middle
     return low, high
 
 

@@ -104,13 +104,17 @@ class Interpreter:
     def _block(self, block: Block, keys: int) -> int:
         begin, words = len(self.blocks), np.ascontiguousarray(block.words)
         rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)
+        present, least, within, cells = np.zeros(1, np.uint64), 0, 0, 0
         fields = block.packing.fields
-        if keys and words.shape[0] == 1 and fields[keys - 1].shift < 64:
-            rest = fields[keys - 1].shift
+        first = [place.shift for place in fields[:keys] if place.lane == 0]
+        if first and first[-1] < 64:
+            rest = first[-1]
             base, coarse, starts = block.directory(rest)
-        self.kept += [words, starts]
+        if keys:
+            present, least, within, cells = block.present
+        self.kept += [words, starts, present]
         self.blocks += [address_of(words), block.size, words.shape[0], rest, signed(int(base)), coarse, address_of(starts)]
-        self.blocks.append(starts.size - 1)
+        self.blocks += [starts.size - 1, address_of(present), least, within, cells]
         for place, (low, high) in zip(fields, block.packing.bounds, strict=True):
             self.blocks += [place.lane, min(place.shift, 63), signed((1 << place.bits) - 1), low, high]
         return begin
