@@ -10,12 +10,13 @@ run, a tuple or a block at a time. Where tuples are gone, this comes before it (
 views incrementally"; Motik et al. 2019, "Maintenance of Datalog materialisations revisited"):
 
 1. suspect: what the same versions make of the tuples that are gone, and whatever follows from it, with all else as it was;
-   a tuple that somebody has given is none
+   a tuple that somebody has given is none; and what the rules of `flips` make, where one negates or aggregates what has changed
 2. without the suspects, rederive: a rule for `head(x, y)` that begins with the suspects, `head(x, y) :- head?(x, y), a, b, c.`
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -24,10 +25,11 @@ import numpy as np
 from semi_naive.planning.order import searched, versions
 from semi_naive.planning.strata import names_read
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import marked, selected, together
+from semi_naive.ra.rules.changes import Change, marked, selected, together
 from semi_naive.ra.rules.ir import Atom, Const, Order, Rule, Term, Var, Wild
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.local import Local
+from semi_naive.session.flips import NEGATED, flips
 
 
 class TooSlow(Exception):
@@ -44,41 +46,49 @@ class Following(Local):
         super().__post_init__()
         self.below = names_read(self.stratum.rules) - set(self.stratum.relations)
         self.rederiving = [rederiving(rule) for rule in self.stratum.rules]
+        self.flips = [flip for rule in self.stratum.rules for flip in flips(rule)]
         for name in self.stratum.relations:
             self.indexes.arities[suspects(name)] = self.indexes.arities[name]
+        for flip in self.flips:
+            self.indexes.arities[flip.changed] = self.indexes.arities[flip.relation]
 
-    def searches(self, changed: set[str]) -> set[tuple[str, Order]]:
-        """The relations and orders that are searched where those of `changed` have changed."""
-        wanted = [*self._of_changed(changed), *self.every(False)]
-        self._plan(wanted)
-        return set().union(*(searched(self._body(*one).derivation.steps) for one in wanted))
+    def searches(self, below: dict[str, Change]) -> set[tuple[str, Order]]:
+        """The relations and orders that are searched for such changes of the relations below."""
+        with self._flipped(below, "all") as flipped:
+            wanted = [*self._of_changed(set(below)), *flipped, *self.every(False)]
+            self._plan(wanted)
+            return set().union(*(searched(self._body(*one).derivation.steps) for one in wanted))
 
-    def follow(self, changed: set[str], suspected: dict[str, Block], until: float) -> None:
-        """To the fixpoint. The relations of `changed` have what is new as their delta, those of the stratum have new explicit
-        facts in `new`, and lack what is `suspected`. TooSlow or TooLarge, or whatever error a rule ends in: then the tables
-        are good for nothing."""
+    def follow(self, below: dict[str, Change], suspected: dict[str, Block], until: float) -> None:
+        """To the fixpoint. The relations of `below`, which have changed, have what is new as their delta, those of the stratum
+        have new explicit facts in `new`, and lack what is `suspected`. TooSlow or TooLarge, or whatever error a rule ends in:
+        then the tables are good for nothing."""
         self._begin(until)
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         self._rederive({name: block for name, block in suspected.items() if block.size})
-        self._derive_all(list(self._of_changed(changed)))
+        self._derive_all(list(self._of_changed({name for name, change in below.items() if change.born.size})))
+        with self._flipped(below, "lost") as flipped:
+            self._derive_all(flipped)
         for table in self.tables.values():
             table.advance()
         self.go_on()
 
     def suspect(
-        self, deleted: dict[str, Block], lost: set[str], given: Callable[[str, Block], np.ndarray], until: float
+        self, deleted: dict[str, Block], below: dict[str, Change], given: Callable[[str, Block], np.ndarray], until: float
     ) -> dict[str, Block]:
         """Of each relation of the stratum the tuples that may have no derivation any more: all that have one from `deleted`
-        explicit facts, or from the deltas of relations below, those of `lost`, which are what these have lost; and from such
-        tuples. given: which tuples of a block somebody has given, and nobody deleted. The tables stay as they are."""
+        explicit facts, or from what relations below have lost, which is their delta, or lack, with what they have now; and
+        from such tuples. given: which tuples of a block somebody has given, and nobody deleted. The tables stay as they are."""
         self._begin(until)
         tables, old = self.database.tables, {name: cast(Table, self.database.tables[name]) for name in self.stratum.relations}
         self.tables = {name: Table(table.arity) for name, table in old.items()}
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         for name, block in deleted.items():
             self.tables[name].insert_block(block)
-        self._derive_all(list(self._of_changed(lost)))
+        self._derive_all(list(self._of_changed({name for name, change in below.items() if change.lost.size})))
+        with self._flipped(below, "born") as flipped:
+            self._derive_all(flipped)
         found: dict[str, list[Block]] = {name: [] for name in old}
         while fresh := self._fresh(given):
             for name, table in old.items():
@@ -87,6 +97,27 @@ class Following(Local):
             self._derive_all([one for one in self.every(False) if one[0].body[one[1]].relation in fresh])
         tables.update(old)
         return {name: together(blocks, old[name].arity) for name, blocks in found.items()}
+
+    @contextmanager
+    def _flipped(self, below: dict[str, Change], part: str) -> Iterator[list]:
+        """The versions that begin with what relations have gained and lost that rules negate or aggregate; of those that they
+        negate, only a `part` of it: "born", "lost", or "all"."""
+        found = []
+        for flip in self.flips:
+            if (change := below.get(flip.relation)) is None:
+                continue
+            parts = {"born": change.born, "lost": change.lost}
+            chosen = [parts[part]] if flip.how == NEGATED and part in parts else list(parts.values())
+            if any(block.size for block in chosen):
+                table = self.database.tables[flip.changed] = Table(change.born.arity)
+                table.insert_block(together(chosen, table.arity))
+                table.advance()
+                found.append((flip.rule, 0, {0: "delta"}, 0))
+        try:
+            yield found
+        finally:
+            for flip in self.flips:
+                self.database.tables.pop(flip.changed, None)
 
     def _fresh(self, given: Callable[[str, Block], np.ndarray]) -> dict[str, Block]:
         """The suspects that have been found since the last time, by relation."""

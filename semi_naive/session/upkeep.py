@@ -21,7 +21,7 @@ import numpy as np
 from semi_naive.io import Options, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
-from semi_naive.planning.strata import Stratum, names_read, rule_edges
+from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra import memory
 from semi_naive.ra.failures import told
 from semi_naive.ra.jobs import RunsLost
@@ -39,6 +39,7 @@ from semi_naive.running.local import TooLarge
 from semi_naive.running.recovery import RESTARTS, Recovery
 from semi_naive.running.run import Run
 from semi_naive.session.closures import missed
+from semi_naive.session.flips import is_exact
 from semi_naive.session.following import Following, TooSlow
 
 LARGE = 0.2  # of what a stratum reads and has: where more of it is new, the stratum is computed anew
@@ -265,9 +266,7 @@ class Upkeep(Run):
         return Change(born, lost)
 
     def _can_follow(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> bool:
-        if not self._are_plain(stratum):
-            return False
-        if any(edge.via and edge.body in changes for rule in stratum.rules for edge in rule_edges(rule)):
+        if not self._are_plain(stratum) or not all(map(is_exact, stratum.rules)):
             return False
         names = names_read(stratum.rules) | set(stratum.relations)
         changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
@@ -277,7 +276,7 @@ class Upkeep(Run):
         tables, local = self.tables, self._following(number, stratum)
         below = {name: changes[name] for name in local.below & changes.keys()}
         before = {name: tables[name] for name in stratum.relations}
-        for name, order in local.searches(set(below)):
+        for name, order in local.searches(below):
             if name in before:
                 before[name].blocks("full", order)  # an index that is missing is made once, whatever becomes of this
         until = time.perf_counter() + max(LEAST, WORTH * self.last[number])
@@ -287,7 +286,7 @@ class Upkeep(Run):
             tables[name] = snapshot(table)
             if name in own:
                 tables[name].insert_block(own[name].born)
-        local.follow({name for name, change in below.items() if change.born.size}, suspected, until)
+        local.follow(below, suspected, until)
         found = {}
         for name, table in rest.items():
             after, added = tables[name], difference(table, tables[name]).born
@@ -303,13 +302,13 @@ class Upkeep(Run):
     def _suspected(self, local: Following, own: dict[str, Change], below: dict[str, Change], until: float) -> dict[str, Block]:
         """The tuples of a stratum that may have no derivation left."""
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
-        lost = {name for name, change in below.items() if change.lost.size}
-        if not deleted and not lost:
+        shut = {flip.relation for flip in local.flips}
+        if not deleted and not any(change.lost.size or name in shut for name, change in below.items()):
             return {}
         tables = self.tables
         now = {name: tables[name] for name in below}
         tables.update({name: reversed_to(tables[name], change.lost) for name, change in below.items()})
-        found = local.suspect(deleted, lost, self._given, until)
+        found = local.suspect(deleted, below, self._given, until)
         tables.update(now)
         return {name: block for name, block in found.items() if block.size}
 
