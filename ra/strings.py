@@ -195,6 +195,11 @@ class Hashed:
     def __len__(self) -> int:
         return len(self.hashes)
 
+    @property
+    def bytes(self) -> int:
+        """Of all strings together."""
+        return int((self.ends - self.begins).sum())
+
     def alone(self) -> "Hashed":
         """The same without the bytes around and between them."""
         offsets = np.empty(len(self) + 1, np.int64)

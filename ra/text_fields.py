@@ -33,17 +33,24 @@ def _digits(data, begin, end, signed):
     return good, -value if negative else value
 
 
-@njit(types.Tuple((types.boolean, _i64, _i64, _u64))(_data, types.uint8, _i64, _i64, _columns), **JIT)
+@njit(types.Tuple((types.boolean, types.int64, _i64, _i64, _u64))(_data, types.uint8, _i64, _i64, _columns), **JIT)
 def read_fields(data, delimiter, roles, places, columns):
     """Fill columns (k, lines): of each field of a line what it is (`roles`) and in which column it goes (`places`).
 
-    Returns whether all of it was as expected, and of each different string where it begins and ends in the text, and its hash.
-    A string that the line before has in the same field is not looked up again: many columns have runs of them.
+    Returns whether all of it was as expected, how many rows were filled, and of each different string where it begins and ends
+    in the text, and its hash. A line that repeats the one before makes no row. A string that the line before has in the same
+    field is not looked up again: many columns have runs of them.
     """
     begins, ends, words = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty(ROOM, np.uint64)
     slots, count, at, size = np.zeros(2 * ROOM, np.uint64), np.int64(0), np.int64(0), np.int64(data.size)
     before, lengths = np.zeros(roles.size, np.int64), np.full(roles.size, size, np.int64)  # of the fields of the line before
-    for row in range(columns.shape[1]):
+    row, line, length = np.int64(0), np.int64(0), size  # the rows made, where the line before begins, and how long it is
+    for _ in range(columns.shape[1]):
+        end = at + length
+        if end < size and data[end] == _NEWLINE and same_backwards(data, at, end, line):
+            at = end + 1
+            continue
+        line = at
         for field in range(roles.size):
             last, role = field == roles.size - 1, roles[field]
             end = at + lengths[field]
@@ -53,7 +60,7 @@ def read_fields(data, delimiter, roles, places, columns):
                 continue
             begin, end = at, next_of(data, at, size, delimiter, _NEWLINE)
             if (end < size and (data[end] == _NEWLINE) != last) or (end == size and not last):
-                return False, begins, ends, words
+                return False, row, begins, ends, words
             at = end + 1
             if role == STRING:
                 before[field], lengths[field] = begin, end - begin
@@ -62,6 +69,7 @@ def read_fields(data, delimiter, roles, places, columns):
             elif role != SKIP:
                 good, value = _digits(data, begin, end, role == NUMBER)
                 if not good:
-                    return False, begins, ends, words
+                    return False, row, begins, ends, words
                 columns[places[field], row] = value
-    return at >= size, begins[:count], ends[:count], words[:count]
+        row, length = row + 1, at - 1 - line
+    return at >= size, row, begins[:count], ends[:count], words[:count]

@@ -39,7 +39,7 @@ class Plain:
         return np.concatenate([np.empty((self.arity, 0), np.int64), *(columns for columns, _ in self.pieces)], axis=1)
 
 
-def plain(pieces: Iterator[bytes], form, relation, threads: bool = True) -> Plain | None:
+def plain(pieces: Iterator[bytes | bytearray], form, relation, threads: bool = True) -> Plain | None:
     """A text that comes in pieces of whole lines; None where anything in it has to be read by the rules."""
     roles = _roles(form, relation)
     if roles is None:
@@ -74,7 +74,7 @@ class _Reader:
     form: Format
     roles: list[int]
 
-    def __call__(self, piece: bytes) -> tuple:
+    def __call__(self, piece: bytes | bytearray) -> tuple:
         from semi_naive.ra.strings import Hashed
         from semi_naive.ra.text_fields import read_fields
 
@@ -86,7 +86,8 @@ class _Reader:
         text, arity = np.frombuffer(piece, np.uint8), len(self.roles)
         lines = np.count_nonzero(text == ord("\n")) + (not piece.endswith(b"\n"))
         columns = np.empty((arity, lines), np.int64)
-        good, *strings = read_fields(text, ord(self.form.delimiter), np.array(self.roles), np.arange(arity), columns)
+        good, rows, *places = read_fields(text, ord(self.form.delimiter), np.array(self.roles), np.arange(arity), columns)
         if not good:
             raise Mismatch("something is not plain")
-        return columns, Hashed(text, *strings).alone()
+        strings = Hashed(text, *places)
+        return columns[:, :rows], strings if 2 * strings.bytes > len(piece) else strings.alone()

@@ -4,6 +4,7 @@ A source knows its relation, so what is read is typed. The driver reads it whole
 *spans*, each on its own (`semi_naive.io.parallel`), where it `can_spread`.
 """
 
+import gzip
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from semi_naive.io.arrow import columns_of_table
 from semi_naive.io.delimited import read_by_rules, read_delimited
-from semi_naive.io.files import contents, file_size, io_errors, is_packed, open_binary, pieces
+from semi_naive.io.files import buffers, contents, file_size, io_errors, is_packed, open_binary, pieces
 from semi_naive.io.formats import Format
 from semi_naive.io.matrix_market import check_entries, expanded
 from semi_naive.io.parquet import parquet_bytes, read_parquet, read_row_group, read_schema, row_groups
@@ -113,7 +114,8 @@ class TextFile(Source):
         begin, _ = self.begin()
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
-            found = plain(pieces(stream, PLAIN), self.form, self.relation)
+            size = PLAIN if isinstance(stream, gzip.GzipFile) else min(PLAIN, (file_size(self.path) or PLAIN) + 1)
+            found = plain(buffers(stream, size), self.form, self.relation)
         return found.columns if found else self._by_rules
 
     def _by_rules(self, values) -> np.ndarray:

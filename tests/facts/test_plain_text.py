@@ -1,6 +1,7 @@
 """Text that is plain is read by a kernel, in pieces on all cores, as the rules read it; what is not plain it refuses."""
 
 import gzip
+import io
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from semi_naive.ra.strings import string_arrays
 
 from semi_naive import Program
 from semi_naive.io.errors import BadInput
+from semi_naive.io.files import buffers, pieces
 from semi_naive.io.formats import Format
 from semi_naive.io.lines import read_lines
 from semi_naive.io.plain import plain
@@ -56,8 +58,16 @@ def test_plain_text_is_read_as_by_the_rules(table, size):
     data, of = "".join("\t".join(row) + "\n" for row in rows).encode(), relation(*types)
     found, values = plain(cut(data, size), Format(), of), Values()
     columns, known = found.columns(values), Values()
-    assert decoded(columns, types, values) == decoded(read_lines(data, Format(), of, {}, known, "r"), types, known)
-    assert columns.shape == (len(types), len(rows))
+    by_rules = decoded(read_lines(data, Format(), of, {}, known, "r"), types, known)
+    kept = [at for at in range(len(rows)) if at % size == 0 or rows[at] != rows[at - 1]]  # what repeats the line before is not
+    assert decoded(columns, types, values) == [[column[at] for at in kept] for column in by_rules]
+    assert columns.shape == (len(types), len(kept))
+
+
+@given(st.lists(st.sampled_from([b"", b"a", b"bc", b"d" * 9]), max_size=20), st.integers(1, 12), st.booleans())
+def test_buffers_are_the_pieces_of_whole_lines(lines, size, ended):
+    data = b"\n".join(lines) + b"\n" * ended
+    assert [bytes(each) for each in buffers(io.BytesIO(data), size)] == list(pieces(io.BytesIO(data), size))
 
 
 def test_hashes_of_what_is_read_are_those_of_its_strings(tmp_path):
