@@ -634,8 +634,6 @@ def test_what_a_session_cannot_do_is_refused_with_advice():
             session.insert("path", [(1, 2)])
         with pytest.raises(KeyError, match="nowhere"):
             session.insert("nowhere", [(1, 2)])
-        with pytest.raises(NotImplementedError, match="put them into the program"):
-            session.register("near", "near(y) :- path($src, y).")
     with Program(PATHS).session({"path": []}) as session:
         assert session.insert("path", [(1, 2)]).changes["path"].to_list() == [(1, 2, 1)]
 

@@ -265,7 +265,7 @@ class Directive:
 
 @dataclass
 class Program:
-    """A checked program. `relations` in the order of their declarations."""
+    """A checked program. `relations` in the order of their declarations; `typed`: the statements that declare types."""
 
     types: dict[str, Type]
     relations: dict[str, Relation]
@@ -274,3 +274,4 @@ class Program:
     pragmas: dict[str, str] = field(default_factory=dict)
     warnings: list = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)  # of the source files, for messages
+    typed: list = field(default_factory=list)

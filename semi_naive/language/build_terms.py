@@ -113,6 +113,10 @@ class Terms(Reduce):
         return Functor("autoinc", (), span=span)
 
     @node
+    def asked(self, span, name):
+        return syntax.Variable(str(name), span=span)  # that nobody can write: only registered rules bind it
+
+    @node
     def record(self, span, args=()):
         return syntax.Record(tuple(args), span=span)
 

@@ -13,6 +13,7 @@ from semi_naive.language.checks import (
     directive_problems,
     empty_warnings,
     occurrence_warnings,
+    parameter_problems,
     plan_problems,
 )
 from semi_naive.language.errors import Problem, ProgramError
@@ -46,8 +47,9 @@ def compile_text(
     return check(parse(text, file, include_dirs, defines, sandbox))
 
 
-def check(source: syntax.Source) -> ir.Program:
-    """The rules of a program, with its warnings; or one ProgramError with all that is wrong."""
+def check(source: syntax.Source, parameters: bool = False) -> ir.Program:
+    """The rules of a program, with its warnings; or one ProgramError with all that is wrong. parameters: whether $name may
+    stand in it, as the name of a variable."""
     from semi_naive.language.components import expand
 
     source = expand(source)
@@ -61,6 +63,7 @@ def check(source: syntax.Source) -> ir.Program:
     ops = lattices(found, relations, problems)
     scoped = [resolve(single) for single in found]
     problems += env.problems
+    problems += [] if parameters else parameter_problems(source)
     problems += directive_problems(source, relations)
     problems += _clause_problems(scoped, relations, graph)
     cannot = list(inline_problems(source, relations, found, graph.edges))

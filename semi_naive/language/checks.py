@@ -73,6 +73,17 @@ def _similar(name, relations) -> str:
 # -- clauses
 
 
+def parameter_problems(source: syntax.Source):
+    """Parameters, which only rules that are registered with a session have."""
+    for clause in source.statements:
+        if isinstance(clause, syntax.Clause):
+            for part in (*clause.heads, *([clause.body] if clause.body else [])):
+                for node in walk(part):
+                    if isinstance(node, syntax.Variable) and node.name.startswith("$"):
+                        hint = "write a variable, or register the rule with a session: session.register(name, rules)"
+                        yield Problem(f"A program has no parameter {node.name}", node.span, hint)
+
+
 def depth_problems(source: syntax.Source):
     """Expressions too deeply nested for passes that recurse."""
     for clause in source.statements:

@@ -16,6 +16,7 @@ from semi_naive.language.trees import names, variables, walk
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
 from semi_naive.ra.rules import ir
 
+TYPED = syntax.SubtypeDecl, syntax.UnionDecl, syntax.RecordDecl
 _IDENTITY = ("min", "max", "cat")  # of one argument
 
 
@@ -33,6 +34,7 @@ def lowered(source: syntax.Source, env: TypeEnvironment, relations, typings: lis
         directives=_directives(source),
         pragmas={node.key: node.value for node in source.statements if isinstance(node, syntax.Pragma)},
         texts=source.texts,
+        typed=[node for node in source.statements if isinstance(node, TYPED)],
     )
 
 

@@ -19,7 +19,7 @@ UNSUPPORTED = {
     "debug_delta": "the sizes of the deltas are in the trace: semi-naive run PROGRAM.dl --trace run.json",
     "recursive_iteration_cnt": "count in the rule itself, with d + 1 in its head",
 }
-_SAYING = frozenset("IDENT QNAME WORD STRING NUMBER UNSIGNED FLOAT IP".split())
+_SAYING = frozenset("IDENT QNAME WORD STRING NUMBER UNSIGNED FLOAT IP PARAMETER".split())
 
 
 def _edge(children, backwards: bool):

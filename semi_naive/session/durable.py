@@ -100,8 +100,8 @@ class Directory:
         """Write what has changed since the last snapshot, and begin a new log."""
         prints, relations = fingerprints(upkeep), {}
         blocks: dict[int, tuple[Block, list[dict]]] = {}
-        for name, relation in upkeep.program.relations.items():
-            given = upkeep.facts.given.get(name)
+        for name in prints:
+            relation, given = upkeep.program.relations[name], upkeep.facts.given.get(name)
             parts = {"given": given, "whole": None if name in upkeep.shared else upkeep.tables[name]}
             saved = {part: self._table(table, name, blocks) for part, table in parts.items() if table is not None}
             told = {"print": prints[name], "form": form(relation, upkeep.program.types), "arity": relation.arity}

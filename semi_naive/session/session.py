@@ -9,43 +9,35 @@ with program.session({"edge": [(1, 2)]}) as s:
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, cast
+
+import numpy as np
 
 from semi_naive.config import Config
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewrite import has_autoinc
 from semi_naive.ra.rules.changes import Change
-from semi_naive.ra.rules.ir import Relation
+from semi_naive.ra.rules.ir import Directive, Relation
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.symbols import SymbolTable
 from semi_naive.running.answers import Answer
 from semi_naive.session.contents import Changes, Epoch, Held, Made, View
 from semi_naive.session.durable import Directory
-from semi_naive.session.query import asking
+from semi_naive.session.query import Asking, asking
+from semi_naive.session.registry import Registry
+from semi_naive.session.subscriptions import Callback, Granularity, Subscription, shown
 from semi_naive.session.transaction import Transaction
 from semi_naive.session.upkeep import Upkeep
 
 log = logging.getLogger("semi_naive")
-
-NO_REGISTER = "rules cannot be registered yet: put them into the program; subscribe(relation, callback) works for its relations"
-
-
-class Subscription:
-    """Somebody who is told what a relation's changes are, until `cancel`."""
-
-    def __init__(self, session: Session, relation: str, callback: Callable[[Changes, int], None]):
-        self._session, self.relation, self.callback = session, relation, callback
-
-    def cancel(self) -> None:
-        """The callback is not called any more."""
-        self._session.forget(self)
 
 
 class Session:
@@ -75,6 +67,8 @@ class Session:
         self.program = program
         self.changeable = _changeable(program, facts, compiled.program.relations)
         self.relations: dict[str, Relation] = {n: r for n, r in program.relations.items() if n in compiled.program.relations}
+        self.declared = dict(self.relations)  # by the program; those of registered rules come and go
+        self.registry = Registry(self)
         self.derived_anew: list[str] = []  # relations, as the directory had them by other rules
         self._directory: Directory | None = None
         self.upkeep = Upkeep(program, compiled, self.config, spark, values=Values(None if path is None else SymbolTable()))
@@ -85,7 +79,6 @@ class Session:
             raise
         self._now = Epoch(epoch, self.upkeep.database.tables, self)
         self._before: deque[Epoch] = deque(maxlen=retain)
-        self._subscriptions: list[Subscription] = []
         self._writing, self._writer = threading.Lock(), 0
         self._mark: Any = None
 
@@ -141,21 +134,41 @@ class Session:
         kept = f"epochs {first} to {self.epoch} are kept" if first < self.epoch else f"only epoch {first} is kept"
         raise ValueError(f"epoch {epoch} is gone: {kept}; session(…, retain=n) keeps n epochs before the last one")
 
-    def query(self, atom: str) -> Answer:
+    def query(self, atom: str, **parameters) -> Answer:
         """The answers to an atom with constants, `_` and variables, as `path(1, y)`: a relation with an attribute for each
         variable. Without variables it is nullary, and has its one tuple or none. A search where the constants begin an index,
-        otherwise a pass over the relation."""
+        otherwise a pass over the relation. Of rules that are registered the relation is evaluated for this, if nobody
+        subscribes to it; parameters: theirs."""
         self.check_open()
-        now = self._now
-        asked = asking(atom, self.relations, self.upkeep.program.types, self.upkeep.values)
-        columns = asked.of(now.tables[asked.relation.name])
-        answer = asked.answer
+        name = atom.split("(")[0].strip()
+        if name not in self.registry.rules:
+            return self._asked(
+                asking(atom, self.declared, self.upkeep.program.types, self.upkeep.values), self._now.tables[name]
+            )
+        with self.alone(), self.registry.answer(name, parameters) as (relation, table):
+            known = {name: shown(relation, len(parameters))}
+            return self._asked(asking(atom, known, self.upkeep.program.types, self.upkeep.values), table)
+
+    def _asked(self, asked: Asking, table: Table) -> Answer:
+        columns, answer = asked.of(table), asked.answer
         held = Held({answer.name: answer}, Made({answer.name: lambda: columns}))
         return Answer(cast(Any, View({answer.name: answer}, held, self)), answer.name)
 
-    def explain(self) -> str:
-        """The strata of the program and their plans, as `Program.explain` has them."""
-        return self.program.explain({name: [] for name in self.changeable})
+    def explain(self, name: str | None = None) -> str:
+        """The strata of the program and their plans, as `Program.explain` has them; or of rules that are registered, by the
+        sizes of now."""
+        if name not in self.registry.rules:
+            if name is not None:
+                self.known(name)
+            return self.program.explain({name: [] for name in self.changeable})
+        from semi_naive.program import Program
+
+        rules = self.registry.rules[name]
+        tables: dict = {each: self._now.tables[each] for each in rules.reads & self._now.tables.keys()}
+        if rules.parameters:
+            tables[rules.asked] = np.zeros((1, len(rules.parameters)), np.int64)  # one value that is asked for
+        wanted = replace(rules.checked, directives=[Directive("output", name)])
+        return Program.from_checked(wanted, name).explain(tables)
 
     # -- what changes it
 
@@ -188,26 +201,78 @@ class Session:
             done.clear(relation)
         return done
 
-    def subscribe(self, relation: str, callback: Callable[[Changes, int], None], **parameters) -> Subscription:
-        """Have callback(changes, epoch) called after each transaction that changes a relation, from the next one on, in the
-        thread that commits, before another transaction can begin. What it raises is logged; the transaction stands."""
-        if parameters:
-            raise NotImplementedError(NO_REGISTER)
-        subscription = Subscription(self, self.known(relation), callback)
-        self._subscriptions = [*self._subscriptions, subscription]
-        return subscription
+    # -- who is told, and rules that come and go
 
-    def forget(self, subscription: Subscription) -> None:
-        self._subscriptions = [each for each in self._subscriptions if each is not subscription]
+    def subscribe(
+        self, relation: str, callback: Callback, *, snapshot=False, since=None, epochs=1, seconds=0.0, background=False,
+        name=None, **parameters,
+    ) -> Subscription:  # fmt: skip
+        """Have callback(changes, epoch) called after each transaction that changes a relation, from the next one on, in the
+        thread that commits, before another transaction can begin. What it raises is logged; the transaction stands.
+
+        relation: one of the program, or of rules that are registered, which are evaluated from now on. parameters: of the
+            rules, by name: only what has these values is told, without them.
+        snapshot: begin with all tuples that there are, in one call. since: begin with what has changed after an epoch that
+            is retained.
+        epochs, seconds: the changes of so many epochs, and of so much time, are told together, as their sum.
+        background: a thread of the subscription's own calls, so that a slow one delays nobody; `seconds` has one, too.
+        name: the changes are kept for that name, also after `cancel`, until `Subscription.ack`: who subscribes by it again
+            begins with those that have not been acknowledged, an epoch at a time, or with those after `since`.
+        """
+        self.check_open()
+        when = Granularity(epochs, seconds, background)
+        with self.alone():
+            return self.registry.subscribe(relation, callback, parameters, when, snapshot, since, name)
+
+    def end_subscription(self, name: str) -> None:
+        """Keep nothing more for the name of a subscription. KeyError if there is none."""
+        with self.alone():
+            self.registry.end(name)
 
     def register(self, name: str, rules: str) -> None:
-        """Rules that come while the session runs: not yet."""
-        raise NotImplementedError(NO_REGISTER)
+        """Rules for a relation, with its declaration, those of others that they need besides, and parameters, as `$src`. They
+        are parsed and checked against the session, and nothing is evaluated: `subscribe` and `query` do that.
+
+        ProgramError with all that is wrong. 0.5 ms for a rule, and some kilobytes.
+        """
+        self.check_open()
+        with self.alone():
+            self.registry.register(name, rules)
+
+    def unregister(self, name: str) -> None:
+        """Forget rules that nobody subscribes to. ValueError if somebody does, or other rules read them."""
+        with self.alone():
+            self.registry.unregister(name)
+
+    @contextlib.contextmanager
+    def alone(self):
+        """While no transaction is open, and none can begin."""
+        if self.writes:
+            raise ValueError("a transaction is open in this thread: let it end first")
+        with self._writing:
+            self.check_open()
+            mark = self.upkeep.values.mark()
+            try:
+                yield
+            except BaseException:
+                self.upkeep.values.back_to(mark)
+                raise
+
+    def renew(self) -> None:
+        """Relations of registered rules are there, or are not there any more, in the epoch that was made last."""
+        active = {name: rules.relation for name, rules in self.registry.rules.items() if rules.users}
+        self.relations = self.declared | active
+        self._now = Epoch(self.epoch, self.upkeep.database.tables, self)
 
     # -- for transactions
 
+    @property
+    def writes(self) -> bool:
+        """Whether this thread has a transaction."""
+        return self._writer == threading.get_ident()
+
     def begin(self, transaction: Transaction) -> None:
-        if self._writer == threading.get_ident():
+        if self.writes:
             raise ValueError("a transaction is open in this thread already: let it end before another one begins")
         self._writing.acquire()
         try:
@@ -244,15 +309,10 @@ class Session:
             self._before.append(self._now)
         self._now = Epoch(self.epoch + 1, self.upkeep.database.tables, self)
         transaction.epoch, transaction.ignored = self.epoch, sum(ignored for _, ignored in nets.values())
-        told = [*self.program.outputs, *(each.relation for each in self._subscriptions)]
+        told = [*self.program.outputs, *self.registry.watched()]
         changed = {name: Changes(self, self.relations[name], found[name]) for name in dict.fromkeys(told) if name in found}
         transaction.changes = MappingProxyType(changed)
-        for each in self._subscriptions:
-            if each.relation in changed:
-                try:
-                    each.callback(changed[each.relation], self.epoch)
-                except Exception:
-                    log.exception("a subscriber to %s has failed; epoch %s stands", each.relation, self.epoch)
+        self.registry.tell(found, self.epoch)
         self._make_snapshot()
 
     def _log(self, net: dict[str, Change]) -> None:
@@ -301,6 +361,7 @@ class Session:
         """Release what Spark has of it, and the directory. Its relations can be read no more."""
         if not self.closed:
             self.closed = True
+            self.registry.close()
             self._release()
 
     def _release(self, failed: bool = False) -> None:

@@ -12,7 +12,7 @@ changed in place: those of the epoch before stay as they are, and are there agai
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
 
@@ -21,7 +21,8 @@ import numpy as np
 from semi_naive.io import Options, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
-from semi_naive.planning.strata import Stratum, names_read
+from semi_naive.planning.passes import Compiled
+from semi_naive.planning.strata import Stratum, is_fact, names_read, readers
 from semi_naive.ra import memory
 from semi_naive.ra.failures import told
 from semi_naive.ra.jobs import RunsLost
@@ -67,8 +68,12 @@ class Upkeep(Run):
     equivalence's own table is there while its stratum is computed."""
 
     def __post_init__(self):
+        program = self.compiled.program  # whose relations may become more (see `extend`), here and nowhere else
+        program = replace(program, relations=dict(program.relations), types=dict(program.types))
+        self.compiled = replace(self.compiled, program=program)
         super().__post_init__()
         self.last: dict[int, float] = {}  # seconds that each stratum has taken when it was computed last
+        self.lines: dict[str, tuple[np.ndarray, list[Rule]]] = {}  # facts in the program's text, and the rules that they are
         self.stale: set[int] = set()  # strata that are computed anew by the next transaction, whatever has changed
         self.taken_up: dict[str, Table] = {}  # what a directory has of relations, while a session is opened there
 
@@ -96,7 +101,7 @@ class Upkeep(Run):
         self.facts, self.taken_up = Facts(), {}
         self.tables = {name: Table(each.arity) for name, each in self.program.relations.items()}
         epoch, net = directory.take_up(self, changeable)
-        self._read_text()
+        self._read_text(self.program.rules)
         self._prepare(changeable)
         for number, stratum in enumerate(self.strata):
             names = set(stratum.relations)
@@ -114,6 +119,46 @@ class Upkeep(Run):
         anew = [name for number in sorted(self.stale) for name in self.strata[number].relations]
         self.stale, self.taken_up = set(), {}
         return epoch, anew
+
+    def extend(self, more: Compiled, inputs: Iterable[str]) -> list[int]:
+        """Evaluate more rules, whose relations are new or are read as they are, and keep them up to date. inputs: those of them
+        that facts come and go for. Returns the numbers of the strata; after an error there is nothing of them."""
+        fresh = {name: each for name, each in more.program.relations.items() if name not in self.program.relations}
+        self.program.relations.update(fresh)
+        self.program.types.update(more.program.types)
+        self.indexes.arities.update({name: each.arity for name, each in fresh.items()})
+        self.tables |= {name: Table(each.arity) for name, each in fresh.items()}
+        self.facts.given |= {name: self.tables[name] for name in inputs}
+        self.shared |= set(inputs)
+        self._read_text(more.program.rules)
+        own = [stratum for stratum in more.strata if fresh.keys() >= set(stratum.relations)]
+        numbers = list(range(len(self.strata), len(self.strata) + len(own)))
+        self.strata += [replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)]) for stratum in own]
+        try:
+            with told(lambda: self.cluster.known):
+                self.read_by = readers(self.strata)
+                for number in numbers:
+                    self._anew(number)
+        except BaseException:
+            self.retract(numbers)
+            raise
+        return numbers
+
+    def retract(self, numbers: Iterable[int]) -> None:
+        """Forget strata, and all that there is of their relations."""
+        for number in numbers:
+            for name in self.strata[number].relations:
+                for each in (self.tables, self.facts.given, self.facts.written, self.lines, self.program.relations):
+                    each.pop(name, None)
+                self.shared.discard(name)
+                self.database.on_partitions.pop(name, None)
+                self.indexes.arities.pop(name, None)
+            for kept in (self.local, self.closures, self.last):
+                kept.pop(number, None)
+            self.strata[number] = Stratum((), [], False)
+        while self.strata and not self.strata[-1].relations:
+            self.strata.pop()
+        self.read_by = readers(self.strata)
 
     def _prepare(self, changeable: set[str]) -> None:
         """Before strata are computed: their facts are there."""
@@ -138,7 +183,7 @@ class Upkeep(Run):
         self._end_job()
         for name in changeable:
             self.facts.given[name] = plain(snapshot(self.tables[name]))
-        self._read_text()
+        self._read_text(self.program.rules)
 
     def _named(self, wanted, folder: str, lenient: bool):
         """The sources that the program names; a missing file is an empty relation, and nobody has to be told."""
@@ -151,12 +196,11 @@ class Upkeep(Run):
     def load_constants(self, wanted=None) -> None:
         """Facts in the program's text are kept apart: see `_read_text`."""
 
-    def _read_text(self) -> None:
+    def _read_text(self, all_rules: list[Rule]) -> None:
         rows: dict[str, list[Rule]] = {}
-        for rule in self.program.rules:
+        for rule in all_rules:
             if not rule.body and all(map(_is_constant, rule.head.args)):
                 rows.setdefault(rule.head.relation, []).append(rule)
-        self.lines: dict[str, tuple[np.ndarray, list[Rule]]] = {}
         for name, rules in rows.items():
             kinds = self.program.relations[name].kinds
             columns = [self._bits([rule.head.args[i] for rule in rules], kind) for i, kind in enumerate(kinds)]

@@ -1,0 +1,194 @@
+"""Rules that come while a session runs: checked when they are registered, evaluated while somebody subscribes to them.
+
+    .decl near(y: number)                     near(src, y) :- near.parameters(src), reach(src, y).
+    near(y) :- reach($src, y).          is
+
+A parameter, `$src`, is an attribute that the answers begin with, and a relation has the values that are asked for: so all
+subscribers have one dataflow, and those who ask for the same value have the same tuples (Göbel 2019, "Optimising Distributed
+Dataflows in Interactive Environments", of queries of many tenants). Every relation of the rules that depends on a parameter
+has the attribute; what they compute besides is computed on demand, as far as its demand is known (`planning.magic`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from semi_naive.language import syntax
+from semi_naive.language.checking import check
+from semi_naive.language.errors import Problem, ProgramError
+from semi_naive.language.parse import parse
+from semi_naive.language.trees import rebuilt, walk
+from semi_naive.planning import rewrite
+from semi_naive.planning.passes import Compiled, compiled
+from semi_naive.planning.strata import strata
+from semi_naive.ra.rules import ir
+
+MAGIC = syntax.Pragma("magic-transform", "*")
+
+
+@dataclass(eq=False)
+class Registered:
+    """Rules for a relation. `parameters`: the names of its first attributes; `reads`: what it reads of the session.
+    `users`: how many subscribe to it, or to what reads it; `strata`: where it is evaluated while there are any."""
+
+    name: str
+    checked: ir.Program
+    parameters: tuple[str, ...]
+    reads: frozenset[str]
+    users: int = 0
+    strata: list[int] = field(default_factory=list)
+
+    @property
+    def relation(self) -> ir.Relation:
+        return self.checked.relations[self.name]
+
+    @property
+    def asked(self) -> str:
+        """The relation of the values that are asked for."""
+        return f"{self.name}.parameters"
+
+    def compiled(self) -> Compiled:
+        """The rules after all passes. What these have made is named after the relation, as other rules have the like."""
+        given = {*self.reads, self.asked} & self.checked.relations.keys()
+        made = compiled(self.checked, {self.name}, given)
+        names = {name: f"{self.name}.{name}" for name in made.program.relations
+                 if name not in given and name != self.name and not name.startswith(f"{self.name}.")}  # fmt: skip
+
+        def renamed(node):
+            return replace(node, relation=names[node.relation]) if getattr(node, "relation", None) in names else node
+
+        relations = {
+            names.get(name, name): replace(each, name=names.get(name, name)) for name, each in made.program.relations.items()
+        }
+        rules = [rewrite.transform(rule, renamed) for rule in made.program.rules]
+        program = replace(made.program, relations=relations, rules=rules)
+        return Compiled(program, strata(program))
+
+
+def registered(name: str, text: str, known: dict[str, ir.Relation], program: ir.Program) -> Registered:
+    """Parse and check rules for a relation against what a session has: the `known` relations, and the types of its program.
+    ProgramError with all that is wrong, at its place in `<name>`."""
+    source = parse(text, f"<{name}>")
+    own = {each.name: each for each in source.statements if isinstance(each, syntax.RelationDecl)}
+    _check(name, source, own, known)
+    rules = _Rules(name, source, own, known, program.types)
+    read = {node.relation for node in rules.nodes if isinstance(node, syntax.Atom)} - own.keys()
+    declared = [_declaration(known[each]) for each in sorted(read & known.keys())]
+    try:
+        checked = check(syntax.Source([*program.typed, *declared, *rules.statements()], source.texts), parameters=True)
+    except ProgramError as error:  # with warnings of what the session has
+        raise ProgramError([each for each in error.problems if each.span.file == f"<{name}>"], source.texts) from None
+    return Registered(name, checked, tuple(rules.parameters), frozenset(read & known.keys()))
+
+
+def _check(name: str, source: syntax.Source, own: dict, known: dict) -> None:
+    problems = []
+    if name not in own:
+        place = next((each.span for each in source.statements), syntax.NOWHERE)
+        problems.append(
+            Problem(f"These rules declare no relation {name}", place, f"write .decl {name}(attribute: type, …) first")
+        )
+    for each in own.keys() & known.keys():
+        problems.append(Problem(f"The session has a relation {each} already", own[each].span, "give it another name"))
+    for each in source.statements:
+        if isinstance(each, syntax.Directive):
+            hint = "facts come by transactions, and go to whoever subscribes: take it out"
+            problems.append(Problem(f"Rules that are registered have no .{each.kind}", each.span, hint))
+    if problems:
+        raise ProgramError(problems, source.texts)
+
+
+def _declaration(relation: ir.Relation) -> syntax.RelationDecl:
+    return syntax.RelationDecl(relation.name, tuple((name, type_.name) for name, type_ in relation.attributes))
+
+
+class _Rules:
+    """The statements of a text, with relations of its own named after the one that it is for, and parameters as attributes."""
+
+    def __init__(self, name: str, source: syntax.Source, own: dict, known: dict, types: dict[str, ir.Type]):
+        self.name, self.source, self.own, self.known, self.types = name, source, own, known, types
+        self.clauses = [each for each in source.statements if isinstance(each, syntax.Clause)]
+        self.nodes = [node for clause in self.clauses for node in _nodes(clause)]
+        found = (node.name for node in self.nodes if isinstance(node, syntax.Variable) and node.name.startswith("$"))
+        self.parameters = [each.removeprefix("$") for each in dict.fromkeys(found)]
+        self.depend = self._depend()
+        self.leading = tuple(syntax.Variable(f"${each}") for each in self.parameters)
+        self.typed = self._types() if self.parameters else []
+
+    def _depend(self) -> set[str]:
+        """The relations of the text that depend on a parameter."""
+        depend: set[str] = {self.name} if self.parameters else set()
+        while True:
+            more = {head.relation for clause in self.clauses for head in clause.heads
+                    if head.relation in self.own and any(self._asks(node, depend) for node in _nodes(clause))}  # fmt: skip
+            if more <= depend:
+                return depend
+            depend |= more
+
+    def _asks(self, node, depend: set[str]) -> bool:
+        if isinstance(node, syntax.Variable):
+            return node.name.startswith("$")
+        return isinstance(node, syntax.Atom) and node.relation in depend
+
+    def _types(self) -> list[tuple[str, str]]:
+        """(attribute, type) of each parameter: the type of where it stands in an atom."""
+        types: dict[str, str] = {}
+        waiting = [(node.args, self._attributes(node.relation)) for node in self.nodes if isinstance(node, syntax.Atom)]
+        while waiting:
+            for term, type_ in zip(*waiting.pop(), strict=False):  # another number of them is found wrong later
+                if isinstance(term, syntax.Variable) and term.name.startswith("$"):
+                    types.setdefault(term.name[1:], type_)
+                if isinstance(term, syntax.Record) and type_ in self.types:
+                    waiting.append((term.args, [field for _, field in self.types[type_].fields]))
+        for each in self.parameters:
+            if each not in types:
+                span = next(node.span for node in self.nodes if isinstance(node, syntax.Variable) and node.name == f"${each}")
+                hint = f"let ${each} stand in an atom, as an attribute of the type that it has"
+                raise ProgramError([Problem(f"The type of ${each} is not known", span, hint)], self.source.texts)
+        taken = {attribute for each in self.own.values() for attribute, _ in each.attributes}
+        return [(_free(each, taken), types[each]) for each in self.parameters]
+
+    def _attributes(self, relation: str) -> list[str]:
+        if relation in self.own:
+            return [type_ for _, type_ in self.own[relation].attributes]
+        return [type_.name for _, type_ in self.known[relation].attributes] if relation in self.known else []
+
+    def statements(self) -> list:
+        """What stands for the text."""
+        made = [self._statement(each) for each in self.source.statements]
+        if not self.parameters:
+            return made
+        return [MAGIC, syntax.RelationDecl(f"{self.name}.parameters", tuple(self.typed)), *made]
+
+    def _statement(self, each):
+        if isinstance(each, syntax.RelationDecl):
+            more, spans = (tuple(self.typed), (each.span,) * len(self.typed)) if each.name in self.depend else ((), ())
+            return replace(each, name=self._named(each.name), attributes=more + each.attributes, spans=spans + each.spans)
+        if not isinstance(each, syntax.Clause):
+            return each
+        heads = tuple(rebuilt(head, self._atom) for head in each.heads)
+        body = None if each.body is None else rebuilt(each.body, self._atom)
+        if not any(head.relation in self.depend for head in each.heads):
+            return replace(each, heads=heads, body=body)
+        first = syntax.Atom(f"{self.name}.parameters", self.leading, span=each.span)
+        return replace(each, heads=heads, body=syntax.And((first, body)) if body else first, plan=None)
+
+    def _atom(self, node):
+        if not isinstance(node, syntax.Atom) or node.relation not in self.own:
+            return None
+        more = self.leading if node.relation in self.depend else ()
+        args = tuple(rebuilt(arg, self._atom) for arg in node.args)
+        return replace(node, relation=self._named(node.relation), args=tuple(map(replace, more)) + args)
+
+    def _named(self, relation: str) -> str:
+        return relation if relation == self.name else f"{self.name}.{relation}"
+
+
+def _nodes(clause: syntax.Clause) -> Iterable:
+    for each in (*clause.heads, *([] if clause.body is None else [clause.body])):
+        yield from walk(each)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name

@@ -1,0 +1,231 @@
+"""Which rules have been registered with a session, who subscribes to what, and what is evaluated for that.
+
+A relation of registered rules is evaluated while somebody needs it: subscribes to it, or to one that reads it. It is shared by
+all who do, and so are the session's own relations with their indexes. Who is the last to need it gives it back.
+"""
+
+import contextlib
+from typing import Any
+
+import numpy as np
+
+from semi_naive.io import as_columns
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import Change, difference, empty, own_order, together
+from semi_naive.ra.rules.ir import Relation
+from semi_naive.ra.rules.table import Table
+from semi_naive.session.registered import Registered, registered
+from semi_naive.session.subscriptions import Callback, Granularity, History, Subscription, rest_of, with_key
+
+
+class Registry:
+    """Of one session. What changes it is done while no transaction is open."""
+
+    def __init__(self, session: Any):
+        self._session = session
+        self.rules: dict[str, Registered] = {}
+        self._known = dict(session.declared)  # what other rules may read
+        self.subscriptions: list[Subscription] = []
+        self.histories: dict[str, History] = {}
+        self._leaving: list[Subscription] = []  # that have been cancelled while they were told
+        self._asked: dict[tuple[str, tuple[int, ...]], int] = {}  # how often the values of parameters are asked for
+
+    # -- rules
+
+    def register(self, name: str, text: str) -> None:
+        if name in self.rules:
+            raise ValueError(f"{name} is registered already: unregister it first")
+        rules = self.rules[name] = registered(name, text, self._known, self._session.program.checked)
+        if not rules.parameters:
+            self._known[name] = rules.relation
+
+    def unregister(self, name: str) -> None:
+        rules = self._registered(name)
+        readers = sorted(each.name for each in self.rules.values() if name in each.reads)
+        if readers:
+            raise ValueError(f"{name} is read by {', '.join(readers)}: unregister what reads it first")
+        if rules.users:
+            raise ValueError(f"{name} has {rules.users} subscriptions: cancel them first, or end those that have a name")
+        del self.rules[name]
+        self._known.pop(name, None)
+
+    def _registered(self, name: str) -> Registered:
+        if name not in self.rules:
+            raise KeyError(f"{name!r} is not registered; registered are {', '.join(sorted(self.rules)) or 'no rules'}")
+        return self.rules[name]
+
+    def relation(self, name: str) -> Relation:
+        """A relation of the session, or of rules that are registered. KeyError if there is none."""
+        return self.rules[name].relation if name in self.rules else self._session.relations[self._session.known(name)]
+
+    def key(self, name: str, given: dict) -> tuple[int, ...]:
+        """The values of a relation's parameters, in 64 bits."""
+        wanted = self.rules[name].parameters if name in self.rules else ()
+        if set(given) != set(wanted):
+            told = ", ".join(f"{each}=…" for each in wanted) or "none"
+            found = ", ".join(sorted(given)) or "none"
+            raise ValueError(f"{name} has the parameters {told}, and {found} are given")
+        if not wanted:
+            return ()
+        upkeep, relation = self._session.upkeep, self.relation(name)
+        asked = Relation(f"{name}.parameters", relation.attributes[: len(wanted)])
+        columns = as_columns([tuple(given[each] for each in wanted)], asked, upkeep.program.types, upkeep.values)
+        return tuple(int(column[0]) for column in columns)
+
+    # -- what is evaluated
+
+    def need(self, name: str, key: tuple[int, ...]) -> None:
+        """Have a relation evaluated, for these values of its parameters, until `release`."""
+        rules = self.rules.get(name)
+        if rules is None:
+            return
+        below = sorted(rules.reads & self.rules.keys())
+        with contextlib.ExitStack() as undo:
+            for each in below:
+                self.need(each, ())
+                undo.callback(self.release, each, ())
+            upkeep = self._session.upkeep
+            if not rules.users:
+                rules.strata = upkeep.extend(rules.compiled(), [rules.asked] if rules.parameters else [])
+            rules.users += 1
+            undo.callback(self._leave, rules)
+            self._ask(rules, key, 1)
+            undo.pop_all()
+        self._session.renew()
+
+    def release(self, name: str, key: tuple[int, ...]) -> None:
+        """What only whoever needed it has needed is given back."""
+        rules = self.rules.get(name)
+        if rules is None:
+            return
+        self._ask(rules, key, -1)
+        self._leave(rules)
+        for each in sorted(rules.reads & self.rules.keys()):
+            self.release(each, ())
+        self._session.renew()
+
+    def _leave(self, rules: Registered) -> None:
+        rules.users -= 1
+        if not rules.users:
+            self._session.upkeep.retract(rules.strata)
+            rules.strata = []
+
+    def _ask(self, rules: Registered, key: tuple[int, ...], times: int) -> None:
+        """The values are asked for once more, or once less: the first time and the last change what is evaluated."""
+        before = self._asked.get((rules.name, key), 0)
+        if key and not before + min(times, 0):
+            row, none = Block.of([np.array([value]) for value in key], 1), empty(len(key))
+            self._session.upkeep.apply({rules.asked: Change(row, none) if times > 0 else Change(none, row)})
+        self._asked[rules.name, key] = before + times
+        if not before + times:
+            del self._asked[rules.name, key]
+
+    @contextlib.contextmanager
+    def answer(self, name: str, given: dict):
+        """Yields (relation without its parameters, table) of a relation as it is now; evaluated for this if nobody needs it."""
+        key, relation = self.key(name, given), self.relation(name)
+        self.need(name, key)
+        try:
+            table = self._session.upkeep.tables[name]
+            if key:
+                blocks = [rest_of(block, key) for block in table.blocks("all", own_order(table.arity))]
+                table = Table(relation.arity - len(key))
+                table.insert_block(together(blocks, table.arity))
+                table.settle()
+            yield relation, table
+        finally:
+            self.release(name, key)
+
+    # -- who is told
+
+    def subscribe(
+        self,
+        name: str,
+        callback: Callback,
+        given: dict,
+        when: Granularity,
+        snapshot: bool,
+        since: int | None,
+        called: str | None,
+    ) -> Subscription:
+        """See `Session.subscribe`."""
+        key, history = self.key(name, given), self.histories.get(called) if called else None
+        if history and (history.relation, history.key) != (name, key):
+            raise ValueError(f"the subscription {called!r} is one to {history.relation}: take another name")
+        if called and any(each.name == called for each in self.subscriptions):
+            raise ValueError(f"the subscription {called!r} is in use: cancel it first")
+        missed = self._missed(name, key, history, since)
+        self.need(name, key)
+        try:
+            found = Subscription(self._session, self.relation(name), key, callback, when)
+            if called:
+                found.name = called
+                if history is None:
+                    self.need(name, key)  # for what is kept after the subscription has been cancelled
+                    self.histories[called] = History(name, key, self._session.epoch)
+            self.subscriptions = [*self.subscriptions, found]
+        except BaseException:
+            self.release(name, key)
+            raise
+        if snapshot:
+            table, relation = self._session.upkeep.tables[name], self.relation(name)
+            everything = together(table.blocks("all", own_order(table.arity)), relation.arity)
+            missed = [(self._session.epoch, with_key(Change(everything, empty(relation.arity)), key))]
+        for epoch, change in missed:
+            found.add(change, epoch)
+        return found
+
+    def _missed(self, name: str, key: tuple[int, ...], history: History | None, since: int | None) -> list[tuple[int, Change]]:
+        """The changes after an epoch: those that were kept for a name, or what an epoch that is retained says of them."""
+        if history is not None:
+            if since is not None and since < history.acknowledged:
+                raise ValueError(f"epochs up to {history.acknowledged} have been acknowledged, so since={since} is too early")
+            return [(epoch, change) for epoch, change in history.epochs if since is None or epoch > since]
+        if since is None:
+            return []
+        then = self._session.at(since)
+        if name not in then.tables:
+            raise ValueError(f"{name} was not evaluated at epoch {since}, as nobody subscribed to it: leave since out")
+        return [(self._session.epoch, with_key(difference(then.tables[name], self._session.upkeep.tables[name]), key))]
+
+    def tell(self, found: dict[str, Change], epoch: int) -> None:
+        """Of an epoch that has been made."""
+        for history in self.histories.values():
+            if history.relation in found and (change := with_key(found[history.relation], history.key)).size:
+                history.epochs.append((epoch, change))
+        for each in self.subscriptions:
+            if each.relation in found:
+                each.add(with_key(found[each.relation], each.key), epoch)
+        leaving, self._leaving = self._leaving, []
+        for each in leaving:
+            self.release(each.relation, each.key)
+
+    def watched(self) -> list[str]:
+        """The relations that somebody subscribes to."""
+        return [each.relation for each in self.subscriptions]
+
+    def forget(self, subscription: Subscription) -> None:
+        """Also from within a callback, while its transaction commits: then what it needed is given back right after."""
+        self.subscriptions = [each for each in self.subscriptions if each is not subscription]
+        if self._session.writes:
+            self._leaving.append(subscription)
+        elif not self._session.closed:
+            with self._session.alone():
+                self.release(subscription.relation, subscription.key)
+
+    def acknowledge(self, called: str, epoch: int) -> None:
+        if called in self.histories:
+            self.histories[called].ack(epoch)
+
+    def end(self, called: str) -> None:
+        """Nothing more is kept for a name."""
+        if called not in self.histories:
+            raise KeyError(f"there is no subscription with the name {called!r}")
+        for each in [each for each in self.subscriptions if each.name == called]:
+            each.name = None
+        history = self.histories.pop(called)
+        self.release(history.relation, history.key)
+
+    def close(self) -> None:
+        for each in self.subscriptions:
+            each.stop()

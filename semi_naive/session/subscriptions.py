@@ -1,0 +1,171 @@
+"""Who is told what has changed: each transaction, some of them at once, or now and then; from now on, or from an epoch."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import Change, apart, empty, together
+from semi_naive.ra.rules.ir import Relation
+from semi_naive.session.contents import Changes
+from semi_naive.session.facts import beginning
+
+if TYPE_CHECKING:
+    from semi_naive.session.session import Session
+
+log = logging.getLogger("semi_naive")
+
+Callback = Callable[[Changes, int], None]
+
+
+@dataclass(frozen=True)
+class Granularity:
+    """When changes are told: after so many epochs, and not before so many seconds since the last time."""
+
+    epochs: int = 1
+    seconds: float = 0.0
+    background: bool = False  # by a thread of the subscription's own; with seconds it has one in any case
+
+    def __post_init__(self):
+        if not isinstance(self.epochs, int) or isinstance(self.epochs, bool) or self.epochs < 1:
+            raise ValueError(f"epochs is {self.epochs!r}: expected a whole number from 1, of epochs that are told together")
+        if not isinstance(self.seconds, int | float) or not self.seconds >= 0:
+            raise ValueError(f"seconds is {self.seconds!r}: expected a number from 0, of seconds from one call to the next")
+
+
+@dataclass
+class History:
+    """Changes of a relation by epoch, which a named subscription keeps until somebody acknowledges them."""
+
+    relation: str
+    key: tuple[int, ...]  # the values of its parameters
+    acknowledged: int  # the last epoch that is not kept any more
+    epochs: list[tuple[int, Change]] = field(default_factory=list)
+
+    def ack(self, epoch: int) -> None:
+        self.acknowledged = max(self.acknowledged, epoch)
+        self.epochs = [(number, change) for number, change in self.epochs if number > self.acknowledged]
+
+
+class Subscription:
+    """Somebody who is told the changes of a relation until `cancel`. Changes that are not told yet are kept as their sum.
+
+    relation, key: the relation, and the values of the attributes that it begins with, in 64 bits; the others are shown.
+    background: a thread of its own calls, so that who is slow delays nobody; without one the thread that commits does.
+    """
+
+    def __init__(self, session: Session, relation: Relation, key: tuple[int, ...], callback: Callback, when: Granularity):
+        self._session, self._shown, self.key = session, shown(relation, len(key)), key
+        self.relation, self.callback, self.when = relation.name, callback, when
+        self.name: str | None = None
+        self._changes = no_change(self._shown.arity)
+        self._epoch, self._epochs, self._last = session.epoch, 0, -float("inf")
+        self._state, self._cancelled = threading.Condition(), False
+        self._thread: threading.Thread | None = None
+        if when.background or when.seconds:
+            self._thread = threading.Thread(target=self._serve, name=f"semi-naive: {relation.name}", daemon=True)
+            self._thread.start()
+
+    def add(self, change: Change, epoch: int) -> None:
+        """Changes of an epoch; they are told now, or later."""
+        with self._state:
+            self._changes = added(self._changes, change)
+            self._epoch, self._epochs = epoch, self._epochs + 1
+            self._state.notify()
+        if self._thread is None and self._epochs >= self.when.epochs:
+            self._tell()
+
+    def flush(self) -> None:
+        """Have what is left told now, by this thread."""
+        self._tell()
+
+    def ack(self, epoch: int) -> None:
+        """Of a subscription with a name: the changes up to an epoch are safe, and need not be kept for it any more."""
+        if self.name is None:
+            raise ValueError("only a subscription with a name keeps changes: subscribe(…, name=…)")
+        self._session.registry.acknowledge(self.name, epoch)
+
+    def cancel(self) -> None:
+        """The callback is not called any more; what only this subscription needed is given back. One with a name can be taken
+        up again: the changes from now on are kept for it."""
+        if self.stop():
+            self._session.registry.forget(self)
+
+    def stop(self) -> bool:
+        """Call no more; whether it was called until now."""
+        with self._state:
+            before, self._cancelled = self._cancelled, True
+            self._state.notify()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        return not before
+
+    def _serve(self) -> None:
+        while True:
+            with self._state:
+                while not self._cancelled and (self._epochs < self.when.epochs or (wait := self._wait()) > 0):
+                    self._state.wait(None if self._epochs < self.when.epochs else wait)
+                if self._cancelled:
+                    return
+            self._tell()
+
+    def _wait(self) -> float:
+        return self._last + self.when.seconds - time.monotonic()
+
+    def _tell(self) -> None:
+        with self._state:
+            if self._cancelled:
+                return
+            change, epoch = self._changes, self._epoch
+            self._changes, self._epochs = no_change(self._shown.arity), 0
+            self._last = time.monotonic()
+        if change.size:
+            try:
+                self.callback(Changes(self._session, self._shown, change), epoch)
+            except Exception:
+                log.exception("a subscriber to %s has failed; epoch %s stands", self.relation, epoch)
+
+
+def shown(relation: Relation, parameters: int) -> Relation:
+    """A relation without the parameters that it begins with."""
+    return replace(relation, attributes=relation.attributes[parameters:])
+
+
+def with_key(change: Change, key: tuple[int, ...]) -> Change:
+    """The tuples that begin with some values, without them."""
+    return Change(rest_of(change.born, key), rest_of(change.lost, key)) if key else change
+
+
+def rest_of(block: Block, key: tuple[int, ...]) -> Block:
+    if not key or not block.size:
+        return block if not key else empty(block.arity - len(key))
+    found = beginning(block, Block.of([np.array([value]) for value in key], 1))
+    if not found.size:
+        return empty(block.arity - len(key))
+    return Block.of(found.columns()[len(key) :], found.size if block.arity > len(key) else 1)
+
+
+def added(first: Change, second: Change) -> Change:
+    """The sum of two changes, one after the other: what comes and goes has not changed.
+
+    >>> def block(*values): return Block.of([np.array(values)], len(values))
+    >>> both = added(Change(block(1, 2), block(3)), Change(block(3, 4), block(2)))
+    >>> both.born.column(0).tolist(), both.lost.size
+    ([1, 4], 0)
+    """
+    if not first.size:
+        return second
+    arity = first.born.arity
+    born = together([apart(first.born, second.lost), apart(second.born, first.lost)], arity)
+    return Change(born, together([apart(first.lost, second.born), apart(second.lost, first.born)], arity))
+
+
+def no_change(arity: int) -> Change:
+    return Change(empty(arity), empty(arity))

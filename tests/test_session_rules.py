@@ -1,0 +1,325 @@
+"""Rules that come while a session runs, and who is told what: whoever subscribes when, the sum of what is told is what a fresh
+run of the program and the rules makes."""
+
+import threading
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_sessions import PATHS, SETTINGS
+
+from semi_naive import BadInput, EvaluationError, Program, ProgramError
+
+NODES = range(6)
+RULES = {  # the texts, and the values of their parameters
+    "near": (".decl near(y: number)\n.decl reach(x: number, y: number)\nreach(x, y) :- edge(x, y).\n"
+             "reach(x, z) :- reach(x, y), edge(y, z).\nnear(y) :- reach($src, y).", ["src"]),
+    "hop": (".decl hop(y: number)\nhop(y) :- edge($src, y), y != $but.\nhop(z) :- hop(y), edge(y, z), z != $but.\n"
+            "hop($but) :- edge($but, $but).", ["src", "but"]),
+    "is": (".decl is()\nis() :- path($x, $y).", ["x", "y"]),
+    "last": (".decl last(x: number)\nlast(x) :- path(_, x), !edge(x, _).", []),
+    "degree": (".decl degree(x: number, n: number)\ndegree(x, n) :- edge(x, _), n = count : { edge(x, _) }.", []),
+    "both": (".decl both(x: number, n: number)\nboth(x, n) :- last(x), degree(y, n), path(y, x).", []),
+    "least": (".decl least(n: number)\n.decl some(n: number)\nsome(7). some(n) :- path($src, n).\n"
+              "least(min n : { some(n) }).", ["src"]),
+    "step": (".decl step(x: number, d: number)\nstep($src, 0) :- edge(_, $src).\n"
+             "step(y, min(d + 1)) :- step(x, d), edge(x, y).", ["src"]),
+}  # fmt: skip
+
+
+def fresh(name: str, values: dict, edges: set) -> set:
+    """What a run makes of the program with rules whose parameters are values."""
+    texts = [RULES[each][0] for each in (["last", "degree", "both"] if name == "both" else [name])]
+    text = "\n".join([PATHS, *texts])
+    for parameter, value in values.items():
+        text = text.replace(f"${parameter}", str(value))
+    with Program(text).run({"edge": edges}) as result:
+        return result[name].to_set()
+
+
+class Told:
+    """Folds what it is told."""
+
+    def __init__(self):
+        self.rows, self.epochs = set(), []
+
+    def __call__(self, changes, epoch):
+        self.epochs.append(epoch)
+        for *row, diff in changes.to_list():
+            assert (tuple(row) in self.rows) == (diff == -1)
+            self.rows ^= {tuple(row)}
+
+
+edges_drawn = st.sets(st.tuples(st.sampled_from(NODES), st.sampled_from(NODES)), max_size=8)
+
+
+@settings(max_examples=60, **SETTINGS)
+@given(edges_drawn, st.data())
+def test_whoever_subscribes_when_the_sum_of_what_is_told_is_a_fresh_run(edges, data):
+    edges, told = set(edges), []
+    with Program(PATHS).session({"edge": edges}) as session:
+        for name, (text, _) in RULES.items():
+            session.register(name, text)
+        begun = len(session.upkeep.tables)
+        for _ in range(data.draw(st.integers(1, 6))):
+            for _ in range(data.draw(st.integers(0, 3))):
+                name = data.draw(st.sampled_from(sorted(RULES)))
+                values = {each: data.draw(st.sampled_from(NODES)) for each in RULES[name][1]}
+                if data.draw(st.booleans()):
+                    listener = Told()
+                    told.append((name, values, listener, session.subscribe(name, listener, snapshot=True, **values)))
+                else:
+                    relation = session.registry.relation(name)
+                    names = [each for each, _ in relation.attributes[len(values) :]]
+                    assert session.query(f"{name}({', '.join(names)})", **values).to_set() == fresh(name, values, edges)
+            if told and data.draw(st.booleans()):
+                told.pop(data.draw(st.integers(0, len(told) - 1)))[3].cancel()
+            with session.transaction() as transaction:
+                gone, come = data.draw(edges_drawn), data.draw(edges_drawn)
+                transaction.delete("edge", gone)
+                transaction.insert("edge", come)
+            edges = edges - gone | come
+            for name, values, listener, _ in told:
+                assert listener.rows == fresh(name, values, edges), (name, values)
+        for *_, subscription in told:
+            subscription.cancel()
+        assert len(session.upkeep.tables) == begun == 2 and len(session.upkeep.strata) == 2
+        assert not session.registry._asked
+
+
+@pytest.fixture
+def session():
+    with Program(PATHS).session({"edge": [(0, 1), (1, 2)]}, retain=4) as session:
+        yield session
+
+
+def test_nothing_is_evaluated_before_somebody_subscribes(session, monkeypatch):
+    monkeypatch.setattr(session.upkeep, "_anew", lambda number: pytest.fail("evaluated"))
+    for number in range(100):
+        session.register(f"r{number}", f".decl r{number}(x: number)\nr{number}(x) :- path({number}, x).")
+    assert list(session) == ["edge", "path"] and list(session.upkeep.tables["path"].full) == [(0, 1)]
+    session.insert("edge", [(2, 3)])
+
+
+def test_tenants_share_one_dataflow(session):
+    session.register("near", RULES["near"][0])
+    listeners = [Told() for _ in range(20)]
+    subscriptions = [session.subscribe("near", each, src=number % 2) for number, each in enumerate(listeners)]
+    assert session.upkeep.tables["near.parameters"].count == 2
+    t = session.insert("edge", [(2, 3)])
+    assert all(each.rows == {(3,)} for each in listeners)
+    assert t.changes["near"].to_set() == {(0, 3, 1), (1, 3, 1)}  # with the values of the parameters
+    for each in subscriptions[:19]:
+        each.cancel()
+    assert session.upkeep.tables["near.parameters"].count == 1
+    assert session["near"].to_set() == {(1, 2), (1, 3)}
+    subscriptions[19].cancel()
+    subscriptions[19].cancel()
+    assert "near" not in session and "near" not in session.upkeep.tables
+
+
+def test_an_index_that_rules_make_is_the_sessions(session):
+    session.register("into", ".decl into(x: number)\ninto(x) :- path(x, $y).")
+    subscription = session.subscribe("into", Told(), y=2)
+    assert (1, 0) in session.upkeep.tables["path"].full
+    subscription.cancel()
+
+
+def test_changes_are_told_together_and_in_the_background(session):
+    every, slow, waiting = Told(), Told(), threading.Event()
+    session.subscribe("path", every, epochs=3, snapshot=True)
+    for number in range(2, 8):
+        session.insert("edge", [(number, number + 1)])
+    assert every.epochs == [2, 5] and len(every.rows) == 28
+    session.delete("edge", [(7, 8)])
+    session.insert("edge", [(7, 8)])
+    session.clear("edge")
+    assert every.epochs == [2, 5, 8] and len(every.rows) == 36
+
+    def sleeps(changes, epoch):
+        waiting.wait(60)
+        slow(changes, epoch)
+
+    subscription = session.subscribe("edge", sleeps, background=True)
+    for number in range(5):
+        session.insert("edge", [(number, 0)])  # which waits for nobody
+    waiting.set()
+    until = time.monotonic() + 60
+    while slow.rows != session["edge"].to_set():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    assert len(slow.epochs) <= 2 and slow.epochs[-1] == session.epoch
+    subscription.cancel()
+    session.insert("edge", [(9, 9)])
+    assert (9, 9) not in slow.rows
+
+
+def test_now_and_then_and_what_is_left(session):
+    told = Told()
+    subscription = session.subscribe("edge", told, seconds=3600)
+    session.insert("edge", [(5, 5)])
+    until = time.monotonic() + 60
+    while not told.epochs:  # the first time at once
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    session.insert("edge", [(6, 6)])
+    session.insert("edge", [(7, 7)])
+    assert told.rows == {(5, 5)}
+    subscription.flush()
+    assert told.rows == {(5, 5), (6, 6), (7, 7)} and told.epochs == [1, 3]
+    subscription.cancel()
+
+
+def test_since_an_epoch_that_is_retained(session):
+    session.insert("edge", [(2, 3)])
+    session.insert("edge", [(5, 5)])
+    session.delete("edge", [(5, 5)])
+    told = Told()
+    session.subscribe("edge", told, since=0)
+    assert told.rows == {(2, 3)} and told.epochs == [3]
+    session.register("last", RULES["last"][0])
+    with pytest.raises(ValueError, match="last was not evaluated at epoch 0, as nobody subscribed"):
+        session.subscribe("last", told, since=0)
+    with pytest.raises(ValueError, match="there is no epoch 9"):
+        session.subscribe("edge", told, since=9)
+    assert "last" not in session
+
+
+def test_what_is_told_to_a_name_is_kept_until_it_is_acknowledged(session):
+    session.register("near", RULES["near"][0])
+    told = []
+    first = session.subscribe("near", lambda changes, epoch: told.append((epoch, changes.to_list())), src=0, name="n")
+    session.insert("edge", [(2, 3)])
+    with pytest.raises(ValueError, match="the subscription 'n' is in use"):
+        session.subscribe("near", told.append, src=0, name="n")
+    first.cancel()
+    session.insert("edge", [(3, 4)])
+    session.insert("edge", [(8, 8)])
+    session.insert("edge", [(4, 5)])
+    assert told == [(1, [(3, 1)])]
+    first.ack(1)
+    second = session.subscribe("near", lambda changes, epoch: told.append((epoch, changes.to_list())), src=0, name="n")
+    assert told[1:] == [(2, [(4, 1)]), (4, [(5, 1)])]
+    second.ack(2)
+    second.cancel()
+    with pytest.raises(ValueError, match="epochs up to 2 have been acknowledged"):
+        session.subscribe("near", told.append, src=0, name="n", since=1)
+    with pytest.raises(ValueError, match="is one to near"):
+        session.subscribe("near", told.append, src=1, name="n")
+    third = session.subscribe("near", lambda changes, epoch: told.append((epoch, changes.to_list())), src=0, name="n", since=3)
+    assert told[3:] == [(4, [(5, 1)])]
+    with pytest.raises(ValueError, match="2 subscriptions"):
+        session.unregister("near")
+    session.end_subscription("n")
+    third.cancel()
+    session.unregister("near")
+    assert "near" not in session.upkeep.tables
+    with pytest.raises(ValueError, match="only a subscription with a name"):
+        session.subscribe("path", told.append).ack(1)
+    with pytest.raises(KeyError, match="no subscription with the name 'n'"):
+        session.end_subscription("n")
+
+
+def test_a_callback_that_cancels_or_fails(session, caplog):
+    session.register("last", RULES["last"][0])
+    told = []
+
+    def once(changes, epoch):
+        told.append(epoch)
+        subscription.cancel()
+
+    subscription = session.subscribe("last", once)
+    failing = session.subscribe("last", lambda changes, epoch: 1 // 0)
+    session.insert("edge", [(2, 3)])
+    session.insert("edge", [(3, 4)])
+    assert told == [1] and session["last"].to_set() == {(4,)}
+    assert caplog.text.count("a subscriber to last has failed") == 2
+    failing.cancel()
+    assert "last" not in session
+
+
+def test_rules_that_are_wrong_say_where(session):
+    for text, told in {
+        ".decl other(x: number)": "These rules declare no relation bad",
+        ".decl bad(x: number)\nbad(x) :- nothing(x).": "Undefined relation nothing in file <bad> at line 2, column 11",
+        ".decl bad(x: number)\n.decl path(x: number)\nbad(x) :- edge(x, _).": "The session has a relation path already",
+        ".decl bad(x: number)\n.output bad\nbad(x) :- edge(x, _).": "Rules that are registered have no .output",
+        ".decl bad(x: number)\nbad(x) :- edge(x, _), x > $n.": "The type of [$]n is not known.* at line 2, column 27",
+        ".decl bad(x: symbol)\nbad(x) :- edge($n, y), x = y.": "<bad> at line 2",
+        ".decl bad(x: number)\nbad(x) :- !bad(x), edge(x, _).": "stratif",
+        ".decl bad(x: number) bad(x) :-": "syntax error",
+    }.items():
+        with pytest.raises(ProgramError, match=told) as error:
+            session.register("bad", text)
+        assert "<program>" not in str(error.value)
+    session.register("last", RULES["last"][0])
+    session.register("both", ".decl both(x: number)\nboth(x) :- last(x).")
+    with pytest.raises(ValueError, match="last is registered already"):
+        session.register("last", RULES["last"][0])
+    with pytest.raises(ValueError, match="last is read by both"):
+        session.unregister("last")
+    with pytest.raises(KeyError, match="registered are both, last"):
+        session.unregister("nothing")
+    session.register("near", RULES["near"][0])
+    for call in (lambda: session.subscribe("near", print), lambda: session.query("near(y)", src=1, dst=2)):
+        with pytest.raises(ValueError, match=r"near has the parameters src=…, and .* are given"):
+            call()
+    with pytest.raises(BadInput, match="found 'a'|expected"):
+        session.query("near(y)", src="a")
+    with pytest.raises(KeyError, match="nowhere"):
+        session.subscribe("nowhere", print)
+    for options, wrong in {"epochs": 0, "seconds": -1}.items():
+        with pytest.raises(ValueError, match=options):
+            session.subscribe("path", print, **{options: wrong})
+    with session.transaction(), pytest.raises(ValueError, match="a transaction is open in this thread"):
+        session.subscribe("near", print, src=1)
+    with pytest.raises(ProgramError, match=r"A program has no parameter \$n in file <program> at line 1, column 39"):
+        Program(".decl a(x: number) a(x) :- a(x), x != $n.")
+
+
+def test_an_error_of_a_rule_leaves_nothing(session):
+    session.register(
+        "bad",
+        ".decl bad(x: number)\n.decl some(x: number)\nsome(x) :- edge(x, _).\nbad(10 / x) :- some(x), x != $n, edge($n, _).",
+    )
+    strata, tables = list(session.upkeep.strata), set(session.upkeep.tables)
+    with pytest.raises(EvaluationError):
+        session.subscribe("bad", print, n=1)
+    assert session.upkeep.strata == strata and session.upkeep.tables.keys() == tables and not session.registry.subscriptions
+    assert session.query("bad(x)", n=0).to_set() == {(10,)}
+    subscription = session.subscribe("bad", print, n=0)
+    with pytest.raises(EvaluationError):
+        session.subscribe("bad", print, n=1)
+    assert session["bad"].to_set() == {(0, 10)}
+    subscription.cancel()
+    assert session.upkeep.tables.keys() == tables
+
+
+def test_symbols_and_types_of_the_program(tmp_path):
+    text = """
+    .type Name <: symbol
+    .type Pair = [a: Name, b: number]
+    .decl likes(x: Name, p: Pair)
+    .input likes
+    """
+    with Program(text).session({"likes": [("Ann", ("tea", 3)), ("Bob", ("tea", 2))]}, path=tmp_path / "s") as session:
+        two = "who(x, n) :- likes(x, [$what, n]), n >= 2.\nwho(x, n) :- likes(x, p), p = [$what, n]."
+        session.register("who", f".decl who(x: Name, n: number)\n{two}")
+        assert session.query("who(x, n)", what="tea").to_set() == {("Ann", 3), ("Bob", 2)}
+        two = "of(w) :- likes(_, [w, _]).\nfans(x) :- of($what), likes(x, [$what, _])."
+        session.register("fans", f".decl fans(x: Name)\n.decl of(what: Name)\n{two}")
+        told = Told()
+        session.subscribe("fans", told, snapshot=True, what="tea")
+        session.insert("likes", [("Cyd", ("tea", 1)), ("Cyd", ("milk", 1))])
+        assert told.rows == {("Ann",), ("Bob",), ("Cyd",)}
+    with Program(text).session(path=tmp_path / "s") as session:
+        assert session["likes"].count() == 4 and list(session) == ["likes"]
+
+
+def test_explain_tells_of_the_rules_alone(session):
+    session.register("near", RULES["near"][0])
+    assert "near.reach@bf" in session.explain("near") and "edge(x, y): 2 tuples" in session.explain("near")
+    assert "path" in session.explain("path") and session.explain() == session.explain("path")
+    with pytest.raises(KeyError):
+        session.explain("nothing")
