@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from semi_naive.ra.rules.block import Block
+from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time import stratum
 
 from semi_naive import EvaluationError, Program
@@ -294,6 +295,47 @@ def test_joins_are_planned_again_once_there_are_many_more_tuples(monkeypatch):
     monkeypatch.setattr(stratum, "SLICE", 50)
     agree(grown(10_000), {})
     assert len(used) == 3  # from 64 to 8 times as many, and so on
+
+
+def test_an_iteration_is_begun_again_where_joins_are_due_and_one_takes_long(monkeypatch):
+    """They were planned for one tuple, and a thousand are there when it begins."""
+    monkeypatch.setattr(stratum, "SLICE", 5000)
+    monkeypatch.setattr(small, "STALE", 4000)
+    forgotten, forget = [], stratum.Interpreter._forget
+    monkeypatch.setattr(stratum.Interpreter, "_forget", lambda self: forgotten.append(self) or forget(self))
+    text = ".decl a(x: number)\n.output a\na(0).\na(x) :- a(0), x = range(1, 1000).\n"
+    agree(text + "a(x + 1000 * y) :- a(x), a(y), x < 60, y < 60.\n", {})
+    assert len(forgotten) == 1 and used[1] is not forgotten[0]
+
+
+def test_the_delta_is_sifted_by_facts_that_it_is_joined_with_but_not_past_what_has_no_value():
+    """Few of the rows meet any fact. Those that meet none are divided by all the same, where the division comes first."""
+    text = """
+    .decl at(x: number, y: number)
+    .output at
+    .decl some(y: number, z: number)
+    .input some
+    .decl more(z: number, y: number)
+    .input more
+    .decl met(z: number, y: number)
+    .output met
+    at(0, 300).
+    at(x + 1, y - 1) :- at(x, y), x < 290.
+    met(z, x) :- at(x, y), some(y, z), more(z, y).
+    met(z, x + 1) :- at(x, y), more(x, y), some(y, z).
+    at(z, x) :- met(z, x), x < 5.
+    """
+    facts = {"some": [(y, y % 7) for y in range(0, 300, 50)], "more": [(y % 7, y) for y in range(0, 300, 20)]}
+    found, _ = agree(text, facts)
+    assert 0 < len(found["met"]) < 20
+    assert any(entry >= 0 for machine in used for entry in sieves(machine))
+    said = agree(text.replace("some(y, z), more(z, y)", "z = 7 / (y - 101), some(y, z)"), facts)
+    assert "7 / 0: division by zero" in said
+
+
+def sieves(machine) -> list[int]:
+    """Of the first instruction of each version, which scans a delta, where its sieve is; -1 if it has none."""
+    return [int(machine.code[entry + at.SIEVE]) for entry in machine.versions[:, at.ENTRY].tolist()]
 
 
 def test_an_iteration_that_is_too_much_work_is_followed_by_some_a_block_at_a_time(monkeypatch):

@@ -81,8 +81,13 @@ class Assembler:
         self.named: dict[str, int] = {}
         self.constants: dict[tuple, int] = {}
         self.back, begin, self.binary = -1, len(self.code), False
+        self.scanned: dict[str, int] | None = None  # the columns of the delta's rows, by variable, while they may be sifted
+        self.sieve: list[tuple[int, int]] = []
         self._steps(derivation.steps)
         self._head(derivation.relation, order, [self._register(term) for term in derivation.head])
+        if self.sieve:
+            self.code[begin + at.SIEVE] = len(self.code)
+            self.code += [len(self.sieve), *(number for sift in self.sieve for number in sift)]
         return begin
 
     def inserting(self, relation: str, order: Order) -> int:
@@ -137,10 +142,20 @@ class Assembler:
         columns = step.order[: len(keys)]
         bound = [(place, step.order[place], self.named[name]) for place, name in binds]
         begin = len(self.code)
+        self._sift(operation, step, access, relation)
+        if self.back < 0 and operation == at.JOIN and part == "delta" and not keys:
+            self.scanned = {name: column for (_, name), (_, column, _) in zip(binds, bound, strict=True)}
         cursor = self._cursor() if operation == at.JOIN else 0
-        self._emit(operation, cursor, relation, index, PARTS[part], access, len(keys), len(bound), *keys, *columns)
+        self._emit(operation, cursor, relation, index, PARTS[part], access, len(keys), len(bound), -1, *keys, *columns)
         self.code += [number for one in bound for number in one]
         self.back = begin if operation == at.JOIN else self.back
+
+    def _sift(self, operation: int, step, access: int, relation: int) -> None:
+        """Have the rows of the delta sifted by what they are joined with: most variables of a program are in few of its facts.
+        Only while nothing has been computed, which may have no value and is an error then."""
+        key = step.keys[0] if step.keys else None
+        if self.scanned and operation != at.LACKS and relation < 0 and isinstance(key, Var) and key.name in self.scanned:
+            self.sieve.append((self.scanned[key.name], access))
 
     def _cursor(self) -> int:
         self.cursors += at.CURSOR_SIZE
@@ -150,6 +165,7 @@ class Assembler:
         kind = literal.result.kind
         if kind == Kind.FLOAT:
             raise Unknown("a range of floats")
+        self.scanned = None
         start, stop = self._register(literal.start), self._register(literal.stop)
         step = -1 if literal.step is None else self._register(literal.step)
         self.named[literal.result.name] = value = self._new()
@@ -214,6 +230,7 @@ class Assembler:
     def _compute(self, operation: int | None, left: int, right: int) -> int:
         if operation is None:
             raise Unknown("a functor of strings, or a power")
+        self.scanned = None
         result = self._new()
         self._emit(operation, left, right, result)
         return result

@@ -6,7 +6,7 @@ from semi_naive.ra.rules.ranges import MOST
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.indexing import ROW, TAG, first_alive, hash_of, newest, rows_of, visible
 from semi_naive.ra.tuple_at_a_time.memory import COMPILED, held, increase, put_value, put_word, row_at, value_at, word_at
-from semi_naive.ra.tuple_at_a_time.searching import find, in_blocks
+from semi_naive.ra.tuple_at_a_time.searching import find, in_blocks, may_have
 
 SAMPLE = 1 << 13  # bindings after which it is known whether many are repetitions
 MOST_BINDINGS = 1 << 22  # that a set holds: what comes after them may be a repetition
@@ -61,7 +61,7 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
         return False
     row, end = value_at(cursors, cursor + at.AT), value_at(cursors, cursor + at.END)
     if index < 0:
-        row = first_alive(relations, relation, row, end)
+        row = _sifted(code, value_at(code, pc + at.SIEVE), relations, relation, blocks, row, end)
         put_value(cursors, cursor + at.AT, row + 1)
         found = row < end
     else:
@@ -72,6 +72,31 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
     if found:
         _bind_row(code, pc, value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY), row, regs)
     return found
+
+
+@njit(**COMPILED)
+def _sifted(code, sieve, relations, relation, blocks, row, end):
+    """The first row from one on that has not been superseded, and that a sieve, if there is one, lets through."""
+    row = first_alive(relations, relation, row, end)
+    if sieve >= 0:
+        rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)
+        while row < end and not _let_through(code, sieve, blocks, rows, row * arity):
+            row = first_alive(relations, relation, row + 1, end)
+    return row
+
+
+@njit(**COMPILED)
+def _let_through(code, sieve, blocks, rows, begin):
+    """Whether all that a row is to be joined with may have its values."""
+    sift = sieve + 1
+    for _ in range(value_at(code, sieve)):
+        value, access, found = value_at(rows, begin + value_at(code, sift)), value_at(code, sift + 1), False
+        for number in range(value_at(blocks, access)):
+            found |= may_have(blocks, value_at(blocks, access + 1 + number), value)
+        if not found:
+            return False
+        sift += at.SIFT
+    return True
 
 
 @njit(**COMPILED)

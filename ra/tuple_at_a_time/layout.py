@@ -21,8 +21,9 @@ FUNCTORS = 30
 
 # -- an instruction
 BACK = 1
-CURSOR, RELATION, INDEX, PART, ACCESS, KEYS, BINDS, LISTS = 2, 3, 4, 5, 6, 7, 8, 9  # of JOIN, EXISTS, LACKS
+CURSOR, RELATION, INDEX, PART, ACCESS, KEYS, BINDS, SIEVE, LISTS = 2, 3, 4, 5, 6, 7, 8, 9, 10  # of JOIN, EXISTS, LACKS
 BIND = 3  # of a join, for each new variable: place in the order, column, register
+SIFT = 2  # of a sieve, which begins with their number: column, list of blocks whose first column has to have its value
 LEFT, RIGHT, INTO = 2, 3, 4  # of comparisons and functors
 START, STOP, STEP, SIGNED, VALUE = 3, 4, 5, 6, 7  # of RANGE, after its CURSOR; STEP: -1 if there is none
 HEAD_RELATION, HEAD_ACCESS, HEAD_VALUES = 2, 3, 4  # of HEAD; then registers in the order of columns, then in that of the home

@@ -25,7 +25,7 @@ def _word(blocks, block, code, keys, count, regs, lane):
 
 
 @njit(**COMPILED)
-def _may_have(blocks, block, value):
+def may_have(blocks, block, value):
     """Whether any tuple may have a value in its first column."""
     distance = np.uint64(value) - np.uint64(value_at(blocks, block + at.LEAST_VALUE))
     cell = distance >> np.uint64(value_at(blocks, block + at.WITHIN))
@@ -41,7 +41,7 @@ def find(blocks, block, code, keys, count, regs):
     size = value_at(blocks, block + at.WORDS_SIZE)
     if count == 0:
         return np.int64(0), size
-    if not _may_have(blocks, block, held(regs, code, keys)):
+    if not may_have(blocks, block, held(regs, code, keys)):
         return np.int64(0), np.int64(0)
     word, mask, here = _word(blocks, block, code, keys, count, regs, 0)
     low, high = np.int64(0), (size if here else np.int64(0))

@@ -282,6 +282,11 @@ class Interpreter:
         return int((table[:, at.COUNT] - table[:, at.DEAD_COUNT] + table[:, at.BASED]).sum())
 
     @property
+    def begun(self) -> int:
+        """About how many of them this iteration began with."""
+        return int((self.relation_table[:, at.DELTA_END] + self.relation_table[:, at.BASED]).sum())
+
+    @property
     def nbytes(self) -> int:
         sets = sum(bindings.nbytes + slots.nbytes for bindings, slots in self.bindings.values())
         return sets + sum(rows.nbytes for rows in self.relations.values())

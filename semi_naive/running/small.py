@@ -23,6 +23,7 @@ __all__ = ["Small", "Unknown"]
 GROWN = 4  # times the small delta from which on a delta is large
 MADE = 16  # heads in one iteration for each tuple of a small delta: more are made faster a block at a time
 PLANNED = 8  # times the tuples there were when the joins were planned: then they are planned again
+STALE = 800_000  # instructions of one version in one iteration, after which joins that are due to be planned again are so
 LONG = 8_000_000  # instructions of binary joins in one iteration: a cyclic core would have been joined sooner
 
 
@@ -65,7 +66,8 @@ class Small:
         return self.machine.iterations > 0
 
     def _pause(self) -> bool:
-        """Look and tell. Whether to go on: not if binary joins, instead of a cyclic core, turn out to be what takes long."""
+        """Look and tell. Whether to go on: not if binary joins, instead of a cyclic core, turn out to be what takes long. Nor
+        if any rule does though joins were planned for an eighth of the tuples that the iteration began with."""
         self._look()
         self._tell()
         if self.machine.tuples > PLANNED * self.planned:
@@ -75,7 +77,7 @@ class Small:
         work = self.machine.versions[:, at.WORK] - self.before[1]
         slow = [self.machine.known[number] for number in self.machine.binary if work[number] > LONG]
         self.local.slow.update(slow)
-        return not slow
+        return not slow and not (self.machine.begun > PLANNED * self.planned and work.max() > STALE)
 
     def _look(self) -> None:
         """At the memory that is left."""
