@@ -151,6 +151,11 @@ class Kernel:
         return self.dispatcher
 
 
+def known() -> list[Kernel]:
+    """The kernels that have been defined with signatures so far, without those that are only ever called by others."""
+    return list(_known)
+
+
 def load() -> None:
     """Load the machine code of all kernels that have been defined, as far as there is any: for a process that forks others."""
     from semi_naive.balance.kernel_cache import kept

@@ -73,7 +73,12 @@ def _made(kernel) -> Dispatcher:
 def kept(kernel) -> bool:
     """Whether there is machine code of a kernel."""
     cache = KernelCache(kernel)
-    return kernel.cache and all(cache.path(_of_numba(signature)).exists() for signature in kernel.signatures)
+    return kernel.cache and all(cache.kept(_of_numba(signature)) for signature in kernel.signatures)
+
+
+def machine_code(kernel) -> list[Path]:
+    """The files of a kernel in the cache, one for each signature."""
+    return [path for signature in kernel.signatures if (path := KernelCache(kernel).path(_of_numba(signature))).exists()]
 
 
 def _of_numba(signature):
@@ -98,20 +103,21 @@ class KernelCache:
 
     def made_by_one(self, signature):
         """Numba's compiler asks for a file, and saves it, in here."""
-        path = self.path(signature)
-        return nullcontext() if path.exists() else alone(f"{path}.lock")
+        return nullcontext() if self.kept(signature) else alone(f"{self.path(signature)}.lock")
+
+    def kept(self, signature) -> bool:
+        return any(path.exists() for path in self.places(signature))
 
     def load_overload(self, signature, context):
-        path = self.path(signature)
-        data = private.load(path) if self.enabled else None
-        if data is None:
-            return None
-        _name_allocator()
-        try:
-            return CompileResult._rebuild(context, *_Loading(io.BytesIO(data)).load())
-        except Exception as error:  # whatever an unpickler and a linker raise, of a file that another build has written
-            log.info("%s is compiled again, as %s does not load: %r", self.kernel.py_func.__name__, path, error)
-            return None
+        for path in self.places(signature) if self.enabled else ():
+            data = private.load(path)
+            if data is not None:
+                _name_allocator()
+                try:
+                    return CompileResult._rebuild(context, *_Loading(io.BytesIO(data)).load())
+                except Exception as error:  # whatever an unpickler and a linker raise, of a file that another build has written
+                    log.info("%s is compiled again, as %s does not load: %r", self.kernel.py_func.__name__, path, error)
+        return None
 
     def save_overload(self, signature, made) -> None:
         if not self.enabled or made.lifted or made.library.has_dynamic_globals:  # addresses of this process
@@ -130,6 +136,11 @@ class KernelCache:
 
     def flush(self) -> None:
         """Nothing is ever out of date."""
+
+    def places(self, signature) -> tuple[Path, Path]:
+        """Where its machine code may be: in the cache, and in the package, if a wheel has carried it."""
+        path = self.path(signature)
+        return path, carried() / path.name
 
     def path(self, signature) -> Path:
         name = f"{self.kernel.py_func.__module__}.{self.kernel.py_func.__qualname__}".removeprefix(f"{OURS}.")
@@ -167,6 +178,12 @@ def _name_allocator() -> None:
 def home() -> Path:
     """Where kernels are kept."""
     return private.cache("kernels")
+
+
+@cache
+def carried() -> Path:
+    """The kernels that came with the package (see `setup.py`): whoever can write there can write the package."""
+    return Path(sys.modules[OURS].__file__ or "").with_name("kernels")
 
 
 @cache

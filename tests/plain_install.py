@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+from semi_naive.balance import kernel_cache
 from semi_naive.ra import session
 
 import semi_naive
@@ -32,6 +33,7 @@ path(x, y) :- edge(x, y).
 path(x, z) :- path(x, y), edge(y, z).
 """
 EDGES = [(1, 2), (2, 3), (1, 3)]
+KERNELS = "kernels"  # a folder that the wheel has, and the checkout has not
 CLOSED = {(1, 2), (2, 3), (1, 3)}
 FORMATS = {  # of .input and .output, by the ending of the file
     "facts": "", "csv": ', IO="file", delimiter=","', "tsv.gz": ', compress="true"', "json": ', IO="jsonfile"',
@@ -267,8 +269,15 @@ def whole(source: Path) -> None:
         under = source / top
         inside = Path() if top == "semi_naive" else Path(top)
         here |= {inside / path for path in _files(under)}
-    installed = _files(there)
+    installed = {path for path in _files(there) if path.parts[0] != KERNELS}
     assert here == installed, f"only in the checkout: {here - installed}, only installed: {installed - here}"
+
+
+def carried() -> None:
+    """The machine code that the wheel has brought: for every kernel of the engine, and none of these was compiled again."""
+    kernels = {path.name for path in _files(Path(semi_naive.__file__).with_name(KERNELS))}
+    again = {path.name for path in _files(kernel_cache.home())}
+    assert len(kernels) > 100 and not kernels & again, f"{len(kernels)} kernels came with the wheel, and again: {again}"
 
 
 def _files(folder: Path) -> set[Path]:
@@ -278,7 +287,7 @@ def _files(folder: Path) -> set[Path]:
 
 if __name__ == "__main__":
     whole(Path(sys.argv[1]))
-    for part in (settings, programs, relations, closures, patterns, formats, commands, complete):
+    for part in (settings, programs, relations, closures, patterns, formats, commands, complete, carried):
         begun = time.process_time()
         part()
         print(f"{part.__name__}: done, {time.process_time() - begun:.1f} s of this process", flush=True)

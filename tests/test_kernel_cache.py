@@ -83,6 +83,19 @@ def test_a_changed_function_is_compiled_again_with_all_that_call_it(cache):
     assert (asked(), asked(KERNEL.replace("x + 1", "x + 2"), 44), asked()) == (MISS, MISS, HIT)
 
 
+def test_kernels_that_came_with_the_package(cache, tmp_path, monkeypatch, caplog):
+    """They are as good as those of the cache. One that is damaged is compiled, into the cache."""
+    caplog.set_level("INFO")
+    assert asked() == MISS
+    cache.rename(tmp_path / "carried")
+    monkeypatch.setattr(kernel_cache, "carried", lambda: tmp_path / "carried")
+    assert asked() == HIT and not cache.exists()
+    (path,) = (tmp_path / "carried").iterdir()
+    flipped(path)
+    assert (asked(), asked()) == (MISS, HIT) and str(path) in caplog.text
+    assert [found.name for found in cache.iterdir()] == [path.name]
+
+
 def test_a_kernel_has_one_name_in_all_processes():
     """Nothing that differs from process to process is in it."""
     source = textwrap.dedent(ALL)

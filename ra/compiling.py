@@ -1,0 +1,52 @@
+"""Compile all kernels of the engine ahead: `python -m semi_naive.ra.compiling FOLDER` leaves their machine code in a folder.
+
+It is what `setup.py` puts into a wheel. Takes 65 s of processor time, on all cores, for what this user's cache has not got.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+
+import semi_naive.ra
+from semi_naive.balance import jit
+
+LEFT_OUT = "semi_naive.ra.daemon"  # which becomes a server of Spark's when it is imported
+
+
+def compile_into(folder: str) -> None:
+    """Compile all kernels into a folder, and nothing else is in it then. CalledProcessError."""
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    cores = str(os.cpu_count() or 1)
+    command = [sys.executable, "-m", "semi_naive.ra.compiling", folder]
+    processes = [subprocess.Popen([*command, str(share), cores]) for share in range(int(cores))]
+    for process in processes:
+        process.wait()
+    for process in processes:
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, process.args)
+
+
+def compile_share(folder: str, share: int, of: int) -> None:
+    """Compile one kernel of so many, unless this user's cache has it, and copy its machine code. What it calls is within."""
+    from semi_naive.balance.kernel_cache import kept, machine_code
+
+    for module in walk_packages(semi_naive.ra.__path__, "semi_naive.ra."):
+        if module.name != LEFT_OUT:
+            import_module(module.name)
+    for kernel in jit.known()[share::of]:
+        if not kept(kernel):
+            kernel.compiled()
+        for path in machine_code(kernel):
+            shutil.copyfile(path, Path(folder, path.name))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2:
+        compile_into(sys.argv[1])
+    else:
+        compile_share(sys.argv[1], *map(int, sys.argv[2:]))

@@ -1,0 +1,27 @@
+"""setup.cfg says all of it but one: a wheel carries the machine code of the kernels, for the processor that it is built on.
+
+So the first run on a machine compiles nothing. Compiling takes 65 s of processor time, on all cores. With NUMBA_DISABLE_JIT=1
+nothing is compiled here, but by the first runs; so it is where the processor, Python, numpy or numba is another.
+"""
+
+import os
+import subprocess
+import sys
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+COMPILE = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+
+
+class WithKernels(build_py):
+    def run(self):
+        super().run()
+        if COMPILE and not self.editable_mode:
+            command = [sys.executable, "-m", "semi_naive.ra.compiling", os.path.join("semi_naive", "kernels")]
+            done = subprocess.run(command, cwd=self.build_lib)  # which is whole, as the checkout is not
+            if done.returncode:
+                self.warn("the wheel has no machine code: kernels will be compiled when they are first run")
+
+
+setup(cmdclass={"build_py": WithKernels}, setup_requires=["numba >=0.61", "numpy >=2.0"] if COMPILE else [])
