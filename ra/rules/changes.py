@@ -41,7 +41,7 @@ def empty(arity: int) -> Block:
 def together(blocks: list[Block], arity: int) -> Block:
     """The union of blocks of any packings. What they hold is copied once for each two of them."""
     blocks = [block for block in blocks if block.size]
-    return merged(blocks, _common(blocks, arity)) if blocks else empty(arity)
+    return merged(blocks, common(blocks, arity)) if blocks else empty(arity)
 
 
 def apart(left: Block, right: Block) -> Block:
@@ -76,7 +76,7 @@ def selected(block: Block, rows: np.ndarray) -> Block:
     return block if rows.all() else Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
 
 
-def _common(blocks: list[Block], arity: int) -> Packing:
+def common(blocks: list[Block], arity: int) -> Packing:
     """A packing for all of the blocks: that of one of them, if it has room for what is in the others."""
     packings = dict.fromkeys(block.packing for block in blocks)
     if len(packings) == 1:
@@ -93,7 +93,7 @@ def _among(left: Block, right: Block) -> np.ndarray:
     if not left.size or not right.size:
         return found
     if NEAR * min(left.size, right.size) > max(left.size, right.size):
-        packing = _common([left, right], left.arity)
+        packing = common([left, right], left.arity)
         return among(left.repacked(packing).words, right.repacked(packing).words)
     if left.size < right.size:
         return _positions(left, right) >= 0
@@ -106,14 +106,20 @@ def _positions(few: Block, many: Block) -> np.ndarray:
     """Where each tuple of a block is in another; -1 if it is not there."""
     if isinstance(many, Thinned):
         return many.places(_positions(few, many.whole))
-    columns = few.columns()
+    return positions_of(few.columns(), few.size, many)
+
+
+def positions_of(columns: list[np.ndarray], size: int, many: Block) -> np.ndarray:
+    """The same of tuples in any order, given as columns, in a block that has all its words."""
+    if not many.size:
+        return np.full(size, -1)
     if many.packing.lanes > 1:
-        lows, highs = many.ranges(columns, few.size)
+        lows, highs = many.ranges(columns, size)
         return np.where(highs > lows, lows, -1)
-    fitting = np.ones(few.size, np.bool_)
+    fitting = np.ones(size, np.bool_)
     for column, (low, high) in zip(columns, many.packing.bounds, strict=True):
         fitting &= (column >= low) & (column <= high)
-    words, known = pack(columns, many.packing, few.size)[0], many.words[0]
+    words, known = pack(columns, many.packing, size)[0], many.words[0]
     at = np.minimum(np.searchsorted(known, words), known.size - 1)
     return np.where(fitting & (known[at] == words), at, -1)
 

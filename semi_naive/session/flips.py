@@ -21,11 +21,12 @@ NEGATED, AGGREGATED = "!", "{}"
 
 @dataclass(frozen=True)
 class Flip:
-    """A rule that begins with what has changed of a relation that it negates, or aggregates."""
+    """A rule that begins with what has changed of a relation that it negates, or aggregates: `closed` to it otherwise."""
 
     relation: str
     how: str
     rule: Rule
+    closed: Rule
 
     @property
     def changed(self) -> str:
@@ -49,7 +50,7 @@ def flips(rule: Rule) -> Iterator[Flip]:
         outside = names(rule.head).union(*map(names, rule.body[:place] + rule.body[place + 1 :]))
         for atom in _closed([literal]):
             first = Atom(f"{atom.relation}{how}", tuple(_known(term, outside) for term in atom.args))
-            yield Flip(atom.relation, how, replace(rule, body=(first, *rule.body), plan=None))
+            yield Flip(atom.relation, how, replace(rule, body=(first, *rule.body), plan=None), rule)
 
 
 def is_exact(rule: Rule) -> bool:

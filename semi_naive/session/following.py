@@ -11,25 +11,30 @@ views incrementally"; Motik et al. 2019, "Maintenance of Datalog materialisation
 
 1. suspect: what the same versions make of the tuples that are gone, and whatever follows from it, with all else as it was;
    a tuple that somebody has given is none; and what the rules of `flips` make, where one negates or aggregates what has changed
-2. without the suspects, rederive: a rule for `head(x, y)` that begins with the suspects, `head(x, y) :- head?(x, y), a, b, c.`
+2. guard, where ticks are known: a suspect that a rule derives from what remains, by older tuples only, is none (see `guard`)
+3. without the suspects, rederive: a rule for `head(x, y)` that begins with the suspects, `head(x, y) :- head?(x, y), a, b, c.`
 """
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from semi_naive.planning.order import searched, versions
 from semi_naive.planning.strata import names_read
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change, marked, selected, together
+from semi_naive.ra.rules.changes import Change, apart, marked, selected, together
 from semi_naive.ra.rules.ir import Atom, Const, Order, Rule, Term, Var, Wild
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.local import Local
 from semi_naive.session.flips import NEGATED, flips
+from semi_naive.session.guard import PROOF, Proofs, proofs
+from semi_naive.session.ticks import Ticks
+
+DEEPEST = 1000  # iterations that are done a block at a time, for ticks: a second
 
 
 class TooSlow(Exception):
@@ -47,10 +52,18 @@ class Following(Local):
         self.below = names_read(self.stratum.rules) - set(self.stratum.relations)
         self.rederiving = [rederiving(rule) for rule in self.stratum.rules]
         self.flips = [flip for rule in self.stratum.rules for flip in flips(rule)]
+        self.proofs = self._proofs()
+        self.usual = self.small
         for name in self.stratum.relations:
             self.indexes.arities[suspects(name)] = self.indexes.arities[name]
         for flip in self.flips:
             self.indexes.arities[flip.changed] = self.indexes.arities[flip.relation]
+
+    def _proofs(self) -> list[Proofs]:
+        """Those of rules without atoms of the stratum come first, as they take the least."""
+        own, kinds = set(self.stratum.relations), {name: each.kinds for name, each in self.database.program.relations.items()}
+        found = [proofs(*rules, own, kinds) for rules in zip(self.stratum.rules, self.rederiving, strict=True)]
+        return sorted(found, key=lambda each: len(each.parts))
 
     def searches(self, below: dict[str, Change]) -> set[tuple[str, Order]]:
         """The relations and orders that are searched for such changes of the relations below."""
@@ -75,11 +88,13 @@ class Following(Local):
         self.go_on()
 
     def suspect(
-        self, deleted: dict[str, Block], below: dict[str, Change], given: Callable[[str, Block], np.ndarray], until: float
-    ) -> dict[str, Block]:
+        self, deleted: dict[str, Block], below: dict[str, Change], given: Callable[[str, Block], np.ndarray], until: float,
+        ticks: Ticks | None = None,
+    ) -> dict[str, Block]:  # fmt: skip
         """Of each relation of the stratum the tuples that may have no derivation any more: all that have one from `deleted`
         explicit facts, or from what relations below have lost, which is their delta, or lack, with what they have now; and
-        from such tuples. given: which tuples of a block somebody has given, and nobody deleted. The tables stay as they are."""
+        from such tuples. given: which tuples of a block somebody has given, and nobody deleted; ticks: of all tuples, if they
+        are known. The tables stay as they are."""
         self._begin(until)
         tables, old = self.database.tables, {name: cast(Table, self.database.tables[name]) for name in self.stratum.relations}
         self.tables = {name: Table(table.arity) for name, table in old.items()}
@@ -91,6 +106,9 @@ class Following(Local):
             self._derive_all(flipped)
         found: dict[str, list[Block]] = {name: [] for name in old}
         while fresh := self._fresh(given):
+            tables.update(old)
+            if ticks is not None:
+                fresh, ticks = self._guarded(fresh, below, ticks)
             for name, table in old.items():
                 found[name] += [fresh[name]] if name in fresh else []
                 tables[name] = marked(table, fresh[name]) if name in fresh else table
@@ -128,15 +146,54 @@ class Following(Local):
                 fresh[name] = selected(block, ~given(name, block))
         return {name: block for name, block in fresh.items() if block.size}
 
+    def _guarded(self, fresh: dict[str, Block], below: dict[str, Change], ticks: Ticks) -> tuple[dict[str, Block], Ticks]:
+        """Those of some suspects that have no derivation from older tuples which remain, and the ticks without them. The others
+        may be suspected again."""
+        shut = {id(flip.closed) for flip in self.flips if flip.relation in below}
+        left = dict(fresh)
+        for each in self.proofs:
+            name = each.rule.head.relation.removesuffix(PROOF)
+            if name in left and left[name].size and id(each.of) not in shut:
+                with self._suspected({name: left[name]}):
+                    left[name] = self._unproven(each, left[name], ticks)
+        for name, block in left.items():
+            self.tables[name].delta = {self.tables[name].home: block} if block.size else {}
+            ticks = ticks.without(name, block) if block.size else ticks
+        return {name: block for name, block in left.items() if block.size}, ticks
+
+    def _unproven(self, proofs: Proofs, block: Block, ticks: Ticks) -> Block:
+        derivation = self._body(proofs.rule, 0, self._remaining(proofs.rule), 0).derivation
+        for heads in derivation.heads(cast(Any, self.database), tuple(range(len(proofs.rule.head.args)))):
+            self._in_time()
+            columns, size = (heads.columns(), heads.size) if isinstance(heads, Block) else heads
+            proven = proofs.proven(columns, size, ticks)
+            own = [column[proven] for column in columns[: proofs.arity]]
+            block = apart(block, Block.of(own, int(np.count_nonzero(proven)))) if proven.any() else block
+        return block
+
+    def _remaining(self, rule: Rule) -> dict[int, str]:
+        """The parts that a rule reads for what was there before and is there now: of relations below, all but their delta,
+        which is what they have lost."""
+        places = (place for place, literal in enumerate(rule.body) if isinstance(literal, Atom))
+        return {0: "delta"} | {place: "full" for place in places if place and rule.body[place].relation in self.below}
+
     def _rederive(self, suspected: dict[str, Block]) -> None:
+        with self._suspected(suspected):
+            self._derive_all([(rule, 0, {0: "delta"}, 0) for rule in self.rederiving if rule.head.relation in suspected])
+
+    @contextmanager
+    def _suspected(self, suspected: dict[str, Block]) -> Iterator[None]:
+        """The relations of suspects are there."""
         tables = self.database.tables
         for name, block in suspected.items():
             table = tables[suspects(name)] = Table(block.arity)
             table.insert_block(block)
             table.advance()
-        self._derive_all([(rule, 0, {0: "delta"}, 0) for rule in self.rederiving if rule.head.relation in suspected])
-        for name in suspected:
-            del tables[suspects(name)]
+        try:
+            yield
+        finally:
+            for name in suspected:
+                tables.pop(suspects(name), None)
 
     def _begin(self, until: float) -> None:
         self.until, self.iteration = until, 1
@@ -165,6 +222,15 @@ class Following(Local):
 
     def _in_time(self) -> None:
         if time.perf_counter() > self.until:
+            raise TooSlow
+
+
+class Timed(Local):
+    """One stratum, from its facts, all of it a block at a time: so that its tables can tell when a tuple is born."""
+
+    def _completed(self, delta: int) -> None:
+        super()._completed(delta)
+        if self.iteration > DEEPEST:
             raise TooSlow
 
 

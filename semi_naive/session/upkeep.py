@@ -41,7 +41,8 @@ from semi_naive.running.recovery import RESTARTS, Recovery
 from semi_naive.running.run import Run
 from semi_naive.session.closures import missed
 from semi_naive.session.flips import is_exact
-from semi_naive.session.following import Following, TooSlow
+from semi_naive.session.following import Following, Timed, TooSlow
+from semi_naive.session.ticks import Clock, Ticks
 
 LARGE = 0.2  # of what a stratum reads and has: where more of it is new, the stratum is computed anew
 FEW = 100  # tuples that are followed whatever part they are
@@ -74,6 +75,9 @@ class Upkeep(Run):
         super().__post_init__()
         self.last: dict[int, float] = {}  # seconds that each stratum has taken when it was computed last
         self.lines: dict[str, tuple[np.ndarray, list[Rule]]] = {}  # facts in the program's text, and the rules that they are
+        self.ticks: dict[int, Ticks] = {}  # of strata whose suspects are guarded
+        self.deep: set[int] = set()  # those that take too many iterations for that
+        self.dense: set[int] = set()  # strata that have had too many suspects: their ticks are wanted
         self.stale: set[int] = set()  # strata that are computed anew by the next transaction, whatever has changed
         self.taken_up: dict[str, Table] = {}  # what a directory has of relations, while a session is opened there
 
@@ -237,8 +241,8 @@ class Upkeep(Run):
     def apply(self, net: dict[str, Change], last: Callable[[], None] = lambda: None) -> dict[str, Change]:
         """Change explicit facts, and have all relations follow; what has changed of each. After an error all is as it was, also
         after one of `last`, which is called when all else is done."""
-        before, facts = self.tables, self.facts
-        self.tables, self.facts = dict(before), Facts(dict(facts.given), facts.written)
+        before, facts, ticks = self.tables, self.facts, self.ticks
+        self.tables, self.facts, self.ticks = dict(before), Facts(dict(facts.given), facts.written), dict(ticks)
         try:
             with told(lambda: self.cluster.known):
                 changes = self._followed_all(net)
@@ -248,7 +252,7 @@ class Upkeep(Run):
             last()
             return changes
         except BaseException:
-            self.tables, self.facts = before, facts
+            self.tables, self.facts, self.ticks = before, facts, ticks
             self.database.on_partitions.clear()
             self._end_job()
             raise
@@ -281,6 +285,7 @@ class Upkeep(Run):
                 return self._follow(number, stratum, own, changes)
             except (TooSlow, TooLarge):
                 self.tables = before.copy()
+                self._mark_dense(number, own, changes)
         return self._all_anew(number, before)
 
     def _all_anew(self, number: int, before: dict[str, Table]) -> dict[str, Change]:
@@ -324,13 +329,18 @@ class Upkeep(Run):
             if name in before:
                 before[name].blocks("full", order)  # an index that is missing is made once, whatever becomes of this
         until = time.perf_counter() + max(LEAST, WORTH * self.last[number])
-        suspected = self._suspected(local, own, below, until)
+        suspected = self._suspected(local, own, below, until, self.ticks.get(number))
         rest = {name: without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
+        ticks = self.ticks.get(number)
+        clock = Clock(stratum, ticks.next) if ticks else None
         for name, table in rest.items():
-            tables[name] = snapshot(table)
+            tables[name] = clock.timed(name, snapshot(table)) if clock else snapshot(table)
             if name in own:
                 tables[name].insert_block(own[name].born)
+        local.small = 0 if clock else local.usual
         local.follow(below, suspected, until)
+        if ticks and clock:
+            self.ticks[number] = ticks.with_births(clock.births, clock.now)
         found = {}
         for name, table in rest.items():
             after, added = tables[name], difference(table, tables[name]).born
@@ -343,7 +353,7 @@ class Upkeep(Run):
             tables[name] = grown(table, found[name].born) if found[name].size else before[name]
         return found
 
-    def _suspected(self, local: Following, own: dict[str, Change], below: dict[str, Change], until: float) -> dict[str, Block]:
+    def _suspected(self, local: Following, own: dict, below: dict[str, Change], until: float, ticks) -> dict[str, Block]:
         """The tuples of a stratum that may have no derivation left."""
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
         shut = {flip.relation for flip in local.flips}
@@ -352,7 +362,7 @@ class Upkeep(Run):
         tables = self.tables
         now = {name: tables[name] for name in below}
         tables.update({name: reversed_to(tables[name], change.lost) for name, change in below.items()})
-        found = local.suspect(deleted, below, self._given, until)
+        found = local.suspect(deleted, below, self._given, until, ticks)
         tables.update(now)
         return {name: block for name, block in found.items() if block.size}
 
@@ -394,6 +404,10 @@ class Upkeep(Run):
         if self.shared.issuperset(stratum.relations):
             self.tables |= {name: self.facts.given[name] for name in stratum.relations}
             return
+        if number in self.dense and self._anew_timed(number, stratum):
+            self.last[number] = time.perf_counter() - begun
+            return
+        self.ticks.pop(number, None)
         for attempt in range(RESTARTS + 1):
             for name in stratum.relations:
                 self._restart(name)
@@ -412,6 +426,34 @@ class Upkeep(Run):
         self._end_job()
         self.plans.clear()
         self.last[number] = time.perf_counter() - begun
+
+    def _mark_dense(self, number: int, own: dict[str, Change], changes: dict[str, Change]) -> None:
+        """What has gone made a stratum follow for too long: from now on its suspects are to be guarded, if they can be."""
+        local, stratum = self.local[number], self.strata[number]
+        lost = any(change.lost.size for name, change in (own | changes).items() if name in own or name in local.below)
+        if lost and stratum.recursive and number not in self.closures and number not in self.deep:
+            self.dense.add(number)
+
+    def _anew_timed(self, number: int, stratum: Stratum) -> bool:
+        """Compute a stratum in this process, and when its tuples are born. Not if it has too many iterations for that, each a
+        block at a time."""
+        clock = Clock(stratum, 0)
+        for name in stratum.relations:
+            self._restart(name)
+            self.tables[name] = clock.timed(name, self.tables[name])
+        local = Timed(stratum, number, self.database, self.indexes, self.profile, None, multiway=self.config.multiway,
+            memory=self.config.memory, stays="", cores=self.cluster.here,
+        )  # fmt: skip
+        try:
+            local.run()
+        except (TooSlow, TooLarge):
+            self.dense.discard(number)
+            self.deep.add(number)
+            return False
+        for name in stratum.relations:
+            self.tables[name] = plain(self.tables[name])
+        self.ticks[number] = Ticks().with_births(clock.births, clock.now)
+        return True
 
     def _detect(self, number: int) -> None:
         """Whether a stratum is a closure; its relations have their facts and no more."""
