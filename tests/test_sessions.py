@@ -202,7 +202,7 @@ def guarded(monkeypatch):
     def timed(upkeep, number):
         stratum = upkeep.strata[number]
         if stratum.recursive and upkeep._are_plain(stratum):
-            upkeep.dense.add(number)
+            upkeep.dense[number] = True
         anew(upkeep, number)
 
     def told(following, fresh, below, ticks):

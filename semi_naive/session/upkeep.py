@@ -76,8 +76,7 @@ class Upkeep(Run):
         self.last: dict[int, float] = {}  # seconds that each stratum has taken when it was computed last
         self.lines: dict[str, tuple[np.ndarray, list[Rule]]] = {}  # facts in the program's text, and the rules that they are
         self.ticks: dict[int, Ticks] = {}  # of strata whose suspects are guarded
-        self.deep: set[int] = set()  # those that take too many iterations for that
-        self.dense: set[int] = set()  # strata that have had too many suspects: their ticks are wanted
+        self.dense: dict[int, bool] = {}  # of strata that have had too many suspects: whether they are to have ticks, and can
         self.stale: set[int] = set()  # strata that are computed anew by the next transaction, whatever has changed
         self.taken_up: dict[str, Table] = {}  # what a directory has of relations, while a session is opened there
 
@@ -157,7 +156,7 @@ class Upkeep(Run):
                 self.shared.discard(name)
                 self.database.on_partitions.pop(name, None)
                 self.indexes.arities.pop(name, None)
-            for kept in (self.local, self.closures, self.last):
+            for kept in (self.local, self.closures, self.last, self.ticks, self.dense):
                 kept.pop(number, None)
             self.strata[number] = Stratum((), [], False)
         while self.strata and not self.strata[-1].relations:
@@ -404,7 +403,7 @@ class Upkeep(Run):
         if self.shared.issuperset(stratum.relations):
             self.tables |= {name: self.facts.given[name] for name in stratum.relations}
             return
-        if number in self.dense and self._anew_timed(number, stratum):
+        if self.dense.get(number) and self._anew_timed(number, stratum):
             self.last[number] = time.perf_counter() - begun
             return
         self.ticks.pop(number, None)
@@ -431,8 +430,8 @@ class Upkeep(Run):
         """What has gone made a stratum follow for too long: from now on its suspects are to be guarded, if they can be."""
         local, stratum = self.local[number], self.strata[number]
         lost = any(change.lost.size for name, change in (own | changes).items() if name in own or name in local.below)
-        if lost and stratum.recursive and number not in self.closures and number not in self.deep:
-            self.dense.add(number)
+        if lost and stratum.recursive and number not in self.closures:
+            self.dense.setdefault(number, True)
 
     def _anew_timed(self, number: int, stratum: Stratum) -> bool:
         """Compute a stratum in this process, and when its tuples are born. Not if it has too many iterations for that, each a
@@ -447,8 +446,7 @@ class Upkeep(Run):
         try:
             local.run()
         except (TooSlow, TooLarge):
-            self.dense.discard(number)
-            self.deep.add(number)
+            self.dense[number] = False
             return False
         for name in stratum.relations:
             self.tables[name] = plain(self.tables[name])
