@@ -61,6 +61,7 @@ class Directory:
         self.pieces: dict[str, list[dict]] = {}  # where they are
         self.blocks: dict[int, tuple[Block, list[dict]]] = {}  # by identity: those of the snapshot
         self.bytes = 0  # of the snapshot
+        self.batches: dict[str, int] = {}  # the last of each stream
         self.fits = True  # whether the snapshot is of the same program
         self.last: tuple[int, int, dict[str, int]] = -1, 0, {}  # epoch in the log; bytes of it, and sizes, before
         self._held = contextlib.ExitStack()
@@ -71,9 +72,11 @@ class Directory:
 
     # -- writing
 
-    def append(self, epoch: int, net: dict[str, Change], values) -> None:
-        """A transaction. It has happened once this returns; OSError, and it has not."""
+    def append(self, epoch: int, net: dict[str, Change], values, batch: tuple[str, int] | None = None) -> None:
+        """A transaction, which may be the batch of a stream. It has happened once this returns; OSError, and it has not."""
         found: dict[str, np.ndarray] = {}
+        if batch:
+            found |= {"query": np.frombuffer(batch[0].encode(), np.uint8), "batch": np.array([batch[1]])}
         for name, change in net.items():
             found[f"+{name}"], found[f"-{name}"] = _columns(change.born), _columns(change.lost)
         sizes = values.sizes()
@@ -96,8 +99,8 @@ class Directory:
         """Whether there is so much in the log that a snapshot is worth its time."""
         return self.log is not None and self.log.size > max(LEAST, self.bytes / 2)
 
-    def snapshot(self, epoch: int, upkeep) -> None:
-        """Write what has changed since the last snapshot, and begin a new log."""
+    def snapshot(self, epoch: int, upkeep, batches: dict[str, int]) -> None:
+        """Write what has changed since the last snapshot, and begin a new log. batches: the last of each stream."""
         prints, relations = fingerprints(upkeep), {}
         blocks: dict[int, tuple[Block, list[dict]]] = {}
         for name in prints:
@@ -112,7 +115,7 @@ class Directory:
             (self.path / log).unlink()
         fresh = Log(self.path / log, self.every)
         self.files.publish({
-            "version": VERSION, "epoch": epoch, "log": log, "relations": relations, "values": self.pieces,
+            "version": VERSION, "epoch": epoch, "log": log, "relations": relations, "values": self.pieces, "batches": batches,
             "seconds": {upkeep.strata[number].relations[0]: seconds for number, seconds in upkeep.last.items()},
         })  # fmt: skip
         self._begin(fresh, blocks)
@@ -166,6 +169,7 @@ class Directory:
             self._read_values(manifest["values"], [arrays for _, arrays in found], upkeep.values)
             net = self._read_facts(manifest["relations"], [arrays for _, arrays in found], upkeep, changeable)
             self._read_tables(manifest, upkeep)
+            self.batches = manifest["batches"] | dict(_batch(arrays) for _, arrays in found if "batch" in arrays)
             self._begin(Log(path, self.every), self.blocks)
         epochs = [epoch for epoch, _ in found]
         if epochs != list(range(manifest["epoch"] + 1, manifest["epoch"] + 1 + len(epochs))):
@@ -278,6 +282,10 @@ def _net(logged: list[dict], given: dict[str, Table]) -> dict[str, Change]:
             asked[name].add(False, arrays[f"-{name}"])
             asked[name].add(True, arrays[f"+{name}"])
     return {name: change for name, each in asked.items() if (change := each.net()[0]).size}
+
+
+def _batch(arrays: dict[str, np.ndarray]) -> tuple[str, int]:
+    return arrays["query"].tobytes().decode(), int(arrays["batch"][0])
 
 
 def _columns(block: Block) -> np.ndarray:

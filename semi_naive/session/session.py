@@ -33,6 +33,7 @@ from semi_naive.session.contents import Changes, Epoch, Held, Made, View
 from semi_naive.session.durable import Directory
 from semi_naive.session.query import Asking, asking
 from semi_naive.session.registry import Registry
+from semi_naive.session.streams import Sink
 from semi_naive.session.subscriptions import Callback, Granularity, Subscription, shown
 from semi_naive.session.transaction import Transaction
 from semi_naive.session.upkeep import Upkeep
@@ -69,6 +70,7 @@ class Session:
         self.relations: dict[str, Relation] = {n: r for n, r in program.relations.items() if n in compiled.program.relations}
         self.declared = dict(self.relations)  # by the program; those of registered rules come and go
         self.registry = Registry(self)
+        self.batches: dict[str, int] = {}  # the last batch of each stream that has arrived
         self.derived_anew: list[str] = []  # relations, as the directory had them by other rules
         self._directory: Directory | None = None
         self.upkeep = Upkeep(program, compiled, self.config, spark, values=Values(None if path is None else SymbolTable()))
@@ -90,13 +92,14 @@ class Session:
         self._directory = Directory(path, sync_seconds)
         if self._directory.manifest is None:
             self.upkeep.begin(facts, self.changeable)
-            self._directory.snapshot(0, self.upkeep)
+            self._directory.snapshot(0, self.upkeep, {})
             return 0
         epoch, self.derived_anew = self.upkeep.take_up(self._directory, self.changeable)
+        self.batches = dict(self._directory.batches)
         if self.derived_anew:
             log.warning("%s: derived anew, as the rules have changed: %s", path, ", ".join(self.derived_anew))
         if not self._directory.fits:
-            self._directory.snapshot(epoch, self.upkeep)
+            self._directory.snapshot(epoch, self.upkeep, self.batches)
         return epoch
 
     # -- what there is
@@ -224,6 +227,19 @@ class Session:
         with self.alone():
             return self.registry.subscribe(relation, callback, parameters, when, snapshot, since, name)
 
+    def sink(self, relation: str, op: str | None = None, key=None, query: str | None = None) -> Sink:
+        """For Structured Streaming: `stream.writeStream.foreachBatch(session.sink("edge", op="_change_type"))`. Each batch is a
+        transaction, exactly once: one that is delivered again changes nothing, also after the session was reopened with its
+        `path`.
+
+        op: a column that says what a row does, as change feeds have it: insert, update_postimage, +I, +U, c, r, u or 1;
+            delete, update_preimage, -D, -U, d or -1. Without it rows are inserted.
+        key: attributes by which an insert takes the place of what is there, as in `Transaction.upsert`.
+        query: a name in place of the stream's own, which stays the same as long as the stream's checkpoint does.
+        """
+        self.check_open()
+        return Sink(self, relation, op, key, query)
+
     def end_subscription(self, name: str) -> None:
         """Keep nothing more for the name of a subscription. KeyError if there is none."""
         with self.alone():
@@ -299,7 +315,7 @@ class Session:
             self.check_open()
             nets = {name: asked.net() for name, asked in transaction.asked().items()}
             net = {name: change for name, (change, _) in nets.items() if change.size}
-            found = self.upkeep.apply(net, partial(self._log, net))
+            found = self.upkeep.apply(net, partial(self._log, net, transaction.batch))
         except BaseException:
             self.upkeep.values.back_to(self._mark)
             if self._directory:
@@ -308,6 +324,7 @@ class Session:
         if self.retain:
             self._before.append(self._now)
         self._now = Epoch(self.epoch + 1, self.upkeep.database.tables, self)
+        self.batches |= dict([transaction.batch] if transaction.batch else [])
         transaction.epoch, transaction.ignored = self.epoch, sum(ignored for _, ignored in nets.values())
         told = [*self.program.outputs, *self.registry.watched()]
         changed = {name: Changes(self, self.relations[name], found[name]) for name in dict.fromkeys(told) if name in found}
@@ -315,16 +332,16 @@ class Session:
         self.registry.tell(found, self.epoch)
         self._make_snapshot()
 
-    def _log(self, net: dict[str, Change]) -> None:
+    def _log(self, net: dict[str, Change], batch: tuple[str, int] | None) -> None:
         """The last thing that may fail: from here on the transaction has happened."""
         if self._directory:
-            self._directory.append(self.epoch + 1, net, self.upkeep.values)
+            self._directory.append(self.epoch + 1, net, self.upkeep.values, batch)
 
     def _make_snapshot(self) -> None:
         """Where it is due. The log has what a snapshot has, so one that fails loses nothing."""
         if self._directory and self._directory.due:
             try:
-                self._directory.snapshot(self.epoch, self.upkeep)
+                self._directory.snapshot(self.epoch, self.upkeep, self.batches)
             except OSError:
                 log.exception("a snapshot of epoch %s could not be written; the log has all of it", self.epoch)
 

@@ -34,6 +34,7 @@ class Transaction:
     def __init__(self, session: Any):
         self._session, self._open = session, False
         self._asked: dict[str, Asked] = {}
+        self.batch: tuple[str, int] | None = None  # of a stream, that it is
         self.epoch: int | None = None
         self.ignored = 0
         self.changes: MappingProxyType[str, Changes] = MappingProxyType({})

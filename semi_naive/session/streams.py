@@ -1,0 +1,61 @@
+"""Structured Streaming into a session: `stream.writeStream.foreachBatch(session.sink("edge", op="_change_type"))`.
+
+Spark delivers a batch again when it cannot know whether it has arrived. A session knows the last batch of each query; with a
+directory it is in the log, in the record of the transaction that the batch has become. So each batch counts exactly once.
+"""
+
+from typing import Any
+
+from semi_naive.io.errors import BadInput
+
+# What change feeds call a row that is there from now on, and one that is not any more: Delta Lake, Flink, Debezium, `diff`.
+INSERTS = {"insert", "update_postimage", "+I", "+U", "c", "r", "u", "1"}
+DELETES = {"delete", "update_preimage", "-D", "-U", "d", "-1"}
+QUERY = "sql.streaming.queryId"  # the local property that Spark names a query by while it runs a batch
+
+
+class Sink:
+    """What `foreachBatch` calls with each batch: a transaction of one relation. See `Session.sink`."""
+
+    def __init__(self, session: Any, relation: str, op: str | None, key, query: str | None):
+        session.explicit(relation)
+        if key is not None:
+            session.places(relation, key)
+        self.session, self.relation, self.op, self.key, self.query = session, relation, op, key, query
+
+    def __call__(self, frame, batch: int) -> None:
+        """A batch of Spark's, by its number. All its deletes come before its inserts."""
+        query = self.query or frame.sparkSession.sparkContext.getLocalProperty(QUERY)
+        if not query:
+            raise ValueError("the query of this batch has no name that stays: session.sink(…, query=name)")
+        with self.session.transaction() as transaction:
+            if batch <= self.session.batches.get(query, -1):
+                transaction.abort()
+                return
+            transaction.batch = query, batch
+            deleted, inserted = self._divided(frame.toArrow())
+            if deleted is not None and deleted.num_rows:
+                transaction.delete(self.relation, deleted)
+            if inserted.num_rows and self.key is not None:
+                transaction.upsert(self.relation, inserted, self.key)
+            elif inserted.num_rows:
+                transaction.insert(self.relation, inserted)
+
+    def _divided(self, table) -> tuple:
+        """The rows that go, and those that come, as tables of the relation's columns."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        wanted = [name for name, _ in self.session.relations[self.relation].attributes]
+        named = set(wanted) <= set(table.column_names)
+        if self.op is None:
+            return None, table.select(wanted) if named else table
+        if self.op not in table.column_names:
+            raise BadInput(f"a batch has no column {self.op}", self.relation, hint=f"it has {', '.join(table.column_names)}")
+        ops = table.column(self.op).cast(pa.string())
+        rows = table.select(wanted) if named else table.drop_columns([self.op])
+        for value in pc.unique(ops).to_pylist():
+            if value not in INSERTS | DELETES:
+                known = ", ".join(sorted(INSERTS | DELETES))
+                raise BadInput(f"a row of a batch has {self.op} = {value!r}", self.relation, hint=f"expected one of {known}")
+        return tuple(rows.filter(pc.is_in(ops, pa.array(sorted(values)))) for values in (DELETES, INSERTS))
