@@ -15,6 +15,8 @@ from semi_naive.ra.local_join_by_row import compose
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import HALVES, Block, Chunked, merged, snug
+from semi_naive.ra.rules.derive import Sink
+from semi_naive.ra.rules.table import Table
 
 from semi_naive.running.sampling import distinct_among
 
@@ -253,3 +255,23 @@ def test_relabelling_keeps_the_graph(seed):
     given = graph.values[np.column_stack((graph.sources, graph.targets)).astype(np.int64)]
     assert set(map(tuple, given.tolist())) == set(map(tuple, pairs.tolist()))
     assert len(graph.words) == len(set(map(tuple, pairs.tolist())))
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.lists(st.tuples(*[st.integers(0, 90)] * 2), min_size=1, max_size=30), st.booleans()), max_size=8))
+def test_small_blocks_of_heads_wait_and_are_compared_with_what_is_known_once(given):
+    """As chunks and as words; what has been made is counted at once, and what is born at the end."""
+    known = {(i, i) for i in range(0, 90, 3)}
+    table, compared = Table(2), []
+    insert = table.insert_block
+    table.insert_block = lambda *block: compared.append(block) or insert(*block)
+    table.insert(list(np.array(sorted(known)).T), len(known))
+    table.advance()
+    sink = Sink(table)
+    for pairs, close in given:
+        block = Block.of([np.array(column) for column in zip(*pairs, strict=True)], len(pairs), HALVES)
+        sink.take(Chunked(HALVES, block.chunks) if close else block)
+    new = {pair for pairs, _ in given for pair in pairs} - known
+    assert not compared and sink.made == sum(len(set(pairs)) for pairs, _ in given)
+    assert sink.flush() == len(new) and len(compared) == bool(given)
+    assert set(zip(*(column.tolist() for column in table.columns()), strict=True)) == known | new

@@ -1,7 +1,9 @@
 """The one face of results: closures, answers, subgraphs and relations are read in the same ways, with pandas or without."""
 
+import os
 import subprocess
 import sys
+from threading import Barrier, get_ident
 
 import numpy as np
 import pyarrow as pa
@@ -84,6 +86,24 @@ def test_without_pandas_only_pandas_is_missing(tmp_path):
     made = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert "to_pandas() needs the package pandas, which is not installed: pip install pandas" in made.stdout, made.stderr
     assert made.returncode == 0, made.stderr
+
+
+def test_threads_stay_for_whoever_is_next():
+    """But not for who is called by them, and not in a process that is forked."""
+    both = Barrier(2, timeout=60)
+
+    def meet(number):
+        both.wait()
+        return get_ident()
+
+    first, again = set(in_threads(meet, range(2), 2)), set(in_threads(meet, range(2), 2))
+    assert len(first) == 2 and again == first
+    inner = list(in_threads(lambda number: sum(in_threads(abs, range(-number, 1), 2)), range(20), 2))
+    assert inner == [number * (number + 1) // 2 for number in range(20)]
+    child = os.fork()
+    if child == 0:
+        os._exit(list(in_threads(str, [1, 2], 2)) != ["1", "2"])
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_batches_wait_for_who_takes_them():

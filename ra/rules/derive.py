@@ -4,13 +4,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from semi_naive.ra.rules.batch import Batch, unit
-from semi_naive.ra.rules.block import Block, Chunked
+from semi_naive.ra.rules.block import Block, Chunked, merged_as
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Order, Term, Var
 from semi_naive.ra.rules.steps import Context, run_steps
 from semi_naive.ra.rules.table import NOBODY
 
 GATHERED = 1 << 22  # head tuples that are sorted and compared with what is known at a time
+TOGETHER = 1 << 17  # words of blocks that are united before they are compared with what is known
 
 
 @dataclass
@@ -54,12 +55,17 @@ class Sink:
     def __init__(self, table, alone=NOBODY):
         self.table, self.alone, self.made, self.words, self.born = table, alone, 0, 0, 0
         self.waiting, self.rows = [], 0
+        self.blocks, self.few = [], 0  # small blocks that wait, and the words they take
 
     def take(self, heads) -> None:
         if isinstance(heads, Block) and hasattr(self.table, "insert_block"):
+            words = 2 * heads.chunks[0].size if isinstance(heads, Chunked) else heads.size
             self.made += heads.size
-            self.words += 2 * heads.chunks[0].size if isinstance(heads, Chunked) else heads.size
-            self.born += self.table.insert_block(heads, self.alone)
+            self.words += words
+            self.blocks.append(heads)
+            self.few += words
+            if self.few >= TOGETHER:
+                self._insert_blocks()
             return
         columns, size = (heads.columns(), heads.size) if isinstance(heads, Block) else heads
         self.made += size
@@ -67,14 +73,24 @@ class Sink:
         self.waiting.append((columns, size))
         self.rows += size
         if self.rows >= GATHERED:
-            self.flush()
+            self._insert_columns()
 
     def flush(self) -> int:
         """Insert what waits; how many tuples were born since the beginning."""
+        self._insert_blocks()
+        self._insert_columns()
+        return self.born
+
+    def _insert_blocks(self) -> None:
+        """Those that wait, united: what they have in common is compared once with all that is known."""
+        if self.blocks:
+            self.born += self.table.insert_block(merged_as(self.blocks, self.blocks[0].arity), self.alone)
+            self.blocks, self.few = [], 0
+
+    def _insert_columns(self) -> None:
         if self.rows:
             home = self.table.home
             places = [home.index(i) for i in range(len(home))]
             columns = [np.concatenate([columns[place] for columns, _ in self.waiting]) for place in places]
             self.born += self.table.insert(columns, self.rows, self.alone)
             self.waiting, self.rows = [], 0
-        return self.born

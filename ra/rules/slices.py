@@ -12,7 +12,7 @@ from semi_naive.ra.rules.ir import Autoinc, Call, Const, Kind, Pack, Range, Term
 from semi_naive.ra.rules.patterns import BadPattern, linear
 from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, EarlyProjection, Filter, Generate, Join, run_steps
 
-LEAST = 1 << 9  # bindings of a slice: fewer are done before a thread has begun
+LEAST = 1 << 11  # bindings of a slice: fewer are done before another thread has them
 EACH = 1  # slices for each core: all of them look at some of the same tuples
 STEPS = Join, AntiJoin, Bind, EarlyProjection, Filter, Generate  # none of them keeps anything that another slice could change
 
