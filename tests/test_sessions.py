@@ -210,6 +210,7 @@ def guarded(monkeypatch):
         relations.update(name for name, block in fresh.items() if name not in left or left[name].size < block.size)
         return left, ticks
 
+    monkeypatch.setattr("semi_naive.session.ticks.DIRECT", 1)
     monkeypatch.setattr(Upkeep, "_anew", timed)
     monkeypatch.setattr(Following, "_guarded", told)
     return relations

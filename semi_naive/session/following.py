@@ -34,6 +34,7 @@ from semi_naive.session.flips import NEGATED, flips
 from semi_naive.session.guard import PROOF, Proofs, proofs
 from semi_naive.session.ticks import Ticks
 
+LOOKS = 1 << 18  # bindings between two looks at the time: 30 ms
 DEEPEST = 1000  # iterations that are done a block at a time, for ticks: a second
 
 
@@ -163,12 +164,13 @@ class Following(Local):
 
     def _unproven(self, proofs: Proofs, block: Block, ticks: Ticks) -> Block:
         derivation = self._body(proofs.rule, 0, self._remaining(proofs.rule), 0).derivation
-        for heads in derivation.heads(cast(Any, self.database), tuple(range(len(proofs.rule.head.args)))):
-            self._in_time()
-            columns, size = (heads.columns(), heads.size) if isinstance(heads, Block) else heads
-            proven = proofs.proven(columns, size, ticks)
-            own = [column[proven] for column in columns[: proofs.arity]]
-            block = apart(block, Block.of(own, int(np.count_nonzero(proven)))) if proven.any() else block
+        context, most = cast(Any, self.database), self.database.most
+        context.most = LOOKS
+        try:
+            for proven in proofs.found(derivation, context, ticks, self._in_time):
+                block = apart(block, proven)
+        finally:
+            context.most = most
         return block
 
     def _remaining(self, rule: Rule) -> dict[int, str]:

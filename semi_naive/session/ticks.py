@@ -8,24 +8,45 @@ Motik et al. 2019, cut what is suspected of having no derivation in the same way
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules import kernels
+from semi_naive.ra.rules.block import Block, pack
 from semi_naive.ra.rules.changes import common, positions_of
 from semi_naive.ra.rules.table import Table
 
 NEVER = np.int64(-1)  # of a tuple that nobody knows: nothing is older
+DIRECT = 1 << 12  # tuples of a layer that get a directory
 GONE = np.int64(np.iinfo(np.int64).max)  # of what is gone: it is older than nothing
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layer:
     """Tuples in the relation's own order, and the tick of each (n,)."""
 
     block: Block
     ticks: np.ndarray
+
+    def places(self, columns: list[np.ndarray], size: int) -> np.ndarray:
+        """Where tuples are, given as columns in any order of rows; -1 if they are not there."""
+        if self.block.packing.lanes > 1 or self.block.size < DIRECT:
+            return positions_of(columns, size, self.block)
+        words, fitting = pack(columns, self.block.packing, size)[0], np.ones(size, np.bool_)
+        for column, (low, high) in zip(columns, self.block.packing.bounds, strict=True):
+            fitting &= (column >= low) & (column <= high)
+        lows, highs = kernels.ranges(self.block.words[0], 0, *self._directory, words, fitting)
+        return np.where(highs > lows, lows, -1)
+
+    @cached_property
+    def _directory(self) -> tuple[np.uint64, int, np.ndarray]:
+        """As `Block.directory` has, for words as a whole, of one entry for some four of them."""
+        words = self.block.words[0]
+        span = int(words[-1]) - int(words[0])
+        coarse = max(0, span.bit_length() - (words.size // 4).bit_length())
+        return words[0], coarse, kernels.directory(words, 0, words[0], coarse, (span >> coarse) + 1)
 
 
 @dataclass(frozen=True)
@@ -47,7 +68,7 @@ class Ticks:
         """
         found, left = np.full(size, NEVER), np.arange(size)
         for layer in reversed(self.layers.get(name, ())):
-            at = positions_of([column[left] for column in columns], left.size, layer.block)
+            at = layer.places([column[left] for column in columns] if left.size < size else columns, left.size)
             known = at >= 0
             found[left[known]] = layer.ticks[at[known]]
             left = left[~known]
@@ -62,6 +83,12 @@ class Ticks:
             if blocks:
                 layers[name] = _stacked((*layers.get(name, ()), _layer(blocks)))
         return Ticks(layers, following)
+
+    def after(self, clock: "Clock", lost: dict[str, Block]) -> "Ticks":
+        """After what is born by a clock, and without what is lost, and not born again."""
+        gone = {name: [(int(NEVER), block)] for name, block in lost.items() if block.size}
+        births = {name: [*blocks, *gone.get(name, [])] for name, blocks in clock.births.items()}
+        return self.with_births(births, clock.now)
 
     def without(self, name: str, block: Block) -> "Ticks":
         """After tuples have gone."""

@@ -338,8 +338,6 @@ class Upkeep(Run):
                 tables[name].insert_block(own[name].born)
         local.small = 0 if clock else local.usual
         local.follow(below, suspected, until)
-        if ticks and clock:
-            self.ticks[number] = ticks.with_births(clock.births, clock.now)
         found = {}
         for name, table in rest.items():
             after, added = tables[name], difference(table, tables[name]).born
@@ -350,6 +348,8 @@ class Upkeep(Run):
             for order in after.full:
                 table.blocks("full", order)  # an index that has been missing until now
             tables[name] = grown(table, found[name].born) if found[name].size else before[name]
+        if ticks and clock:
+            self.ticks[number] = ticks.after(clock, {name: change.lost for name, change in found.items()})
         return found
 
     def _suspected(self, local: Following, own: dict, below: dict[str, Change], until: float, ticks) -> dict[str, Block]:
@@ -450,7 +450,7 @@ class Upkeep(Run):
             return False
         for name in stratum.relations:
             self.tables[name] = plain(self.tables[name])
-        self.ticks[number] = Ticks().with_births(clock.births, clock.now)
+        self.ticks[number] = Ticks().after(clock, {})
         return True
 
     def _detect(self, number: int) -> None:
