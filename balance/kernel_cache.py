@@ -143,10 +143,7 @@ class KernelCache:
         return path, carried() / path.name
 
     def path(self, signature) -> Path:
-        name = f"{self.kernel.py_func.__module__}.{self.kernel.py_func.__qualname__}".removeprefix(f"{OURS}.")
-        machine = cpu_target.target_context.codegen().magic_tuple()
-        parts = sys.version, numba.__version__, np.__version__, machine, str(signature), name
-        return home() / f"{name}-{private.digest(*parts, *made_from(self.kernel))}"
+        return home() / _name(self.kernel, str(signature))
 
 
 class _Loading(pickle.Unpickler):
@@ -172,6 +169,15 @@ def _name_allocator() -> None:
     seconds, and 0.7 where scipy is installed. What compiles refreshes the context by itself."""
     for name, place in c_helpers.items():
         binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", place)
+
+
+@cache
+def _name(kernel, signature: str) -> str:
+    """Of a file of machine code."""
+    name = f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}".removeprefix(f"{OURS}.")
+    machine = cpu_target.target_context.codegen().magic_tuple()
+    parts = sys.version, numba.__version__, np.__version__, machine, signature, name
+    return f"{name}-{private.digest(*parts, *made_from(kernel))}"
 
 
 @cache
