@@ -156,8 +156,8 @@ def test_values_of_64_bits(edges, data):
 
 ADVERSARIES = [through_one_vertex, one_heavy_list, one_heavy_proposer]
 SMALLER = {  # of the same shape, for kernels that run uncompiled
-    "through_one_vertex": {"vertices": 800, "others": 1600}, "one_heavy_list": {"vertices": 800, "others": 4000},
-    "one_heavy_proposer": {"extensions": 1000},
+    "through_one_vertex": {"vertices": 400, "others": 800}, "one_heavy_list": {"vertices": 400, "others": 2000},
+    "one_heavy_proposer": {"extensions": 400},
 }  # fmt: skip
 
 

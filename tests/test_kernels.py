@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from semi_naive.balance import jit
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import subbucket_of
 from semi_naive.ra import chunks, codec, unions, words
@@ -23,6 +24,7 @@ from semi_naive.running.sampling import distinct_among
 settings.register_profile("kernels", deadline=None)
 settings.load_profile("kernels")
 
+MOST = 1800 if jit.mode == "uncompiled" else 9000  # values in one row of a join
 anywords = st.lists(st.one_of(st.integers(0, 50), st.integers(0, 2**64 - 1)), max_size=60)
 
 
@@ -148,10 +150,10 @@ def test_chunks_of_few_words_among_many(few, many):
 
 def rows_with_gaps(rng, rows: int, width: int, share: float) -> set[tuple[int, int]]:
     """Of some rows a share of the values from one to another, or a few anywhere; of row 0 all values."""
-    found = {(0, int(z)) for z in range(min(width, 5000))}
+    found = {(0, int(z)) for z in range(min(width, MOST // 2))}
     for y in rng.integers(0, 3 * rows, rows).tolist():
         low, high = sorted(rng.integers(0, width, 2).tolist())
-        high = min(high, low + 9000)
+        high = min(high, low + MOST)
         values = np.arange(low, high)[rng.random(high - low) < share] if rng.random() < 0.7 else rng.integers(0, width, 5)
         found |= {(y, int(z)) for z in values}
     return found
