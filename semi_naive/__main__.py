@@ -63,15 +63,29 @@ def run(program, **given):
     run_program(program, given | {"options": dict(_assignment(text) for text in given["options"])})
 
 
+def session_options(command):
+    """The options of what keeps a session."""
+    options = [
+        click.option(
+            "-F", "--fact-dir", "facts", metavar="DIR", help="Begin with the facts of this folder; without it with none."
+        ),
+        click.option("--state", metavar="DIR", help="Keep the session in this folder: commits outlive it."),
+        click.option(
+            "-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too."
+        ),
+        click.option("-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros, as in -M 'A=1 B'."),
+        click.option(
+            "--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: small_delta=0, memory=2G, …"
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @cli.command()
 @click.argument("program")
-@click.option("-F", "--fact-dir", "facts", metavar="DIR", help="Begin with the facts of this folder; without it with none.")
-@click.option("--state", metavar="DIR", help="Keep the session in this folder: commits outlive it.")
-@click.option("-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too.")
-@click.option(
-    "-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros for the preprocessor, as in -M 'A=1 B'."
-)
-@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: small_delta=0, memory=2G, …")
+@session_options
 def session(program, facts, state, **given):
     """Keep the relations of PROGRAM at their fixed point while facts come and go.
 
@@ -92,6 +106,31 @@ def session(program, facts, state, **given):
     from semi_naive.cli.session import run_session
 
     run_session(program, facts, state, given | {"options": dict(_assignment(text) for text in given["options"])})
+
+
+@cli.command()
+@click.argument("program")
+@session_options
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Listen at this address.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8642, show_default=True, help="Listen at this port; 0: a free one."
+)
+@click.option("--retain", type=click.IntRange(0), default=100, show_default=True, help="Keep so many epochs for since=.")
+def serve(program, facts, state, host, port, retain, **given):
+    """Keep the relations of PROGRAM at their fixed point, and serve them over HTTP.
+
+    \b
+      POST /transactions       [{"insert": "edge", "rows": [[1, 2]]}, {"delete": "edge", "rows": [[2, 3]]}]
+      GET  /query?atom=…       the answers to an atom, as path(1,y)
+      GET  /changes/path       what changes, as server-sent events; the epoch is their id
+      GET  /                   a page that shows the relations and the last epochs
+
+    All of it is in docs/sessions.md. It needs the packages starlette and uvicorn: pip install 'semi-naive[serve]'.
+    """
+    from semi_naive.cli.serve import run_server
+
+    given["options"] = dict(_assignment(text) for text in given["options"])
+    run_server(program, facts, state, (host, port), retain, given)
 
 
 @cli.command()

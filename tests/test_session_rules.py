@@ -209,7 +209,7 @@ def test_what_is_told_to_a_name_is_kept_until_it_is_acknowledged(session):
         session.subscribe("near", told.append, src=1, name="n")
     third = session.subscribe("near", lambda changes, epoch: told.append((epoch, changes.to_list())), src=0, name="n", since=3)
     assert told[3:] == [(4, [(5, 1)])]
-    with pytest.raises(ValueError, match="2 subscriptions"):
+    with pytest.raises(ValueError, match="needed by 2 subscriptions:"):
         session.unregister("near")
     session.end_subscription("n")
     third.cancel()

@@ -33,19 +33,24 @@ ESCAPES = {"n": "\n", "t": "\t"}
 def run_session(program: str, facts: str | None, state: str | None, given: dict) -> None:
     """Read commands from standard input until it ends. given: the other options of
     the command, by their names."""
+    if program == "-":
+        raise BadInput("the program cannot be read from standard input", hint="commands are: name a file")
+    with opened(program, facts, state, given) as session:
+        Shell(session, sys.stdin, sys.stdin.isatty()).run()
+
+
+def opened(program: str, facts: str | None, state: str | None, given: dict, retain: int = 0):
+    """The session of a program in a file."""
     from semi_naive import Config
     from semi_naive.cli.run import check_folders, checked_program, complain, definitions
 
     check_folders(facts or ".", "-", given["include_dirs"])
-    if program == "-":
-        raise BadInput("the program cannot be read from standard input", hint="commands are: name a file")
-    reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
-    checked = checked_program(program, reading)
+    checked = checked_program(program, {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])})
     complain(checked)
-    with checked.session(facts, path=state, config=Config().with_options(given["options"])) as session:
-        if session.derived_anew:
-            click.echo(f"semi-naive: derived anew by other rules: {', '.join(session.derived_anew)}", err=True)
-        Shell(session, sys.stdin, sys.stdin.isatty()).run()
+    session = checked.session(facts, path=state, retain=retain, config=Config().with_options(given["options"]))
+    if session.derived_anew:
+        click.echo(f"semi-naive: derived anew by other rules: {', '.join(session.derived_anew)}", err=True)
+    return session
 
 
 class Shell:

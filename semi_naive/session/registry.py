@@ -45,7 +45,8 @@ class Registry:
         if readers:
             raise ValueError(f"{name} is read by {', '.join(readers)}: unregister what reads it first")
         if rules.users:
-            raise ValueError(f"{name} has {rules.users} subscriptions: cancel them first, or end those that have a name")
+            many = f"{rules.users} subscription{'s' * (rules.users > 1)}"
+            raise ValueError(f"{name} is needed by {many}: cancel first, and end those that have a name")
         del self.rules[name]
         self._known.pop(name, None)
 

@@ -1,0 +1,217 @@
+"""`semi-naive serve`: a session over HTTP, as a program and a browser call it."""
+
+import contextlib
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+from test_sessions import PATHS
+
+from semi_naive import Program
+
+uvicorn = pytest.importorskip("uvicorn")
+
+PATIENCE = 60
+
+
+@contextlib.contextmanager
+def served(session):
+    """A client of the session's server, in this process."""
+    from semi_naive.session.web import Web
+
+    app = Web(session, "p.dl").app(["127.0.0.1"])
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1, lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+        yield Client(server.servers[0].sockets[0].getsockname()[1])
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+class Client:
+    def __init__(self, port: int):
+        self.port = port
+
+    def __call__(self, path: str, body=None, method=None, headers=None):
+        """(status, what the JSON says, or the text)."""
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        given = {"content-type": "application/json"} | (headers or {})
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, given, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+                status, text = response.status, response.read()
+        except urllib.error.HTTPError as wrong:
+            status, text = wrong.code, wrong.read()
+        with contextlib.suppress(ValueError):
+            return status, json.loads(text)
+        return status, text.decode()
+
+    @contextlib.contextmanager
+    def events(self, path: str, **headers):
+        """A function that returns the next event's (epoch, changes)."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        connection.request("GET", path, headers=headers)
+        response = connection.getresponse()
+        assert response.status == 200, response.read()
+        assert response.fp.readline()  # the length of the first piece: the subscription is there
+
+        def next_event():
+            while not (line := response.fp.readline()).startswith(b"data: "):
+                assert line
+            told = json.loads(line.removeprefix(b"data: "))
+            return told["epoch"], told["changes"]
+
+        try:
+            yield next_event
+        finally:
+            connection.close()
+
+
+@pytest.fixture
+def session():
+    with Program(PATHS).session({"edge": [(1, 2)]}, retain=3) as session:
+        yield session
+
+
+def test_transactions_and_queries(session):
+    with served(session) as call:
+        status, told = call(
+            "/transactions", [{"insert": "edge", "rows": [[2, 3], [3, 4]]}, {"delete": "edge", "rows": [[9, 9]]}]
+        )
+        assert status == 200 and told["epoch"] == 1 and told["ignored"] == 1
+        assert sorted(told["changes"]["path"]) == [[1, 3, 1], [1, 4, 1], [2, 3, 1], [2, 4, 1], [3, 4, 1]]
+        assert call("/query?atom=path(1,y)") == (200, {"columns": ["y"], "rows": [[2], [3], [4]], "tuples": 3})
+        assert call("/query?atom=path(1,4)") == (200, {"columns": [], "rows": [[]], "tuples": 1})
+        assert call("/query?atom=path(x,y)&limit=1")[1]["tuples"] == 6
+        assert len(call("/relations/path?limit=2")[1]["rows"]) == 2
+        found = call("/relations")[1]
+        assert found["epoch"] == 1 and [each["tuples"] for each in found["relations"]] == [3, 6]
+        assert [each["changeable"] for each in found["relations"]] == [True, False]
+        call("/transactions", {"operations": [{"upsert": "edge", "rows": [[2, 7]], "key": ["x"]}]})
+        assert session["edge"].to_set() == {(1, 2), (2, 7), (3, 4)}
+        call("/transactions", [{"clear": "edge"}])
+        assert session.epoch == 3 and not session["path"].count()
+        assert [(each["epoch"], each["changes"]) for each in call("/epochs")[1]] == [
+            (1, {"path": [5, 0]}), (2, {"path": [2, 4]}), (3, {"path": [0, 4]})
+        ]  # fmt: skip
+        status, page = call("/")
+        assert (
+            status == 200 and "p.dl" in page and "http" not in page.replace("http://www.w3.org", "")
+        )  # nothing from elsewhere
+
+
+def test_rules_and_their_parameters(session):
+    with served(session) as call:
+        text = b".decl near(y: number)\nnear(y) :- path($src, y)."
+        assert call("/rules/near", text, "PUT") == (200, {"name": "near"})
+        assert call("/query?atom=near(y)&src=1")[1]["rows"] == [[2]]
+        with call.events("/changes/near?src=1&snapshot=1") as told:
+            assert told() == (0, [[2, 1]])
+            call("/transactions", [{"insert": "edge", "rows": [[2, 3], [7, 8]]}])
+            assert told() == (1, [[3, 1]])
+            assert call("/rules")[1] == [{"name": "near", "parameters": ["src"], "subscriptions": 1}]
+            assert "needed by 1 subscription:" in call("/rules/near", method="DELETE")[1]["error"]
+        call(
+            "/transactions", [{"insert": "edge", "rows": [[3, 5]]}]
+        )  # a write after which the server knows that nobody listens
+        until_nobody_listens(session)
+        assert call("/rules/near", method="DELETE")[0] == 200
+        assert call("/rules/near", method="DELETE")[0] == 404
+        status, told = call("/rules/bad", b".decl bad(x: number)\nbad(x) :- nothing(x).", "PUT")
+        assert status == 400 and "Undefined relation nothing in file <bad> at line 2" in told["error"]
+        assert (
+            "src is 'a': expected a number"
+            in (call("/rules/near", text, "PUT"), call("/query?atom=near(y)&src=a"))[1][1]["error"]
+        )
+
+
+def until_nobody_listens(session) -> None:
+    waiting = threading.Event()
+    for _ in range(PATIENCE * 100):
+        if not session.registry.subscriptions:
+            return
+        waiting.wait(0.01)
+    raise AssertionError("a stream that was closed is still subscribed")
+
+
+def test_a_stream_goes_on_after_an_epoch(session):
+    with served(session) as call:
+        call("/transactions", [{"insert": "edge", "rows": [[2, 3]]}])
+        call("/transactions", [{"insert": "edge", "rows": [[3, 4]]}])
+        with call.events("/changes/edge", **{"Last-Event-ID": "1"}) as told:
+            assert told() == (2, [[3, 4, 1]])
+        with call.events("/changes/edge?since=0") as told:
+            assert told() == (2, [[2, 3, 1], [3, 4, 1]])
+        for _ in range(4):
+            call("/transactions", [])
+        status, told = call("/changes/edge?since=0")
+        assert status == 400 and "epoch 0 is gone: epochs 3 to 6 are kept" in told["error"]
+
+
+def test_requests_that_are_wrong(session):
+    with served(session) as call:
+        for body, told in {
+            b"{": "the body is no JSON", b"3": "the body is int", b"[1]": "operation 0 names neither insert",
+            b'[{"insert": "edge", "rows": 3}]': "the rows of operation 0 are no list",
+            b'[{"upsert": "edge", "rows": [[1, 2]]}]': "an upsert without a key",
+            b'[{"insert": "edge", "rows": [["a", 2]]}]': "is not a number",
+            b'[{"insert": "path", "rows": [[1, 2]]}]': "path cannot be changed",
+        }.items():  # fmt: skip
+            status, answer = call("/transactions", body)
+            assert status == 400 and told in answer["error"], answer
+        assert call("/transactions", [{"insert": "nope", "rows": []}])[0] == 404
+        assert call("/transactions", b"[]", headers={"content-type": "text/plain"})[0] == 400  # as any page could send it
+        assert call("/relations", headers={"host": "elsewhere.example"})[0] == 400
+        for path in ("/query", "/query?atom=path(1", "/query?atom=path(x,y)&limit=a", "/changes/edge?since=x"):
+            assert call(path)[0] == 400, path
+        assert call("/relations/nope")[0] == call("/changes/nope")[0] == call("/nothing")[0] == 404
+        assert session.epoch == 0 and not session.registry.subscriptions
+
+
+def test_floats_that_json_has_not(tmp_path):
+    with Program(".decl a(x: float)\n.input a\n").session({"a": [(float("inf"),), (1.5,)]}) as session, served(session) as call:
+        assert call("/relations/a")[1]["rows"] == [[1.5], ["inf"]]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_serves_until_it_is_ended_and_keeps_its_state(tmp_path, number):
+    (tmp_path / "p.dl").write_text(PATHS)
+    command = [sys.executable, "-m", "semi_naive", "serve", "p.dl", "--state", "s", "--port", "0"]
+    for epoch in (1, 2):
+        child = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        try:
+            line = child.stderr.readline()
+            assert line.startswith("serving p.dl at http://127.0.0.1:"), line
+            call = Client(int(line.rpartition(":")[2]))
+            with call.events("/changes/path") as told:
+                assert call("/transactions", [{"insert": "edge", "rows": [[epoch, epoch + 1]]}])[1]["epoch"] == epoch
+                assert told()[0] == epoch
+                child.send_signal(number)
+                child.wait(PATIENCE)
+        finally:
+            child.kill()
+            rest = child.communicate()[1]
+        assert "Traceback" not in rest and child.returncode in (130, 143), rest
+
+
+def test_a_port_that_is_taken_and_packages_that_are_missing(run, tmp_path, monkeypatch):
+    import socket
+
+    (tmp_path / "p.dl").write_text(PATHS)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        status, out, err = run("serve", "p.dl", "--port", taken.getsockname()[1])
+        assert status == 2 and "in use" in err
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    status, out, err = run("serve", "p.dl", "--port", 0)
+    assert status == 2 and "needs the package uvicorn" in err and "pip install 'semi-naive[serve]'" in err
