@@ -164,14 +164,12 @@ class Session:
             if name is not None:
                 self.known(name)
             return self.program.explain({name: [] for name in self.changeable})
-        from semi_naive.program import Program
-
         rules = self.registry.rules[name]
         tables: dict = {each: self._now.tables[each] for each in rules.reads & self._now.tables.keys()}
         if rules.parameters:
             tables[rules.asked] = np.zeros((1, len(rules.parameters)), np.int64)  # one value that is asked for
         wanted = replace(rules.checked, directives=[Directive("output", name)])
-        return Program.from_checked(wanted, name).explain(tables)
+        return type(self.program).from_checked(wanted, name).explain(tables)
 
     # -- what changes it
 

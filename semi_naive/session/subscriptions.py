@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from semi_naive.ra.rules.changes import Change, apart, empty, together
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.session.contents import Changes
 from semi_naive.session.facts import beginning
-
-if TYPE_CHECKING:
-    from semi_naive.session.session import Session
 
 log = logging.getLogger("semi_naive")
 
@@ -61,7 +58,7 @@ class Subscription:
     background: a thread of its own calls, so that who is slow delays nobody; without one the thread that commits does.
     """
 
-    def __init__(self, session: Session, relation: Relation, key: tuple[int, ...], callback: Callback, when: Granularity):
+    def __init__(self, session: Any, relation: Relation, key: tuple[int, ...], callback: Callback, when: Granularity):
         self._session, self._shown, self.key = session, shown(relation, len(key)), key
         self.relation, self.callback, self.when = relation.name, callback, when
         self.name: str | None = None
