@@ -287,6 +287,68 @@ def follows_graphs(step, edges, data):
             assert folded({"path": list(told)} if told else {}, {"path": before})["path"] == session["path"].to_set()
 
 
+SHORTEST = """
+.decl edge(x: number, y: number, w: number)
+.input edge
+.decl distance(y: number, d: number)
+.input distance
+.output distance
+distance(y, min(w)) :- edge(y, y, w).
+distance(y, min(d + w)) :- distance(x, d), edge(x, y, w).
+distance(y, min(max(d, e))) :- distance(x, d), edge(x, y, 0), distance(y, e).
+.decl next(x: number, y: number)
+.output next
+next(x, y) :- distance(x, d), edge(x, y, w), distance(y, d + w).
+.decl far(x: number)
+.output far
+far(x) :- edge(x, _, _), !distance(x, _).
+"""
+SAME = """
+.decl link(x: number, y: number, w: number)
+.input link
+.decl same(x: number, y: number) eqrel
+.input same
+.output same
+same(x, y) :- link(x, y, 0).
+same(x, z) :- link(x, y, 1), part(y), link(y, z, _).
+.decl part(x: number)
+.output part
+part(y) :- same(1, y), link(y, y, _).
+.decl alone(x: number)
+.output alone
+alone(x) :- link(x, _, _), 2 > count : { same(x, _) }.
+"""
+ENDS = st.integers(0, 6)
+
+
+@settings(max_examples=80, **SETTINGS)
+@given(st.sampled_from([(SHORTEST, "edge", "distance"), (SAME, "link", "same")]), st.data())
+def test_best_values_and_classes_whose_facts_come_and_go(anew, case, data):
+    text, graph, own = case
+    rows = {graph: st.tuples(ENDS, ENDS, st.integers(0, 2)), own: st.tuples(ENDS, ENDS)}
+    program, facts = (
+        Program(text),
+        {name: data.draw(st.sets(row, max_size=14 if name == graph else 2)) for name, row in rows.items()},
+    )
+    note(f"{facts}")
+    with program.session(facts) as session:
+        for _ in range(3):
+            before = {name: session[name].to_set() for name in program.outputs}
+            with session.transaction() as transaction:
+                for name, row in rows.items():
+                    gone = data.draw(st.sets(st.sampled_from(sorted(facts[name])), max_size=3)) if facts[name] else set()
+                    come = data.draw(st.sets(row, max_size=2))
+                    transaction.delete(name, gone)
+                    transaction.insert(name, come)
+                    facts[name] = (facts[name] - gone) | come
+            note(f"{facts}")
+            with program.run(facts) as result:
+                assert {name: session[name].to_set() for name in session} == {name: result[name].to_set() for name in result}
+            after = folded({name: list(change) for name, change in transaction.changes.items()}, before)
+            assert after == {name: session[name].to_set() for name in program.outputs}
+    assert anew == []
+
+
 # -- by name
 
 
@@ -353,7 +415,7 @@ def test_two_tuples_that_are_each_others_only_witness_go_together():
     assert told == {"a": [(1, -1)], "b": [(1, -1)]}
 
 
-def test_cycles_of_no_and_of_negative_weight_under_min():
+def test_cycles_of_no_and_of_negative_weight_under_min(anew):
     text = """
     .decl edge(x: number, y: number, w: number)
     .input edge
@@ -368,7 +430,20 @@ def test_cycles_of_no_and_of_negative_weight_under_min():
         ("delete", "edge", [(2, 1, -1)]), ("clear", "edge", []),
     ]  # fmt: skip
     told = same(text, {"edge": start}, *steps)
-    assert told[0]["distance"] == [(1, 5, -1), (1, 7, 1), (2, 5, -1), (2, 7, 1)]
+    assert told[0]["distance"] == [(1, 5, -1), (1, 7, 1), (2, 5, -1), (2, 7, 1)] and anew == []
+
+
+def test_the_next_best_value_comes_when_the_best_one_goes(anew):
+    facts = {"edge": [(3, 3, 1), (3, 3, 2), (3, 4, 5)], "distance": [(3, 7), (4, 9)]}
+    told = same(SHORTEST, facts, ("delete", "edge", [(3, 3, 1)]), ("clear", "edge", []))
+    assert told[0]["distance"] == [(3, 1, -1), (3, 2, 1), (4, 6, -1), (4, 7, 1)]
+    assert told[1]["distance"] == [(3, 2, -1), (3, 7, 1), (4, 7, -1), (4, 9, 1)] and anew == []
+
+
+def test_a_class_falls_apart_where_nothing_holds_it(anew):
+    facts = {"link": [(1, 2, 0), (2, 3, 0), (3, 4, 0), (2, 4, 0)], "same": [(3, 4)]}
+    told = same(SAME, facts, ("delete", "link", [(2, 3, 0)]), ("delete", "link", [(2, 4, 0)]), ("insert", "link", [(4, 1, 0)]))
+    assert "same" not in told[0] and len(told[1]["same"]) == len(told[2]["same"]) == 8 and anew == []
 
 
 def test_a_tuple_that_is_derived_and_explicit_stays_until_it_is_neither():

@@ -51,9 +51,9 @@ class EquivalenceTable(Table):
             return self._insert(columns, size)
 
     def _insert(self, columns: list[np.ndarray], size: int) -> int:
-        return super().insert(*self._grown(self._know(columns))) if size else 0
+        return super().insert(*self._grown(self.know(columns))) if size else 0
 
-    def _know(self, columns: list[np.ndarray]) -> np.ndarray:
+    def know(self, columns: list[np.ndarray]) -> np.ndarray:
         """Unite the classes of pairs; of each member, the place of the least value of its class before, or -1."""
         before, known = self.members, self.classes
         every = np.sort(np.concatenate([before, *columns]))
@@ -98,4 +98,4 @@ class EquivalenceTable(Table):
         """Rows that are to be in full as well, and the delta of now: of their classes, too, the members are known then."""
         super().from_machine(full, delta)
         pairs = [np.ascontiguousarray(np.concatenate([full[:, i], delta[:, i]])) for i in range(2)]
-        self._know(pairs)
+        self.know(pairs)

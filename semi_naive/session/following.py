@@ -30,6 +30,7 @@ from semi_naive.ra.rules.changes import Change, apart, marked, selected, togethe
 from semi_naive.ra.rules.ir import Atom, Const, Order, Rule, Term, Var, Wild
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.local import Local
+from semi_naive.session.closed_tables import is_closed, reached
 from semi_naive.session.flips import NEGATED, flips
 from semi_naive.session.guard import PROOF, Proofs, proofs
 from semi_naive.session.ticks import Ticks
@@ -51,7 +52,9 @@ class Following(Local):
     def __post_init__(self):
         super().__post_init__()
         self.below = names_read(self.stratum.rules) - set(self.stratum.relations)
-        self.rederiving = [rederiving(rule) for rule in self.stratum.rules]
+        relations = self.database.program.relations
+        self.closed = {name: relations[name] for name in self.stratum.relations if is_closed(relations[name])}
+        self.rederiving = [rederiving(rule, relations[rule.head.relation].lattice is not None) for rule in self.stratum.rules]
         self.flips = [flip for rule in self.stratum.rules for flip in flips(rule)]
         self.proofs = self._proofs()
         self.usual = self.small
@@ -106,7 +109,7 @@ class Following(Local):
         with self._flipped(below, "born") as flipped:
             self._derive_all(flipped)
         found: dict[str, list[Block]] = {name: [] for name in old}
-        while fresh := self._fresh(given):
+        while fresh := self._fresh(given, old):
             tables.update(old)
             if ticks is not None:
                 fresh, ticks = self._guarded(fresh, below, ticks)
@@ -138,12 +141,18 @@ class Following(Local):
             for flip in self.flips:
                 self.database.tables.pop(flip.changed, None)
 
-    def _fresh(self, given: Callable[[str, Block], np.ndarray]) -> dict[str, Block]:
+    def _fresh(self, given: Callable[[str, Block], np.ndarray], old: dict[str, Table]) -> dict[str, Block]:
         """The suspects that have been found since the last time, by relation."""
         fresh = {}
         for name, table in self.tables.items():
-            if table.advance():
-                block = table.delta[table.home]
+            if not table.advance():
+                continue
+            block = table.delta[table.home]
+            if name in self.closed:
+                fresh[name] = reached(self.closed[name], block, old[name])
+                table.insert_block(fresh[name])
+                table.advance()
+            else:
                 fresh[name] = selected(block, ~given(name, block))
         return {name: block for name, block in fresh.items() if block.size}
 
@@ -241,8 +250,9 @@ def suspects(name: str) -> str:
     return f"{name}?"
 
 
-def rederiving(rule: Rule) -> Rule:
-    """The rule for suspects alone, as far as atoms of its body bind the terms of its head: what is computed is computed again.
+def rederiving(rule: Rule, best: bool = False) -> Rule:
+    """The rule for suspects alone, as far as atoms of its body bind the terms of its head: what is computed is computed again,
+    and so is the value of a key whose `best` one is suspected.
 
     >>> from semi_naive.ra.rules.ir import Call, Kind
     >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
@@ -254,5 +264,6 @@ def rederiving(rule: Rule) -> Rule:
     def pattern(term: Term) -> Term:
         return term if isinstance(term, Const) or term in bound else Wild()
 
-    first = Atom(suspects(rule.head.relation), tuple(map(pattern, rule.head.args)))
+    patterns = [pattern(term) for term in rule.head.args]
+    first = Atom(suspects(rule.head.relation), (*patterns[:-1], Wild()) if best else tuple(patterns))
     return replace(rule, body=(first, *rule.body), plan=None)

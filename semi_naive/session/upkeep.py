@@ -39,6 +39,7 @@ from semi_naive.running.detect_closure import following
 from semi_naive.running.local import TooLarge
 from semi_naive.running.recovery import RESTARTS, Recovery
 from semi_naive.running.run import Run
+from semi_naive.session.closed_tables import closed
 from semi_naive.session.closures import missed
 from semi_naive.session.flips import is_exact
 from semi_naive.session.following import Following, Timed, TooSlow
@@ -314,7 +315,7 @@ class Upkeep(Run):
         return Change(born, lost)
 
     def _can_follow(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> bool:
-        if not self._are_plain(stratum) or not all(map(is_exact, stratum.rules)):
+        if not all(map(is_exact, stratum.rules)):
             return False
         names = names_read(stratum.rules) | set(stratum.relations)
         changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
@@ -333,6 +334,9 @@ class Upkeep(Run):
         ticks = self.ticks.get(number)
         clock = Clock(stratum, ticks.next) if ticks else None
         for name, table in rest.items():
+            if name in local.closed:
+                self._close(name, table, name in own or name in suspected)
+                continue
             tables[name] = clock.timed(name, snapshot(table)) if clock else snapshot(table)
             if name in own:
                 tables[name].insert_block(own[name].born)
@@ -340,17 +344,33 @@ class Upkeep(Run):
         local.follow(below, suspected, until)
         found = {}
         for name, table in rest.items():
-            after, added = tables[name], difference(table, tables[name]).born
-            gone = suspected.get(name) or empty(after.arity)
-            found[name] = Change(apart(added, gone), apart(gone, added))
-            if found[name].lost.size < gone.size:
-                table = without(before[name], found[name].lost)
-            for order in after.full:
-                table.blocks("full", order)  # an index that has been missing until now
-            tables[name] = grown(table, found[name].born) if found[name].size else before[name]
+            if name in local.closed:
+                tables[name] = plain(tables[name])
+                found[name] = self._compared(name, before[name])
+            else:
+                found[name] = self._changed(name, before[name], table, suspected.get(name))
         if ticks and clock:
             self.ticks[number] = ticks.after(clock, {name: change.lost for name, change in found.items()})
         return found
+
+    def _close(self, name: str, table: Table, facts: bool) -> None:
+        """A relation has a table of its own sort with the tuples that are left, and with `facts` its explicit ones, as new."""
+        relation = self.program.relations[name]
+        found = closed(relation, table)
+        for columns in self.facts.columns(name) if facts else ():
+            found.insert(columns, columns[0].size)
+        self.database.tables[name] = found
+
+    def _changed(self, name: str, before: Table, rest: Table, suspected: Block | None) -> Change:
+        """What has changed of a relation that has followed, from the rest that it had without suspects."""
+        after = self.tables[name]
+        added, gone = difference(rest, after).born, suspected or empty(after.arity)
+        change = Change(apart(added, gone), apart(gone, added))
+        table = without(before, change.lost) if change.lost.size < gone.size else rest
+        for order in after.full:
+            table.blocks("full", order)  # an index that has been missing until now
+        self.tables[name] = grown(table, change.born) if change.size else before
+        return change
 
     def _suspected(self, local: Following, own: dict, below: dict[str, Change], until: float, ticks) -> dict[str, Block]:
         """The tuples of a stratum that may have no derivation left."""
@@ -430,7 +450,7 @@ class Upkeep(Run):
         """What has gone made a stratum follow for too long: from now on its suspects are to be guarded, if they can be."""
         local, stratum = self.local[number], self.strata[number]
         lost = any(change.lost.size for name, change in (own | changes).items() if name in own or name in local.below)
-        if lost and stratum.recursive and number not in self.closures:
+        if lost and stratum.recursive and self._are_plain(stratum) and number not in self.closures:
             self.dense.setdefault(number, True)
 
     def _anew_timed(self, number: int, stratum: Stratum) -> bool:

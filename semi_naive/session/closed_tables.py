@@ -1,0 +1,65 @@
+"""Relations that keep themselves closed while a session follows: of each key the best value (`ra.rules.lattice`), or with every
+pair those that make it an equivalence (`ra.rules.equivalence`). A session has their tuples as those of any other relation.
+
+What is inserted supersedes, or unites classes, as in a run. What may be gone goes with its key, or with its class; then
+whatever rules and facts still say of these is inserted again.
+"""
+
+import numpy as np
+
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import selected, together, within
+from semi_naive.ra.rules.equivalence import EquivalenceTable
+from semi_naive.ra.rules.ir import Relation
+from semi_naive.ra.rules.lattice import LatticeTable
+from semi_naive.ra.rules.table import Table, snapshot
+
+
+def is_closed(relation: Relation) -> bool:
+    return relation.eqrel or relation.lattice is not None
+
+
+def closed(relation: Relation, table: Table) -> Table | LatticeTable:
+    """The table of a relation's own sort with the tuples of a settled one, none of which is new. A pass over them."""
+    columns = table.columns()
+    if relation.lattice:
+        lattice = LatticeTable(relation.arity, relation.lattice, relation.kinds[-1])
+        lattice.insert(columns, table.count)
+        lattice.advance()
+        lattice.delta = {}
+        return lattice
+    found = EquivalenceTable(2)
+    vars(found).update(vars(snapshot(table)))
+    if table.count:
+        found.know(columns)
+    return found
+
+
+def reached(relation: Relation, block: Block, table: Table) -> Block:
+    """What may be gone of the relation if some heads may be: the best values among them, or all pairs of their classes.
+
+    >>> pairs = {(x, y) for group in ((1, 2), (3, 4)) for x in group for y in group}
+    >>> table = Table(2)
+    >>> table.insert([np.array(column) for column in zip(*pairs)], 8), table.settle()
+    (8, None)
+    >>> eq = Relation("eq", (), frozenset(["eqrel"]))
+    >>> [column.tolist() for column in reached(eq, Block.of([np.array([1]), np.array([2])], 1), table).columns()]
+    [[1, 1, 2, 2], [1, 2, 1, 2]]
+    """
+    if not relation.eqrel:
+        return selected(block, within(block, table))
+    members = _partners(np.concatenate(block.columns()), table)
+    return together([_from(members, one) for one in table.blocks("full", (0, 1))], 2)
+
+
+def _partners(values: np.ndarray, table: Table) -> np.ndarray:
+    found = [_from(values, block).column(1) for block in table.blocks("full", (0, 1))]
+    return np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+
+
+def _from(values: np.ndarray, block: Block) -> Block:
+    """The pairs of a block that begin with one of some values."""
+    values = np.unique(values)
+    lows, highs = block.ranges([values], values.size)
+    rows = np.concatenate([np.empty(0, np.int64), *map(np.arange, lows, highs)]).astype(np.int64)
+    return Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
