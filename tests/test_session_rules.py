@@ -323,3 +323,30 @@ def test_explain_tells_of_the_rules_alone(session):
     assert "path" in session.explain("path") and session.explain() == session.explain("path")
     with pytest.raises(KeyError):
         session.explain("nothing")
+
+
+def test_what_a_session_knows_of_itself(session):
+    session.register("near", RULES["near"][0])
+    epochs, memory = Told(), Told()
+    session.subscribe("sys.epoch", epochs)
+    session.subscribe("sys.memory", memory, snapshot=True)
+    assert memory.rows == session["sys.memory"].to_set()
+    first = session.subscribe("near", Told(), src=1, name="n")
+    session.insert("edge", [(2, 3), (0, 1)])
+    assert epochs.rows == session["sys.epoch"].to_set() and memory.rows == session["sys.memory"].to_set()
+    [(epoch, at, seconds, facts, tuples)] = epochs.rows
+    assert (epoch, facts) == (1, 1) and tuples == 1 + 3 + 1 + 1 and abs(at - time.time()) < 600 and 0 < seconds < 600
+    assert session.query('sys.memory("path", n, b)').to_set() == {(6, session.upkeep.tables["path"].nbytes)}
+    assert session.query('sys.index("edge", a, 3, _)').to_set() == {("x, y",)}
+    rules = {rule for _, rule, _ in session["sys.rule"].to_set()}
+    assert "path(x, y) :- edge(x, y)." in rules and any(rule.startswith("near.reach@bf(x, z)") for rule in rules)
+    assert {("near", "n", "src=1", 1), ("sys.epoch", "", "", 1)} <= session["sys.subscription"].to_set()
+    first.cancel()
+    assert "near" not in {name for name, *_ in session["sys.subscription"].to_set()}
+    assert "sys.epoch" not in session and list(session)[:2] == ["edge", "path"]
+    with pytest.raises(ProgramError, match="Undefined relation sys.rule"):
+        session.register("x", ".decl x(r: symbol)\nx(r) :- sys.rule(r, _, _).")
+    with pytest.raises(KeyError, match="sys.nothing"):
+        session["sys.nothing"]
+    with pytest.raises(KeyError, match="sys.epoch"):
+        session.insert("sys.epoch", [(1, 1.0, 1.0, 1, 1)])

@@ -5,6 +5,7 @@ all who do, and so are the session's own relations with their indexes. Who is th
 """
 
 import contextlib
+import weakref
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.table import Table
 from semi_naive.session.registered import Registered, registered
 from semi_naive.session.subscriptions import Callback, Granularity, History, Subscription, rest_of, with_key
+from semi_naive.session.system import RELATIONS
 
 
 class Registry:
@@ -27,6 +29,7 @@ class Registry:
         self._known = dict(session.declared)  # what other rules may read
         self.subscriptions: list[Subscription] = []
         self.histories: dict[str, History] = {}
+        self._seen: weakref.WeakKeyDictionary[Subscription, Table] = weakref.WeakKeyDictionary()  # relations about the session
         self._leaving: list[Subscription] = []  # that have been cancelled while they were told
         self._asked: dict[tuple[str, tuple[int, ...]], int] = {}  # how often the values of parameters are asked for
 
@@ -56,8 +59,18 @@ class Registry:
         return self.rules[name]
 
     def relation(self, name: str) -> Relation:
-        """A relation of the session, or of rules that are registered. KeyError if there is none."""
+        """A relation of the session, of rules that are registered, or about the session. KeyError if there is none."""
+        if self.is_system(name):
+            return RELATIONS[name]
         return self.rules[name].relation if name in self.rules else self._session.relations[self._session.known(name)]
+
+    def is_system(self, name: str) -> bool:
+        """Whether it is a relation about the session: a program may have one of that name."""
+        return name in RELATIONS and name not in self._session.declared
+
+    def table(self, name: str) -> Table:
+        """The tuples that a relation has now."""
+        return self._session.system.table(name) if self.is_system(name) else self._session.upkeep.tables[name]
 
     def key(self, name: str, given: dict) -> tuple[int, ...]:
         """The values of a relation's parameters, in 64 bits."""
@@ -127,7 +140,7 @@ class Registry:
         key, relation = self.key(name, given), self.relation(name)
         self.need(name, key)
         try:
-            table = self._session.upkeep.tables[name]
+            table = self.table(name)
             if key:
                 blocks = [rest_of(block, key) for block in table.blocks("all", own_order(table.arity))]
                 table = Table(relation.arity - len(key))
@@ -159,17 +172,20 @@ class Registry:
         self.need(name, key)
         try:
             found = Subscription(self._session, self.relation(name), key, callback, when)
+            found.parameters = ", ".join(f"{each}={value}" for each, value in given.items())
             if called:
                 found.name = called
                 if history is None:
                     self.need(name, key)  # for what is kept after the subscription has been cancelled
                     self.histories[called] = History(name, key, self._session.epoch)
             self.subscriptions = [*self.subscriptions, found]
+            if self.is_system(name):
+                self._seen[found] = self.table(name)
         except BaseException:
             self.release(name, key)
             raise
         if snapshot:
-            table, relation = self._session.upkeep.tables[name], self.relation(name)
+            table, relation = self.table(name), self.relation(name)
             everything = together(table.blocks("all", own_order(table.arity)), relation.arity)
             missed = [(self._session.epoch, with_key(Change(everything, empty(relation.arity)), key))]
         for epoch, change in missed:
@@ -197,9 +213,19 @@ class Registry:
         for each in self.subscriptions:
             if each.relation in found:
                 each.add(with_key(found[each.relation], each.key), epoch)
+        self._tell_of_itself(epoch)
         leaving, self._leaving = self._leaving, []
         for each in leaving:
             self.release(each.relation, each.key)
+
+    def _tell_of_itself(self, epoch: int) -> None:
+        """What has changed of the relations about the session since they were told last."""
+        for each in self.subscriptions:
+            if self.is_system(each.relation):
+                before, now = self._seen[each], self.table(each.relation)
+                self._seen[each] = now
+                if (change := difference(before, now)).size:
+                    each.add(change, epoch)
 
     def watched(self) -> list[str]:
         """The relations that somebody subscribes to."""

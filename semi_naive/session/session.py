@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections import deque
 from dataclasses import replace
 from functools import partial
@@ -35,6 +36,7 @@ from semi_naive.session.query import Asking, asking
 from semi_naive.session.registry import Registry
 from semi_naive.session.streams import Sink
 from semi_naive.session.subscriptions import Callback, Granularity, Subscription, shown
+from semi_naive.session.system import RELATIONS, System
 from semi_naive.session.transaction import Transaction
 from semi_naive.session.upkeep import Upkeep
 
@@ -70,6 +72,7 @@ class Session:
         self.relations: dict[str, Relation] = {n: r for n, r in program.relations.items() if n in compiled.program.relations}
         self.declared = dict(self.relations)  # by the program; those of registered rules come and go
         self.registry = Registry(self)
+        self.system = System(self)
         self.batches: dict[str, int] = {}  # the last batch of each stream that has arrived
         self.derived_anew: list[str] = []  # relations, as the directory had them by other rules
         self._directory: Directory | None = None
@@ -110,7 +113,11 @@ class Session:
         return self._now.number
 
     def __getitem__(self, name: str) -> Answer:
-        """A relation as it is now, as a result of `Program.run` has it. It does not change with later transactions."""
+        """A relation as it is now, as a result of `Program.run` has it. It does not change with later transactions. There are
+        relations about the session, too, as sys.epoch (`semi_naive.session.system`)."""
+        if self.registry.is_system(name):
+            held = Held({name: RELATIONS[name]}, Made({name: partial(_columns, self.system.table(name))}))
+            return Answer(cast(Any, View({name: RELATIONS[name]}, held, self)), name)
         return self._now[name]
 
     def __contains__(self, name) -> bool:
@@ -143,14 +150,12 @@ class Session:
         otherwise a pass over the relation. Of rules that are registered the relation is evaluated for this, if nobody
         subscribes to it; parameters: theirs."""
         self.check_open()
-        name = atom.split("(")[0].strip()
-        if name not in self.registry.rules:
-            return self._asked(
-                asking(atom, self.declared, self.upkeep.program.types, self.upkeep.values), self._now.tables[name]
-            )
+        name, types, values = atom.split("(")[0].strip(), self.upkeep.program.types, self.upkeep.values
+        if name not in self.registry.rules and not self.registry.is_system(name):
+            asked = asking(atom, self.declared, types, values)
+            return self._asked(asked, self._now.tables[asked.relation.name])
         with self.alone(), self.registry.answer(name, parameters) as (relation, table):
-            known = {name: shown(relation, len(parameters))}
-            return self._asked(asking(atom, known, self.upkeep.program.types, self.upkeep.values), table)
+            return self._asked(asking(atom, {name: shown(relation, len(parameters))}, types, values), table)
 
     def _asked(self, asked: Asking, table: Table) -> Answer:
         columns, answer = asked.of(table), asked.answer
@@ -309,6 +314,7 @@ class Session:
             self._writing.release()
 
     def _commit(self, transaction: Transaction) -> None:
+        begun = time.perf_counter()
         try:
             self.check_open()
             nets = {name: asked.net() for name, asked in transaction.asked().items()}
@@ -327,6 +333,8 @@ class Session:
         told = [*self.program.outputs, *self.registry.watched()]
         changed = {name: Changes(self, self.relations[name], found[name]) for name in dict.fromkeys(told) if name in found}
         transaction.changes = MappingProxyType(changed)
+        sizes = (sum(change.size for change in changes.values()) for changes in (net, found))
+        self.system.epochs.append((self.epoch, time.time(), time.perf_counter() - begun, *sizes))
         self.registry.tell(found, self.epoch)
         self._make_snapshot()
 
@@ -394,6 +402,10 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session of {self.program.name}: epoch {self.epoch}, {len(self)} relations>"
+
+
+def _columns(table: Table) -> np.ndarray:
+    return np.array(table.columns(), np.int64).reshape(table.arity, table.count)
 
 
 def _changeable(program, facts, kept: dict) -> set[str]:

@@ -62,6 +62,7 @@ class Subscription:
         self._session, self._shown, self.key = session, shown(relation, len(key)), key
         self.relation, self.callback, self.when = relation.name, callback, when
         self.name: str | None = None
+        self.parameters, self.calls = "", 0  # as text; how often it has been told
         self._changes = no_change(self._shown.arity)
         self._epoch, self._epochs, self._last = session.epoch, 0, -float("inf")
         self._state, self._cancelled = threading.Condition(), False
@@ -124,6 +125,7 @@ class Subscription:
             self._changes, self._epochs = no_change(self._shown.arity), 0
             self._last = time.monotonic()
         if change.size:
+            self.calls += 1
             try:
                 self.callback(Changes(self._session, self._shown, change), epoch)
             except Exception:

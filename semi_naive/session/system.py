@@ -1,0 +1,83 @@
+"""What a session knows of itself, as relations: queried and subscribed to like any other, and in no log.
+
+    sys.epoch(epoch, at, seconds, facts, tuples)          the last epochs: when, in seconds since 1970, how long they took, how
+                                                          many facts they changed, and how many tuples of all relations
+    sys.rule(relation, rule, stratum)                     what is evaluated, those of registered rules too
+    sys.index(relation, attributes, tuples, bytes)        the orders that relations are sorted in
+    sys.memory(relation, tuples, bytes)                   all indexes of a relation together
+    sys.subscription(relation, name, parameters, calls)   who is told, and how often that has been
+
+Göbel 2019, "Optimising Distributed Dataflows in Interactive Environments", has the log of a dataflow as a source of data like
+others; here it is made of what there is when somebody looks.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from semi_naive.io import as_columns
+from semi_naive.io.bits import BUILT_IN
+from semi_naive.io.relations import table_of
+from semi_naive.ra.rules.ir import Relation
+from semi_naive.ra.rules.table import Table
+
+MOST = 1000  # epochs that are remembered
+
+
+def _relation(name: str, /, **attributes: str) -> Relation:
+    return Relation(name, tuple((attribute, BUILT_IN[type_]) for attribute, type_ in attributes.items()))
+
+
+RELATIONS = {
+    each.name: each
+    for each in (
+        _relation("sys.epoch", epoch="number", at="float", seconds="float", facts="number", tuples="number"),
+        _relation("sys.rule", relation="symbol", rule="symbol", stratum="number"),
+        _relation("sys.index", relation="symbol", attributes="symbol", tuples="number", bytes="number"),
+        _relation("sys.memory", relation="symbol", tuples="number", bytes="number"),
+        _relation("sys.subscription", relation="symbol", name="symbol", parameters="symbol", calls="number"),
+    )
+}
+
+
+class System:
+    """The relations of one session about itself."""
+
+    def __init__(self, session: Any):
+        self._session = session
+        self.epochs: deque[tuple] = deque(maxlen=MOST)
+
+    def table(self, name: str) -> Table:
+        """One of them, as it is now."""
+        rows = list(getattr(self, f"_{name.removeprefix('sys.')}")())
+        upkeep = self._session.upkeep
+        return table_of(np.asarray(as_columns(rows, RELATIONS[name], upkeep.program.types, upkeep.values)))
+
+    def _epoch(self) -> Iterable[tuple]:
+        return list(self.epochs)
+
+    def _rule(self) -> Iterable[tuple]:
+        for number, stratum in enumerate(self._session.upkeep.strata):
+            for rule in stratum.rules:
+                yield rule.head.relation, str(rule), number
+
+    def _index(self) -> Iterable[tuple]:
+        for name, table in self._tables():
+            names = [attribute for attribute, _ in self._session.upkeep.program.relations[name].attributes]
+            for order, blocks in list(table.full.items()):
+                size = sum(block.size for block in blocks)
+                yield name, ", ".join(names[place] for place in order), size, sum(block.nbytes for block in blocks)
+
+    def _memory(self) -> Iterable[tuple]:
+        for name, table in self._tables():
+            yield name, table.count, table.nbytes
+
+    def _tables(self):
+        upkeep = self._session.upkeep
+        return [(name, table) for name, table in upkeep.tables.items() if name in upkeep.program.relations]
+
+    def _subscription(self) -> Iterable[tuple]:
+        for each in self._session.registry.subscriptions:
+            yield each.relation, each.name or "", each.parameters, each.calls
