@@ -13,7 +13,9 @@ from pkgutil import walk_packages
 
 import semi_naive.ra
 from semi_naive.balance import jit
+from semi_naive.ra.session import cpus
 
+MOST = 8  # processes: each takes 150 MB, and begins with what takes it 2 s
 LEFT_OUT = "semi_naive.ra.daemon"  # which becomes a server of Spark's when it is imported
 
 
@@ -21,9 +23,9 @@ def compile_into(folder: str) -> None:
     """Compile all kernels into a folder, and nothing else is in it then. CalledProcessError."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    cores = str(os.cpu_count() or 1)
+    shares = min(cpus(), MOST)
     command = [sys.executable, "-m", "semi_naive.ra.compiling", folder]
-    processes = [subprocess.Popen([*command, str(share), cores]) for share in range(int(cores))]
+    processes = [subprocess.Popen([*command, str(share), str(shares)]) for share in range(shares)]
     for process in processes:
         process.wait()
     for process in processes:
