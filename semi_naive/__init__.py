@@ -28,7 +28,7 @@ _LAZY = {
     "NotStarted": "semi_naive.ra.java",
     "OutOfMemory": "semi_naive.ra.memory",
     "RunsLost": "semi_naive.ra.jobs",
-    "StateUnusable": "semi_naive.session.durable",
+    "StateUnusable": "semi_naive.session.durability.directory",
     "SparkLost": "semi_naive.ra.lost",
 }
 __all__ = sorted(_LAZY)

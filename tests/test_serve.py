@@ -24,7 +24,7 @@ PATIENCE = 60
 @contextlib.contextmanager
 def served(session):
     """A client of the session's server, in this process."""
-    from semi_naive.session.web import Web
+    from semi_naive.session.served.web import Web
 
     app = Web(session, "p.dl").app(["127.0.0.1"])
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1, lifespan="off"))

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from test_sessions import PATHS, SETTINGS, ask, perform, refused, transactions
 
 from semi_naive import EvaluationError, Program, StateUnusable
-from semi_naive.session import durable
 from semi_naive.session import session as sessions
-from semi_naive.session.log import Log, LogDamaged, records
+from semi_naive.session.durability import directory as durable
+from semi_naive.session.durability.log import Log, LogDamaged, records
 
 LISTS = """
 .type List = [head: symbol, tail: List]
@@ -105,7 +105,7 @@ def test_ids_that_partitions_have_made(tmp_path, here):
 COMMITS = """
 import sys
 from semi_naive import Program
-from semi_naive.session import durable
+from semi_naive.session.durability import directory as durable
 durable.LEAST = int(sys.argv[2])
 with Program(sys.stdin.read()).session(path=sys.argv[1]) as session:
     while True:

@@ -6,7 +6,7 @@ import pytest
 from test_sessions import PATHS
 
 from semi_naive import BadInput, Program
-from semi_naive.session import durable
+from semi_naive.session.durability import directory as durable
 
 FEED = "x long, y long, _change_type string, _commit_version long"
 

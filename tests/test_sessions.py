@@ -20,8 +20,8 @@ from semi_naive.ra.rules.thinned import Thinned, thinned
 
 from bench import sessions
 from semi_naive import BadInput, EvaluationError, Program
-from semi_naive.session.following import Following
-from semi_naive.session.upkeep import Upkeep
+from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.upkeep import Upkeep
 
 # Not shrunk: a case that fails prints itself, and is small anyway.
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate]}
@@ -38,7 +38,7 @@ path(x, z) :- path(x, y), edge(y, z).
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """However busy the machine is, what follows by change does."""
-    monkeypatch.setattr("semi_naive.session.upkeep.LEAST", 1e9)
+    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.LEAST", 1e9)
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def guarded(monkeypatch):
         relations.update(name for name, block in fresh.items() if name not in left or left[name].size < block.size)
         return left, ticks
 
-    monkeypatch.setattr("semi_naive.session.ticks.DIRECT", 1)
+    monkeypatch.setattr("semi_naive.session.maintenance.ticks.DIRECT", 1)
     monkeypatch.setattr(Upkeep, "_anew", timed)
     monkeypatch.setattr(Following, "_guarded", told)
     return relations
@@ -865,8 +865,8 @@ def test_an_edge_of_a_closure_that_is_not_missed_goes_without_a_search_of_pairs(
 
 
 def test_a_stratum_that_follows_for_too_long_is_computed_anew(monkeypatch):
-    monkeypatch.setattr("semi_naive.session.upkeep.LEAST", -1.0)
-    monkeypatch.setattr("semi_naive.session.upkeep.WORTH", 0.0)
+    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.LEAST", -1.0)
+    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.WORTH", 0.0)
     told = same(PATHS, {"edge": [(1, 2)]}, ("insert", "edge", [(2, 3), (3, 4)]), ("delete", "edge", [(2, 3)]))
     assert len(told[0]["path"]) == 5 and len(told[1]["path"]) == 4
 

@@ -1,4 +1,4 @@
-"""`semi-naive serve`: a session over HTTP (`semi_naive.session.web`)."""
+"""`semi-naive serve`: a session over HTTP (`semi_naive.session.served.web`)."""
 
 import socket
 
@@ -14,7 +14,7 @@ def run_server(program: str, facts: str | None, state: str | None, place: tuple[
     try:
         import uvicorn
 
-        from semi_naive.session.web import Web
+        from semi_naive.session.served.web import Web
     except ImportError as missing:
         told = f"semi-naive serve needs the package {missing.name}, which is not installed"
         raise ValueError(f"{told}: pip install 'semi-naive[serve]'") from None

@@ -31,14 +31,14 @@ from semi_naive.ra.rules.values import Values
 from semi_naive.ra.symbols import SymbolTable
 from semi_naive.running.answers import Answer
 from semi_naive.session.contents import Changes, Epoch, Held, Made, View
-from semi_naive.session.durable import Directory
+from semi_naive.session.durability.directory import Directory
+from semi_naive.session.maintenance.upkeep import Upkeep
 from semi_naive.session.query import Asking, asking
-from semi_naive.session.registry import Registry
-from semi_naive.session.streams import Sink
-from semi_naive.session.subscriptions import Callback, Granularity, Subscription, shown
+from semi_naive.session.registered.registry import Registry
+from semi_naive.session.registered.subscriptions import Callback, Granularity, Subscription, shown
+from semi_naive.session.served.streams import Sink
 from semi_naive.session.system import RELATIONS, System
 from semi_naive.session.transaction import Transaction
-from semi_naive.session.upkeep import Upkeep
 
 log = logging.getLogger("semi_naive")
 

@@ -30,10 +30,10 @@ from semi_naive.ra.rules.changes import Change, apart, marked, selected, togethe
 from semi_naive.ra.rules.ir import Atom, Const, Order, Rule, Term, Var, Wild
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.local import Local
-from semi_naive.session.closed_tables import is_closed, reached
-from semi_naive.session.flips import NEGATED, flips
-from semi_naive.session.guard import PROOF, Proofs, proofs
-from semi_naive.session.ticks import Ticks
+from semi_naive.session.maintenance.closed_tables import is_closed, reached
+from semi_naive.session.maintenance.flips import NEGATED, flips
+from semi_naive.session.maintenance.guard import PROOF, Proofs, proofs
+from semi_naive.session.maintenance.ticks import Ticks
 
 LOOKS = 1 << 18  # bindings between two looks at the time: 30 ms
 DEEPEST = 1000  # iterations that are done a block at a time, for ticks: a second

@@ -15,8 +15,8 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, difference, empty, own_order, together
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.table import Table
-from semi_naive.session.registered import Registered, registered
-from semi_naive.session.subscriptions import Callback, Granularity, History, Subscription, rest_of, with_key
+from semi_naive.session.registered.rules import Registered, registered
+from semi_naive.session.registered.subscriptions import Callback, Granularity, History, Subscription, rest_of, with_key
 from semi_naive.session.system import RELATIONS
 
 

@@ -36,8 +36,8 @@ from semi_naive.ra.rules.stored import store
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.strings import places_of, string_arrays
 from semi_naive.running.manifest import DurableFiles
+from semi_naive.session.durability.log import Log, LogDamaged, records
 from semi_naive.session.facts import Asked
-from semi_naive.session.log import Log, LogDamaged, records
 
 VERSION = "session 1"  # of the directory's form
 LEAST = 4 << 20  # bytes of a log that are worth a snapshot; and as many as half of the snapshot

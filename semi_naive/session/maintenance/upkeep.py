@@ -9,85 +9,46 @@ What the next strata see of a relation is its table without what it has lost, an
 changed in place: those of the epoch before stay as they are, and are there again if anything fails.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import cast
 
-import numpy as np
-
-from semi_naive.io import Options, source_of_directive
-from semi_naive.io.errors import BadInput
-from semi_naive.io.files import is_uri
 from semi_naive.planning.passes import Compiled
 from semi_naive.planning.strata import Stratum, is_fact, names_read, readers
 from semi_naive.ra import memory
 from semi_naive.ra.failures import told
-from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, apart, difference, empty, grown, plain, reversed_to, selected, within, without
-from semi_naive.ra.rules.ir import Const, Pack, Rule, Term
 from semi_naive.ra.rules.table import Table, snapshot
-from semi_naive.ra.runs import RunMissing
 from semi_naive.running.choose_plan import in_one_place
-from semi_naive.running.cluster import Cluster
-from semi_naive.running.database import table_for
-from semi_naive.running.detect_closure import Following as Closure
-from semi_naive.running.detect_closure import following
 from semi_naive.running.local import TooLarge
-from semi_naive.running.recovery import RESTARTS, Recovery
-from semi_naive.running.run import Run
-from semi_naive.session.closed_tables import closed
-from semi_naive.session.closures import missed
-from semi_naive.session.flips import is_exact
-from semi_naive.session.following import Following, Timed, TooSlow
-from semi_naive.session.ticks import Clock, Ticks
+from semi_naive.running.recovery import Recovery
+from semi_naive.session.maintenance.anew import Anew
+from semi_naive.session.maintenance.closed_tables import closed
+from semi_naive.session.maintenance.closures import missed
+from semi_naive.session.maintenance.explicit import Facts
+from semi_naive.session.maintenance.flips import is_exact
+from semi_naive.session.maintenance.following import Following, TooSlow
+from semi_naive.session.maintenance.ticks import Clock
 
 LARGE = 0.2  # of what a stratum reads and has: where more of it is new, the stratum is computed anew
 FEW = 100  # tuples that are followed whatever part they are
 WORTH = 0.2  # of the seconds in which a stratum was computed last: it may follow for so long, then it is computed anew
 LEAST = 0.05  # seconds that it may follow in any case
-MOST_GONE = 0.25  # of a relation may be taken out of its indexes; where more has changed, they are made anew
 
 
-@dataclass
-class Facts:
-    """Explicit facts by relation: those given to the session (`given`), and those in the program's text (`written`)."""
-
-    given: dict[str, Table] = field(default_factory=dict)
-    written: dict[str, Table] = field(default_factory=dict)
-
-    def columns(self, name: str) -> Iterable[list[np.ndarray]]:
-        for tables in (self.given, self.written):
-            if name in tables and tables[name].count:
-                yield tables[name].columns()
-
-
-class Upkeep(Run):
-    """The relations of a session. `database.tables` are settled plain tables of whatever sort a relation is: a lattice's or an
-    equivalence's own table is there while its stratum is computed."""
+class Upkeep(Anew):
+    """The relations of a session."""
 
     def __post_init__(self):
         program = self.compiled.program  # whose relations may become more (see `extend`), here and nowhere else
         program = replace(program, relations=dict(program.relations), types=dict(program.types))
         self.compiled = replace(self.compiled, program=program)
         super().__post_init__()
-        self.last: dict[int, float] = {}  # seconds that each stratum has taken when it was computed last
-        self.lines: dict[str, tuple[np.ndarray, list[Rule]]] = {}  # facts in the program's text, and the rules that they are
-        self.ticks: dict[int, Ticks] = {}  # of strata whose suspects are guarded
-        self.dense: dict[int, bool] = {}  # of strata that have had too many suspects: whether they are to have ticks, and can
+        self.local: dict[int, Following] = {}
         self.stale: set[int] = set()  # strata that are computed anew by the next transaction, whatever has changed
         self.taken_up: dict[str, Table] = {}  # what a directory has of relations, while a session is opened there
-
-    @property
-    def tables(self) -> dict[str, Table]:
-        return cast(dict[str, Table], self.database.tables)
-
-    @tables.setter
-    def tables(self, tables: dict[str, Table]) -> None:
-        self.database.tables = cast(dict, tables)
 
     def begin(self, given, changeable: Iterable[str]) -> None:
         """Read the facts, compute everything. given: as for `Program.run`, but what is left out begins empty."""
@@ -102,7 +63,6 @@ class Upkeep(Run):
         """Be what a session was that has ended, in its directory (`durable`). Returns the epoch that it made last, and the
         relations that were derived anew, as their rules are not what they were then."""
         changeable = set(changeable)
-        self.facts, self.taken_up = Facts(), {}
         self.tables = {name: Table(each.arity) for name, each in self.program.relations.items()}
         epoch, net = directory.take_up(self, changeable)
         self._read_text(self.program.rules)
@@ -131,7 +91,7 @@ class Upkeep(Run):
         self.program.relations.update(fresh)
         self.program.types.update(more.program.types)
         self.indexes.arities.update({name: each.arity for name, each in fresh.items()})
-        self.tables |= {name: Table(each.arity) for name, each in fresh.items()}
+        self.tables = self.tables | {name: Table(each.arity) for name, each in fresh.items()}
         self.facts.given |= {name: self.tables[name] for name in inputs}
         self.shared |= set(inputs)
         self._read_text(more.program.rules)
@@ -149,7 +109,8 @@ class Upkeep(Run):
         return numbers
 
     def retract(self, numbers: Iterable[int]) -> None:
-        """Forget strata, and all that there is of their relations."""
+        """Forget strata, and all that there is of their relations. Who reads them now still has their tables."""
+        self.tables = dict(self.tables)
         for number in numbers:
             for name in self.strata[number].relations:
                 for each in (self.tables, self.facts.given, self.facts.written, self.lines, self.program.relations):
@@ -166,75 +127,9 @@ class Upkeep(Run):
 
     def _prepare(self, changeable: set[str]) -> None:
         """Before strata are computed: their facts are there."""
-        self.local: dict[int, Following] = {}
-        self.closures: dict[int, Closure] = {}
         self.recovery = Recovery(self, lambda names: None)
         self.shared = {name for stratum in self.strata if not stratum.rules and self._are_plain(stratum)
                        for name in stratum.relations if name in changeable and name not in self.facts.written}  # fmt: skip
-
-    # -- facts
-
-    def _load(self, given, changeable: set[str]) -> None:
-        self.facts = Facts()
-        self.tables = {name: Table(each.arity) for name, each in self.program.relations.items()}
-        if given is None or isinstance(given, dict):
-            self.load(given or {}, True, set(given or {}))
-        else:
-            if not is_uri(folder := os.fspath(given)) and not os.path.isdir(folder):
-                raise BadInput(f"fact directory {folder} does not exist", hint="facts is a folder, or {relation: data}")
-            self.load(folder, True)
-        self.database.collect(set(self.database.on_partitions))
-        self._end_job()
-        for name in changeable:
-            self.facts.given[name] = plain(snapshot(self.tables[name]))
-        self._read_text(self.program.rules)
-
-    def _named(self, wanted, folder: str, lenient: bool):
-        """The sources that the program names; a missing file is an empty relation, and nobody has to be told."""
-        options = Options(missing_ok=True, warn=lambda text: None, sandbox=self.asked.sandbox)
-        for directive in self.program.directives:
-            if directive.kind == "input" and directive.relation in wanted:
-                relation = self.program.relations[directive.relation]
-                yield relation.name, source_of_directive(directive, relation, self.program.types, folder, options)
-
-    def load_constants(self, wanted=None) -> None:
-        """Facts in the program's text are kept apart: see `_read_text`."""
-
-    def _read_text(self, all_rules: list[Rule]) -> None:
-        rows: dict[str, list[Rule]] = {}
-        for rule in all_rules:
-            if not rule.body and all(map(_is_constant, rule.head.args)):
-                rows.setdefault(rule.head.relation, []).append(rule)
-        for name, rules in rows.items():
-            kinds = self.program.relations[name].kinds
-            columns = [self._bits([rule.head.args[i] for rule in rules], kind) for i, kind in enumerate(kinds)]
-            self.lines[name] = np.array(columns, np.int64).reshape(len(kinds), len(rules)), rules
-            self.facts.written[name] = Table(len(kinds))
-            self.facts.written[name].insert(list(self.lines[name][0]), len(rules))
-            self.facts.written[name].settle()
-
-    def _bits(self, terms: list[Term], kind) -> np.ndarray:
-        """Constants as a column; records are made of the columns of their fields."""
-        if any(isinstance(term, Pack) for term in terms):
-            return np.array([self._record(term) for term in terms], np.int64)
-        return self._column([term.value for term in terms if isinstance(term, Const)], kind)
-
-    def _record(self, term: Term) -> int:
-        if isinstance(term, Pack):
-            fields = [self._record(part) for part in term.args]
-            return int(self.values.pack(np.array(fields, np.int64).reshape(-1, 1))[0])
-        return int(self._bits([term], cast(Const, term).kind)[0])
-
-    def written_at(self, name: str, block: Block) -> Rule | None:
-        """A fact of the program's text among some tuples of a relation, if there is one."""
-        if name not in self.lines or not block.size:
-            return None
-        columns, rules = self.lines[name]
-        for number, rule in enumerate(rules):
-            one = Block.of([column[number : number + 1] for column in columns], 1)
-            if one.size > apart(one, block).size:
-                return rule
-        return None
 
     # -- a transaction
 
@@ -288,10 +183,6 @@ class Upkeep(Run):
                 self._mark_dense(number, own, changes)
         return self._all_anew(number, before)
 
-    def _all_anew(self, number: int, before: dict[str, Table]) -> dict[str, Change]:
-        self._anew(number)
-        return {name: self._compared(name, before[name]) for name in self.strata[number].relations}
-
     def _without_detours(self, number: int, own: dict[str, Change], changes: dict[str, Change]) -> dict[str, Change]:
         """The changes as a closure sees them: edges that are gone and not missed have not gone (see `closures`)."""
         closure = self.closures.get(number)
@@ -299,11 +190,6 @@ class Upkeep(Run):
         if closure is None or change is None or not change.lost.size or missed(self.tables[closure.edges], change.lost):
             return changes
         return changes | {closure.edges: Change(change.born, empty(2))}
-
-    def _are_plain(self, stratum: Stratum) -> bool:
-        """Whether none of its relations is aggregated in recursion, or an equivalence."""
-        relations = self.program.relations
-        return not any(relations[name].lattice or relations[name].eqrel for name in stratum.relations)
 
     def _of_facts(self, name: str, change: Change) -> Change:
         """A relation without rules has its facts and no more."""
@@ -385,14 +271,6 @@ class Upkeep(Run):
         tables.update(now)
         return {name: block for name, block in found.items() if block.size}
 
-    def _given(self, name: str, block: Block) -> np.ndarray:
-        """Which tuples of a block are explicit facts, or written in the program."""
-        found = np.zeros(block.size, np.bool_)
-        for tables in (self.facts.given, self.facts.written):
-            if name in tables:
-                found |= within(block, tables[name])
-        return found
-
     def _following(self, number: int, stratum: Stratum) -> Following:
         if number not in self.local:
             stays = in_one_place(stratum, self.program.relations)
@@ -402,100 +280,12 @@ class Upkeep(Run):
             )  # fmt: skip
         return self.local[number]
 
-    def _compared(self, name: str, before: Table) -> Change:
-        """What has changed of a relation that was computed anew. It keeps the indexes that it had, where that is less work."""
-        after = self.tables[name]
-        change = difference(before, after)
-        if not change.size:
-            self.tables[name] = before
-            return change
-        rest = without(before, change.lost)
-        if change.lost.size and change.size > MOST_GONE * after.count:
-            rest = without(after, change.born)
-        self.tables[name] = grown(rest, change.born)
-        return change
-
-    # -- a stratum from the beginning
-
-    def _anew(self, number: int) -> None:
-        """Compute a stratum as a run does, from the facts of its relations and the strata below; again if runs were lost."""
-        stratum, begun = self.strata[number], time.perf_counter()
-        if self.shared.issuperset(stratum.relations):
-            self.tables |= {name: self.facts.given[name] for name in stratum.relations}
-            return
-        if self.dense.get(number) and self._anew_timed(number, stratum):
-            self.last[number] = time.perf_counter() - begun
-            return
-        self.ticks.pop(number, None)
-        for attempt in range(RESTARTS + 1):
-            for name in stratum.relations:
-                self._restart(name)
-            self._detect(number)
-            try:
-                with memory.at(partial(self._place, number)):
-                    self._evaluate(number, stratum)
-                    self.database.collect(set(stratum.relations) & self.database.on_partitions.keys())
-                break
-            except (RunsLost, RunMissing):
-                if attempt == RESTARTS:
-                    raise
-                self._end_job()
-        for name in stratum.relations:
-            self.tables[name] = plain(self.tables[name])
-        self._end_job()
-        self.plans.clear()
-        self.last[number] = time.perf_counter() - begun
-
     def _mark_dense(self, number: int, own: dict[str, Change], changes: dict[str, Change]) -> None:
         """What has gone made a stratum follow for too long: from now on its suspects are to be guarded, if they can be."""
         local, stratum = self.local[number], self.strata[number]
         lost = any(change.lost.size for name, change in (own | changes).items() if name in own or name in local.below)
         if lost and stratum.recursive and self._are_plain(stratum) and number not in self.closures:
             self.dense.setdefault(number, True)
-
-    def _anew_timed(self, number: int, stratum: Stratum) -> bool:
-        """Compute a stratum in this process, and when its tuples are born. Not if it has too many iterations for that, each a
-        block at a time."""
-        clock = Clock(stratum, 0)
-        for name in stratum.relations:
-            self._restart(name)
-            self.tables[name] = clock.timed(name, self.tables[name])
-        local = Timed(stratum, number, self.database, self.indexes, self.profile, None, multiway=self.config.multiway,
-            memory=self.config.memory, stays="", cores=self.cluster.here,
-        )  # fmt: skip
-        try:
-            local.run()
-        except (TooSlow, TooLarge):
-            self.dense[number] = False
-            return False
-        for name in stratum.relations:
-            self.tables[name] = plain(self.tables[name])
-        self.ticks[number] = Ticks().after(clock, {})
-        return True
-
-    def _detect(self, number: int) -> None:
-        """Whether a stratum is a closure; its relations have their facts and no more."""
-        closure = following(self.strata[number], self.database, self.config)
-        self.closures.pop(number, None)
-        if closure and closure.closure:
-            self.closures[number] = closure
-
-    def _restart(self, name: str) -> None:
-        """A relation has its facts, and they are new."""
-        self.database.on_partitions.pop(name, None)
-        table = self.database.tables[name] = table_for(self.program.relations[name])
-        for columns in self.facts.columns(name):
-            table.insert(columns, columns[0].size if columns else 1)
-
-    def _end_job(self) -> None:
-        """What Spark has of this session is gone, as the tuples are in this process now."""
-        if self.cluster.started:
-            self.cluster.release()
-            self.cluster = self.loading.cluster = Cluster(self.cluster.spark, self.config)
-
-
-def _is_constant(term: Term) -> bool:
-    return isinstance(term, Const) or isinstance(term, Pack) and all(map(_is_constant, term.args))
 
 
 def _changed(table: Table, change: Change) -> Table:

@@ -22,7 +22,7 @@ from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Atom, Kind, Rule, Term, Var, Wild
 from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, Filter, Join, Unpack
-from semi_naive.session.ticks import Ticks
+from semi_naive.session.maintenance.ticks import Ticks
 
 PROOF = "?proof"
 AGE = "?age"

@@ -30,7 +30,7 @@ from starlette.routing import Route
 
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.ir import Kind
-from semi_naive.session.subscriptions import Subscription
+from semi_naive.session.registered.subscriptions import Subscription
 
 MOST = 1000  # tuples of a relation, or of an answer, where no limit is asked for
 SHOWN = 200  # epochs that the page has
@@ -69,7 +69,7 @@ class Web:
     # -- what there is
 
     def page(self, request: Request) -> Response:
-        text = files("semi_naive.session").joinpath("page.html").read_text("utf-8")
+        text = files("semi_naive.session.served").joinpath("page.html").read_text("utf-8")
         return HTMLResponse(text.replace("{{program}}", _escaped(self.name)))
 
     def relations(self, request: Request) -> dict:

@@ -1,0 +1,1 @@
+"""What of a session outlives its process."""

@@ -1,0 +1,1 @@
+"""How relations follow their facts: by what changes where that is less work, anew where it is not."""

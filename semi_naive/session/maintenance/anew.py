@@ -1,0 +1,110 @@
+"""Strata that are computed anew, by the plan that a run would choose, and compared with what they were."""
+
+import time
+from functools import partial
+
+from semi_naive.planning.strata import Stratum
+from semi_naive.ra import memory
+from semi_naive.ra.jobs import RunsLost
+from semi_naive.ra.rules.changes import Change, difference, grown, plain, without
+from semi_naive.ra.rules.table import Table
+from semi_naive.ra.runs import RunMissing
+from semi_naive.running.detect_closure import Following as Closure
+from semi_naive.running.detect_closure import following
+from semi_naive.running.local import TooLarge
+from semi_naive.running.recovery import RESTARTS
+from semi_naive.session.maintenance.explicit import Explicit
+from semi_naive.session.maintenance.following import Timed, TooSlow
+from semi_naive.session.maintenance.ticks import Clock, Ticks
+
+MOST_GONE = 0.25  # of a relation may be taken out of its indexes; where more has changed, they are made anew
+
+
+class Anew(Explicit):
+    """What is known of strata from one time that they are computed to the next."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.last: dict[int, float] = {}  # seconds that each stratum has taken when it was computed last
+        self.closures: dict[int, Closure] = {}
+        self.shared: set[str] = set()  # relations whose explicit facts are all that they have
+        self.ticks: dict[int, Ticks] = {}  # of strata whose suspects are guarded
+        self.dense: dict[int, bool] = {}  # of strata that have had too many suspects: whether they are to have ticks, and can
+
+    def _are_plain(self, stratum: Stratum) -> bool:
+        """Whether none of its relations is aggregated in recursion, or an equivalence."""
+        relations = self.program.relations
+        return not any(relations[name].lattice or relations[name].eqrel for name in stratum.relations)
+
+    def _all_anew(self, number: int, before: dict[str, Table]) -> dict[str, Change]:
+        self._anew(number)
+        return {name: self._compared(name, before[name]) for name in self.strata[number].relations}
+
+    def _compared(self, name: str, before: Table) -> Change:
+        """What has changed of a relation that was computed anew. It keeps the indexes that it had, where that is less work."""
+        after = self.tables[name]
+        change = difference(before, after)
+        if not change.size:
+            self.tables[name] = before
+            return change
+        rest = without(before, change.lost)
+        if change.lost.size and change.size > MOST_GONE * after.count:
+            rest = without(after, change.born)
+        self.tables[name] = grown(rest, change.born)
+        return change
+
+    def _anew(self, number: int) -> None:
+        """Compute a stratum as a run does, from the facts of its relations and the strata below; again if runs were lost."""
+        stratum, begun = self.strata[number], time.perf_counter()
+        if self.shared.issuperset(stratum.relations):
+            self.tables |= {name: self.facts.given[name] for name in stratum.relations}
+            return
+        if self.dense.get(number) and self._anew_timed(number, stratum):
+            self.last[number] = time.perf_counter() - begun
+            return
+        self.ticks.pop(number, None)
+        for attempt in range(RESTARTS + 1):
+            for name in stratum.relations:
+                self._restart(name)
+            self._detect(number)
+            try:
+                with memory.at(partial(self._place, number)):
+                    self._evaluate(number, stratum)
+                    self.database.collect(set(stratum.relations) & self.database.on_partitions.keys())
+                break
+            except (RunsLost, RunMissing):
+                if attempt == RESTARTS:
+                    raise
+                self._end_job()
+        for name in stratum.relations:
+            self.tables[name] = plain(self.tables[name])
+        self._end_job()
+        self.plans.clear()
+        self.last[number] = time.perf_counter() - begun
+
+    def _anew_timed(self, number: int, stratum: Stratum) -> bool:
+        """Compute a stratum in this process, and when its tuples are born. Not if it has too many iterations for that, each a
+        block at a time."""
+        clock = Clock(stratum, 0)
+        for name in stratum.relations:
+            self._restart(name)
+            self.tables[name] = clock.timed(name, self.tables[name])
+        local = Timed(stratum, number, self.database, self.indexes, self.profile, None, multiway=self.config.multiway,
+            memory=self.config.memory, stays="", cores=self.cluster.here,
+        )  # fmt: skip
+        try:
+            local.run()
+        except (TooSlow, TooLarge):
+            self.dense[number] = False
+            return False
+        for name in stratum.relations:
+            self.tables[name] = plain(self.tables[name])
+        self.ticks[number] = Ticks().after(clock, {})
+        return True
+
+    def _detect(self, number: int) -> None:
+        """Whether a stratum is a closure; its relations have their facts and no more."""
+        closure = following(self.strata[number], self.database, self.config)
+        self.closures.pop(number, None)
+        if closure and closure.closure:
+            self.closures[number] = closure

@@ -1,0 +1,136 @@
+"""The explicit facts of a session: those that somebody has given, and those that the program's text has."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+
+from semi_naive.io import Options, source_of_directive
+from semi_naive.io.errors import BadInput
+from semi_naive.io.files import is_uri
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import apart, plain, within
+from semi_naive.ra.rules.ir import Const, Pack, Rule, Term
+from semi_naive.ra.rules.table import Table, snapshot
+from semi_naive.running.cluster import Cluster
+from semi_naive.running.database import table_for
+from semi_naive.running.run import Run
+
+
+@dataclass
+class Facts:
+    """Explicit facts by relation: those given to the session (`given`), and those in the program's text (`written`)."""
+
+    given: dict[str, Table] = field(default_factory=dict)
+    written: dict[str, Table] = field(default_factory=dict)
+
+    def columns(self, name: str) -> Iterable[list[np.ndarray]]:
+        for tables in (self.given, self.written):
+            if name in tables and tables[name].count:
+                yield tables[name].columns()
+
+
+class Explicit(Run):
+    """A run that keeps explicit facts apart from what rules derive. `database.tables` are settled plain tables of whatever sort
+    a relation is: a lattice's or an equivalence's own table is there while its stratum is computed."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.facts = Facts()
+        self.lines: dict[str, tuple[np.ndarray, list[Rule]]] = {}  # facts in the program's text, and the rules that they are
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        return cast(dict[str, Table], self.database.tables)
+
+    @tables.setter
+    def tables(self, tables: dict[str, Table]) -> None:
+        self.database.tables = cast(dict, tables)
+
+    def _load(self, given, changeable: set[str]) -> None:
+        self.tables = {name: Table(each.arity) for name, each in self.program.relations.items()}
+        if given is None or isinstance(given, dict):
+            self.load(given or {}, True, set(given or {}))
+        else:
+            if not is_uri(folder := os.fspath(given)) and not os.path.isdir(folder):
+                raise BadInput(f"fact directory {folder} does not exist", hint="facts is a folder, or {relation: data}")
+            self.load(folder, True)
+        self.database.collect(set(self.database.on_partitions))
+        self._end_job()
+        for name in changeable:
+            self.facts.given[name] = plain(snapshot(self.tables[name]))
+        self._read_text(self.program.rules)
+
+    def _named(self, wanted, folder: str, lenient: bool):
+        """The sources that the program names; a missing file is an empty relation, and nobody has to be told."""
+        options = Options(missing_ok=True, warn=lambda text: None, sandbox=self.asked.sandbox)
+        for directive in self.program.directives:
+            if directive.kind == "input" and directive.relation in wanted:
+                relation = self.program.relations[directive.relation]
+                yield relation.name, source_of_directive(directive, relation, self.program.types, folder, options)
+
+    def load_constants(self, wanted=None) -> None:
+        """Facts in the program's text are kept apart: see `_read_text`."""
+
+    def _read_text(self, all_rules: list[Rule]) -> None:
+        rows: dict[str, list[Rule]] = {}
+        for rule in all_rules:
+            if not rule.body and all(map(_is_constant, rule.head.args)):
+                rows.setdefault(rule.head.relation, []).append(rule)
+        for name, rules in rows.items():
+            kinds = self.program.relations[name].kinds
+            columns = [self._bits([rule.head.args[i] for rule in rules], kind) for i, kind in enumerate(kinds)]
+            self.lines[name] = np.array(columns, np.int64).reshape(len(kinds), len(rules)), rules
+            self.facts.written[name] = Table(len(kinds))
+            self.facts.written[name].insert(list(self.lines[name][0]), len(rules))
+            self.facts.written[name].settle()
+
+    def _bits(self, terms: list[Term], kind) -> np.ndarray:
+        """Constants as a column; records are made of the columns of their fields."""
+        if any(isinstance(term, Pack) for term in terms):
+            return np.array([self._record(term) for term in terms], np.int64)
+        return self._column([term.value for term in terms if isinstance(term, Const)], kind)
+
+    def _record(self, term: Term) -> int:
+        if isinstance(term, Pack):
+            fields = [self._record(part) for part in term.args]
+            return int(self.values.pack(np.array(fields, np.int64).reshape(-1, 1))[0])
+        return int(self._bits([term], cast(Const, term).kind)[0])
+
+    def written_at(self, name: str, block: Block) -> Rule | None:
+        """A fact of the program's text among some tuples of a relation, if there is one."""
+        if name not in self.lines or not block.size:
+            return None
+        columns, rules = self.lines[name]
+        for number, rule in enumerate(rules):
+            one = Block.of([column[number : number + 1] for column in columns], 1)
+            if one.size > apart(one, block).size:
+                return rule
+        return None
+
+    def _given(self, name: str, block: Block) -> np.ndarray:
+        """Which tuples of a block are explicit facts, or written in the program."""
+        found = np.zeros(block.size, np.bool_)
+        for tables in (self.facts.given, self.facts.written):
+            if name in tables:
+                found |= within(block, tables[name])
+        return found
+
+    def _restart(self, name: str) -> None:
+        """A relation has its facts, and they are new."""
+        self.database.on_partitions.pop(name, None)
+        table = self.database.tables[name] = table_for(self.program.relations[name])
+        for columns in self.facts.columns(name):
+            table.insert(columns, columns[0].size if columns else 1)
+
+    def _end_job(self) -> None:
+        """What Spark has of this session is gone, as the tuples are in this process now."""
+        if self.cluster.started:
+            self.cluster.release()
+            self.cluster = self.loading.cluster = Cluster(self.cluster.spark, self.config)
+
+
+def _is_constant(term: Term) -> bool:
+    return isinstance(term, Const) or isinstance(term, Pack) and all(map(_is_constant, term.args))

@@ -1,0 +1,1 @@
+"""A session for others: over HTTP, and for streams of Spark."""
