@@ -73,6 +73,62 @@ def run(capsys, tmp_path, monkeypatch):
     return call
 
 
+@pytest.fixture
+def patient(monkeypatch):
+    """However busy the machine is, what follows by change does."""
+    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.LEAST", 1e9)
+
+
+@pytest.fixture
+def anew(monkeypatch):
+    """The relations of the strata that have been computed anew in transactions."""
+    from semi_naive.session.maintenance.upkeep import Upkeep
+
+    strata = []
+    again = Upkeep._all_anew
+
+    def told(upkeep, number, before):
+        strata.append(upkeep.strata[number].relations)
+        return again(upkeep, number, before)
+
+    monkeypatch.setattr(Upkeep, "_all_anew", told)
+    return strata
+
+
+@pytest.fixture
+def thin(monkeypatch):
+    """Blocks are not copied for what is gone, however small they are, and searched for however many bindings."""
+    monkeypatch.setattr("semi_naive.ra.rules.thinned.LEAST", 0)
+    monkeypatch.setattr("semi_naive.ra.rules.thinned.MOST", 1.0)
+    monkeypatch.setattr("semi_naive.ra.rules.thinned.MANY", 0)
+    monkeypatch.setattr("semi_naive.ra.rules.changes.NEAR", 0)
+
+
+@pytest.fixture
+def guarded(monkeypatch):
+    """Recursive strata know their ticks from the beginning; which relations have been guarded."""
+    from semi_naive.session.maintenance.following import Following
+    from semi_naive.session.maintenance.upkeep import Upkeep
+
+    relations, anew, guard = set(), Upkeep._anew, Following._guarded
+
+    def timed(upkeep, number):
+        stratum = upkeep.strata[number]
+        if stratum.recursive and upkeep._are_plain(stratum):
+            upkeep.dense[number] = True
+        anew(upkeep, number)
+
+    def told(following, fresh, below, ticks):
+        left, ticks = guard(following, fresh, below, ticks)
+        relations.update(name for name, block in fresh.items() if name not in left or left[name].size < block.size)
+        return left, ticks
+
+    monkeypatch.setattr("semi_naive.session.maintenance.ticks.DIRECT", 1)
+    monkeypatch.setattr(Upkeep, "_anew", timed)
+    monkeypatch.setattr(Following, "_guarded", told)
+    return relations
+
+
 # The same cases every time, so that a change is judged by its own doing; HYPOTHESIS_PROFILE=search looks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)  # however busy the machine
 settings.register_profile("search", derandomize=False, deadline=None)

@@ -12,7 +12,7 @@ import urllib.parse
 import urllib.request
 
 import pytest
-from test_sessions import PATHS
+from session_cases import PATHS
 
 from semi_naive import Program
 

@@ -7,7 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_sessions import PATHS, SETTINGS
+from session_cases import PATHS, SETTINGS
 
 from semi_naive import BadInput, EvaluationError, Program, ProgramError
 

@@ -16,7 +16,7 @@ from datalog_oracle import solve
 from datalog_programs import listing, programs
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from test_sessions import PATHS, SETTINGS, ask, perform, refused, transactions
+from session_cases import PATHS, SETTINGS, ask, perform, refused, transactions
 
 from semi_naive import EvaluationError, Program, StateUnusable
 from semi_naive.session import session as sessions

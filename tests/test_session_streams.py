@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from test_sessions import PATHS
+from session_cases import PATHS
 
 from semi_naive import BadInput, Program
 from semi_naive.session.durability import directory as durable

@@ -1,0 +1,114 @@
+"""`semi-naive session`: transactions and queries, a line at a time."""
+
+import io
+
+import pytest
+from session_cases import PATHS
+
+from bench import sessions
+
+pytestmark = pytest.mark.usefixtures("patient")
+
+
+SCRIPT = """
+begin
+insert edge 1 2
+insert edge 2\t3
+commit
+query path(1, y).
+# a comment
+delete edge 2 3
+load edge more.facts
+subscribe edge
+unload edge "more.facts"
+begin
+insert edge 9 9
+abort
+quit
+insert never 1
+"""
+
+
+@pytest.fixture
+def command(run, tmp_path, monkeypatch):
+    """Run the commands of a text in `tmp_path`, where there is a program p.dl; (status, lines, standard error)."""
+    (tmp_path / "p.dl").write_text(PATHS)
+    (tmp_path / "more.facts").write_text("7\t8\n")
+
+    def call(text: str, *arguments, terminal: bool = False):
+        stream = io.StringIO(text)
+        stream.isatty = lambda: terminal
+        monkeypatch.setattr("sys.stdin", stream)
+        status, out, err = run("session", "p.dl", *arguments)
+        return status, out.splitlines(), err
+
+    return call
+
+
+def test_the_command_prints_what_each_commit_changes(command):
+    status, lines, err = command(SCRIPT)
+    assert (status, err) == (0, "")
+    assert lines == [
+        "path\t+1\t1\t2", "path\t+1\t1\t3", "path\t+1\t2\t3", "2", "3", "path\t-1\t1\t3", "path\t-1\t2\t3", "path\t+1\t7\t8",
+        "path\t-1\t7\t8", "edge\t-1\t7\t8",
+    ]  # fmt: skip
+
+
+def test_the_command_begins_with_the_facts_of_a_folder(command, tmp_path):
+    (tmp_path / "edge.facts").write_text("5\t6\n")
+    assert command("query path(x, y).\n", "-F", ".")[1] == ["5\t6"]
+    assert command("query path(x, y).\n")[1] == []
+
+
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        ("insert edge 1\n", "<stdin>:1: edge(x: number, y: number) has 2 attributes, found 1 fields"),
+        ("\ninsert edge 1 a\n", "<stdin>:2: 'a' is not a number"),
+        ("frobnicate\n", "<stdin>:1: 'frobnicate' is no command"),
+        ("commit\n", "<stdin>:1: no transaction is open"),
+        ("begin\ninsert edge 1 2\nbegin\n", "<stdin>:3: a transaction is open already"),
+        ("begin\ninsert edge 1 2\n", "the input ends inside of a transaction"),
+        ("load edge nowhere.facts\n", "nowhere.facts"),
+        ("query path(1\n", "<stdin>:1: "),
+        ('insert edge "1\n', "a quote is not closed"),
+    ],
+)
+def test_an_error_from_a_pipe_ends_the_command_and_nothing_is_half_done(command, text, told):
+    status, lines, err = command(text)
+    assert status == 2 and told in err and not lines
+
+
+def test_an_error_at_a_terminal_does_not_end_the_command(command):
+    text = "insert edge 1 x\nbegin\ninsert edge 1 2\ninsert edge 1\ninsert edge 2 3\ncommit\ninsert path 1 2\n"
+    status, lines, err = command(text, terminal=True)
+    assert status == 0 and "<stdin>:1: 'x' is not a number" in err and "<stdin>:7: facts of path cannot be changed" in err
+    assert [line for line in "\n".join(lines).replace("> ", "").replace("… ", "").splitlines() if line] == [
+        "path\t+1\t1\t2", "path\t+1\t1\t3", "path\t+1\t2\t3",
+    ]  # fmt: skip
+
+
+def test_values_on_the_command_line(run, tmp_path, monkeypatch):
+    text = """
+    .type List = [head: symbol, tail: List]
+    .decl r(s: symbol, l: List, f: float, u: unsigned)
+    .input r
+    .output r
+    .decl on()
+    .input on
+    .output on
+    """
+    (tmp_path / "p.dl").write_text(text)
+    lines = ['insert r "Ann Lee" [a, ["b c", nil]] 0.5 7', "insert r\t two \tnil\t1e3\t0x10", "insert on", "delete on ()"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines) + "\n"))
+    status, out, err = run("session", "p.dl")
+    assert (status, err) == (0, "")
+    assert out.splitlines() == [
+        "r\t+1\tAnn Lee\t[a, [b c, nil]]\t0.5\t7", "r\t+1\t two \tnil\t1000\t16", "on\t+1\t()", "on\t-1\t()",
+    ]  # fmt: skip
+
+
+def test_the_benchmark_at_toy_size(capsys):
+    assert sessions.main(["--quick", "--rows", "join,cspa", "--repeat", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "cspa" in shown and "insert 100" in shown

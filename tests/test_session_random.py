@@ -1,0 +1,152 @@
+"""Sessions against an oracle: after any transactions of any program the relations are what a fresh run on the same facts makes
+of them, and the changes that were told add up to them."""
+
+import numpy as np
+import pytest
+from datalog_programs import programs
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+from semi_naive.ra.rules.block import HALVES, Block
+from semi_naive.ra.rules.changes import within
+from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.thinned import Thinned, thinned
+from session_cases import PATHS, SAME, SETTINGS, SHORTEST, agrees, ask, folded, transactions
+
+from semi_naive import Program
+
+pytestmark = pytest.mark.usefixtures("patient")
+
+
+@settings(max_examples=80, **SETTINGS)
+@given(programs(), st.data())
+def test_any_transactions_leave_what_a_fresh_run_makes(case, data):
+    agrees(case, data)
+
+
+@settings(max_examples=60, **SETTINGS)
+@given(programs(), st.data(), st.sampled_from([0, 2, 50_000]))
+def test_small_iterations_go_to_the_machine(machine, case, data, small_delta):
+    agrees(case, data, small_delta=small_delta)
+
+
+@settings(max_examples=40, **SETTINGS)
+@given(programs(), st.data())
+def test_a_split_into_transactions_does_not_matter(case, data):
+    program, facts = case
+    asked = data.draw(transactions(program, list(facts)))
+    with Program.from_checked(program).session(facts) as one, Program.from_checked(program).session(facts) as many:
+        with one.transaction() as whole:
+            for operations in asked:
+                with many.transaction() as part:
+                    for operation, name, rows in operations:
+                        ask(whole, operation, program.relations[name], rows)
+                        ask(part, operation, program.relations[name], rows)
+        assert {name: one[name].to_set() for name in one} == {name: many[name].to_set() for name in many}
+
+
+@settings(max_examples=60, **SETTINGS)
+@given(programs(), st.data())
+def test_tuples_that_are_gone_stay_in_blocks(thin, case, data):
+    agrees(case, data)
+
+
+@settings(max_examples=80, **SETTINGS)
+@given(programs(), st.data())
+def test_suspects_that_have_older_witnesses_stay(guarded, case, data):
+    agrees(case, data)
+
+
+pairs = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)))
+
+
+@settings(max_examples=100, **SETTINGS)
+@given(pairs, st.lists(pairs, max_size=3), pairs)
+def test_a_block_of_which_tuples_are_gone_is_like_a_copy_without_them(thin, tuples, gone, others):
+    def block(of):
+        rows = sorted(of)
+        return Block.of([np.array([row[i] for row in rows], np.int64) for i in range(2)], len(rows), HALVES)
+
+    made, expected = block(tuples), block(tuples.difference(*gone))
+    for each in gone:
+        at = np.flatnonzero(within(made, Table.of(2, (0, 1), {(0, 1): [block(each)]}, [])))
+        made = thinned(made, at)
+    assert made.size == expected.size and isinstance(made, Thinned) == bool(tuples & set().union(*gone))
+    found = [list(map(range, *map(np.ndarray.tolist, each.ranges([np.arange(-1, 7)], 8)))) for each in (made, expected)]
+    assert found[0] == found[1]  # two ranges without a number in them are equal
+    at = np.arange(made.size)
+    assert [made.column(i, at).tolist() for i in range(2)] == [column.tolist() for column in expected.columns()]
+    assert [column.tolist() for column in made.columns()] == [column.tolist() for column in expected.columns()]
+    left = block(others).without(made)
+    assert sorted(zip(*(column.tolist() for column in left.columns()), strict=True)) == sorted(
+        others - tuples.difference(*gone)
+    )
+    assert made.words.tolist() == expected.words.tolist()
+
+
+LINEAR = "path(x, z) :- path(x, y), edge(y, z)."
+DOUBLED = "path(x, z) :- path(x, y), path(y, z)."
+AROUND = "path(x, z) :- edge(x, y), path(y, z), edge(z, _)."
+
+
+STEPS = st.sampled_from([LINEAR, DOUBLED, AROUND])
+DENSE = st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40)
+
+
+@settings(max_examples=30, **SETTINGS)
+@given(STEPS, DENSE, st.data())
+def test_graphs_whose_edges_come_and_go(step, edges, data):
+    """Dense enough that most of what is suspected has another derivation."""
+    follows_graphs(step, edges, data)
+
+
+@settings(max_examples=60, **SETTINGS)
+@given(STEPS, DENSE, st.data())
+def test_graphs_whose_paths_are_guarded(guarded, step, edges, data):
+    follows_graphs(step, edges, data)
+
+
+def follows_graphs(step, edges, data):
+    program = Program(PATHS.replace(LINEAR, step))
+    with program.session({"edge": edges}) as session:
+        for _ in range(4):
+            come = data.draw(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=4))
+            gone = data.draw(st.sets(st.sampled_from(sorted(edges | {(0, 0)})), max_size=4))
+            before, edges = session["path"].to_set(), (edges - gone) | come
+            with session.transaction() as transaction:
+                transaction.delete("edge", gone)
+                transaction.insert("edge", come)
+            with program.run({"edge": edges}) as result:
+                assert session["path"].to_set() == result["path"].to_set()
+            told = transaction.changes.get("path", [])
+            assert folded({"path": list(told)} if told else {}, {"path": before})["path"] == session["path"].to_set()
+
+
+ENDS = st.integers(0, 6)
+
+
+@settings(max_examples=80, **SETTINGS)
+@given(st.sampled_from([(SHORTEST, "edge", "distance"), (SAME, "link", "same")]), st.data())
+def test_best_values_and_classes_whose_facts_come_and_go(anew, case, data):
+    text, graph, own = case
+    rows = {graph: st.tuples(ENDS, ENDS, st.integers(0, 2)), own: st.tuples(ENDS, ENDS)}
+    program, facts = (
+        Program(text),
+        {name: data.draw(st.sets(row, max_size=14 if name == graph else 2)) for name, row in rows.items()},
+    )
+    note(f"{facts}")
+    with program.session(facts) as session:
+        for _ in range(3):
+            before = {name: session[name].to_set() for name in program.outputs}
+            with session.transaction() as transaction:
+                for name, row in rows.items():
+                    gone = data.draw(st.sets(st.sampled_from(sorted(facts[name])), max_size=3)) if facts[name] else set()
+                    come = data.draw(st.sets(row, max_size=2))
+                    transaction.delete(name, gone)
+                    transaction.insert(name, come)
+                    facts[name] = (facts[name] - gone) | come
+            note(f"{facts}")
+            with program.run(facts) as result:
+                assert {name: session[name].to_set() for name in session} == {name: result[name].to_set() for name in result}
+            after = folded({name: list(change) for name, change in transaction.changes.items()}, before)
+            assert after == {name: session[name].to_set() for name in program.outputs}
+    assert anew == []
