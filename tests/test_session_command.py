@@ -5,8 +5,6 @@ import io
 import pytest
 from session_cases import PATHS
 
-from bench import sessions
-
 pytestmark = pytest.mark.usefixtures("patient")
 
 
@@ -106,9 +104,3 @@ def test_values_on_the_command_line(run, tmp_path, monkeypatch):
     assert out.splitlines() == [
         "r\t+1\tAnn Lee\t[a, [b c, nil]]\t0.5\t7", "r\t+1\t two \tnil\t1000\t16", "on\t+1\t()", "on\t-1\t()",
     ]  # fmt: skip
-
-
-def test_the_benchmark_at_toy_size(capsys):
-    assert sessions.main(["--quick", "--rows", "join,cspa", "--repeat", "1"]) == 0
-    shown = capsys.readouterr().out
-    assert "cspa" in shown and "insert 100" in shown

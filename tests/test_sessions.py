@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from session_cases import PATHS, SAME, SHORTEST, same
 
+from bench import sessions
 from semi_naive import BadInput, EvaluationError, Program
 from semi_naive.session.maintenance.following import Following
 
@@ -525,3 +526,9 @@ def test_strata_on_the_partitions_come_to_the_session(here):
             change("edge", [(5, 38), (6, 5), (1, 9)])
             with Program(PATHS).run({"edge": session["edge"].to_list()}) as result:
                 assert session["path"].to_set() == result["path"].to_set()
+
+
+def test_the_benchmark_at_toy_size(capsys):
+    assert sessions.main(["--quick", "--rows", "join,cspa", "--repeat", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "cspa" in shown and "insert 100" in shown
