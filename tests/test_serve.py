@@ -153,6 +153,8 @@ def test_a_stream_goes_on_after_an_epoch(session):
             assert told() == (2, [[3, 4, 1]])
         with call.events("/changes/edge?since=0") as told:
             assert told() == (2, [[2, 3, 1], [3, 4, 1]])
+        assert call("/differences/edge?since=0&until=1") == (200, {"epoch": 1, "changes": [[2, 3, 1]]})
+        assert call("/differences/edge")[1] == {"epoch": 2, "changes": [[1, 2, 1], [2, 3, 1], [3, 4, 1]]}
         for _ in range(4):
             call("/transactions", [])
         status, told = call("/changes/edge?since=0")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from session_cases import PATHS
+from test_serve import served
 
 from semi_naive import BadInput, Program
 from semi_naive.session.durability import directory as durable
@@ -100,3 +101,41 @@ def test_a_batch_that_is_wrong_leaves_nothing(frames):
             session.sink("path")
         with pytest.raises(ValueError, match="the key names 'z'"):
             session.sink("edge", key="z")
+
+
+def test_the_changes_of_a_relation_as_a_stream(frames, tmp_path):
+    from semi_naive.session.served.source import ChangesSource
+
+    text = """
+    .decl edge(x: symbol, y: unsigned, w: float)
+    .input edge
+    .decl near(x: symbol, y: unsigned, w: float)
+    .output near
+    near(x, y, w) :- edge(x, y, w), w < 9.0.
+    """
+    frames.dataSource.register(ChangesSource)
+    with Program(text).session(retain=9) as session, served(session) as call:
+        options = {"url": f"http://127.0.0.1:{call.port}", "relation": "near"}
+
+        def arrived(name: str, **more) -> list[tuple]:
+            stream = frames.readStream.format("semi-naive").options(**options, **more).load()
+            writing = stream.writeStream.format("parquet").option("path", str(tmp_path / name))
+            query = writing.option("checkpointLocation", str(tmp_path / f"{name}.checkpoint")).start()
+            try:
+                query.processAllAvailable()
+            finally:
+                query.stop()
+            return sorted(map(tuple, frames.read.parquet(str(tmp_path / name)).collect()))
+
+        session.insert("edge", [("a", 1, 0.5), ("b", 2**63, float("-inf")), ("c", 3, 99.0)])
+        first = [("a", 1, 0.5, 1), ("b", 2**63, float("-inf"), 1)]
+        assert arrived("all") == first
+        session.delete("edge", [("a", 1, 0.5)])
+        session.insert("edge", [("d", 4, 1.0)])
+        assert arrived("all") == sorted([*first, ("a", 1, 0.5, -1), ("d", 4, 1.0, 1)])  # a stream goes on where it was
+        assert arrived("later", since=2) == [("d", 4, 1.0, 1)]
+        assert session.between("near", 0, 3).to_set() == {("b", 2**63, float("-inf"), 1), ("d", 4, 1.0, 1)}
+        with pytest.raises(Exception, match="the server has no relation 'far'"):
+            frames.readStream.format("semi-naive").options(**options | {"relation": "far"}).load()
+        with pytest.raises(Exception, match="there is no epoch 7"):
+            session.between("near", 0, 7)

@@ -86,9 +86,13 @@ class Epoch:
     def __getitem__(self, name: str) -> Answer:
         """A relation, as a result has it; it stays as it is whatever happens to the session."""
         self.session.check_open()
+        self.check(name)
+        return Answer(cast(Any, self.view), name)
+
+    def check(self, name: str) -> None:
+        """KeyError for a relation that there was not."""
         if self.session.known(name) not in self.tables:
             raise KeyError(f"{name!r} was not evaluated at epoch {self.number}, as nobody subscribed to it")
-        return Answer(cast(Any, self.view), name)
 
     def __contains__(self, name) -> bool:
         return name in self.session.relations

@@ -24,7 +24,7 @@ import numpy as np
 from semi_naive.config import Config
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewrite import has_autoinc
-from semi_naive.ra.rules.changes import Change
+from semi_naive.ra.rules.changes import Change, difference
 from semi_naive.ra.rules.ir import Directive, Relation
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Values
@@ -143,6 +143,13 @@ class Session:
             raise ValueError(f"there is no epoch {epoch!r}: the last one is {self.epoch}")
         kept = f"epochs {first} to {self.epoch} are kept" if first < self.epoch else f"only epoch {first} is kept"
         raise ValueError(f"epoch {epoch} is gone: {kept}; session(…, retain=n) keeps n epochs before the last one")
+
+    def between(self, relation: str, since: int, until: int) -> Changes:
+        """What has changed of a relation from one epoch to a later one, both retained; since=-1: when there was nothing yet."""
+        self.check_open()
+        shape, after = self.relations[self.known(relation)], self.at(until)
+        before = Table(shape.arity) if since == -1 else _table(self.at(since), relation)
+        return Changes(self, shape, difference(before, _table(after, relation)))
 
     def query(self, atom: str, **parameters) -> Answer:
         """The answers to an atom with constants, `_` and variables, as `path(1, y)`: a relation with an attribute for each
@@ -402,6 +409,11 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session of {self.program.name}: epoch {self.epoch}, {len(self)} relations>"
+
+
+def _table(epoch: Epoch, name: str) -> Table:
+    epoch.check(name)
+    return epoch.tables[name]
 
 
 def _columns(table: Table) -> np.ndarray:

@@ -55,7 +55,7 @@ class Web:
         paths: list[tuple[str, Callable, str]] = [
             ("/", self.page, "GET"), ("/relations", self.relations, "GET"), ("/relations/{name}", self.relation, "GET"),
             ("/query", self.query, "GET"), ("/rules", self.rules, "GET"), ("/epochs", self.last_epochs, "GET"),
-            ("/rules/{name}", self.unregister, "DELETE"),
+            ("/differences/{name}", self.differences, "GET"), ("/rules/{name}", self.unregister, "DELETE"),
         ]  # fmt: skip
         routes = [Route(path, _answered(call), methods=[method]) for path, call, method in paths]
         routes += [
@@ -78,8 +78,9 @@ class Web:
         for name, relation in self.session.relations.items():
             if name in now.tables:
                 attributes = [[attribute, type_.name] for attribute, type_ in relation.attributes]
+                kinds = [kind.value for kind in relation.kinds]
                 known = {"tuples": now.tables[name].count, "changeable": name in self.session.changeable}
-                found.append({"name": name, "attributes": attributes} | known)
+                found.append({"name": name, "attributes": attributes, "kinds": kinds} | known)
         return {"program": self.name, "epoch": now.number, "relations": found}
 
     def relation(self, request: Request) -> dict:
@@ -92,6 +93,14 @@ class Web:
             raise Wrong("a query has an atom: /query?atom=path(1,y)")
         atom, _ = given.pop("atom"), given.pop("limit", None)
         return _shown(self.session.query(atom, **_parameters(self.session, atom.split("(")[0].strip(), given)), _limit(request))
+
+    def differences(self, request: Request) -> dict:
+        """since=-1: from when nothing was there. Without until: up to now."""
+        name, given = self.session.known(request.path_params["name"]), request.query_params
+        until = _number(given.get("until"), int, "until")
+        until = self.session.epoch if until is None else until
+        change = self.session.between(name, _number(given.get("since", "-1"), int, "since"), until)
+        return {"epoch": until, "changes": _rows(change.to_list())}
 
     def rules(self, request: Request) -> list:
         return [{"name": each.name, "parameters": list(each.parameters), "subscriptions": each.users}
