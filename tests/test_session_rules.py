@@ -240,6 +240,21 @@ def test_a_callback_that_cancels_or_fails(session, caplog):
     assert "last" not in session
 
 
+def test_a_callback_begins_no_transaction_and_waits_for_none(session, caplog):
+    for call in (lambda: session.insert("edge", [(7, 7)]), lambda: session.subscribe("path", print)):
+        subscription = session.subscribe("edge", lambda changes, epoch, call=call: call(), snapshot=True)
+        session.insert("edge", [(5, session.epoch)])
+        assert ["let it end" in str(record.exc_info[1]) for record in caplog.records] == [True, True]
+        caplog.clear()
+        subscription.cancel()
+    other = threading.Thread(target=session.insert, args=("edge", [(8, 8)]))  # another thread's waits, and is not refused
+    with session.transaction() as transaction:
+        other.start()
+        transaction.insert("edge", [(9, 9)])
+    other.join(60)
+    assert {(8, 8), (9, 9)} <= session["edge"].to_set() and (7, 7) not in session["edge"].to_set()
+
+
 def test_rules_that_are_wrong_say_where(session):
     for text, told in {
         ".decl other(x: number)": "These rules declare no relation bad",

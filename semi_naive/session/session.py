@@ -274,15 +274,18 @@ class Session:
     def alone(self):
         """While no transaction is open, and none can begin."""
         if self.writes:
-            raise ValueError("a transaction is open in this thread: let it end first")
+            raise ValueError("a transaction is open in this thread, or a subscription begins: let it end first")
         with self._writing:
             self.check_open()
-            mark = self.upkeep.values.mark()
+            self._writer, mark = threading.get_ident(), self.upkeep.values.mark()
             try:
                 yield
+                self.registry.give_back()
             except BaseException:
                 self.upkeep.values.back_to(mark)
                 raise
+            finally:
+                self._writer = 0
 
     def renew(self) -> None:
         """Relations of registered rules are there, or are not there any more, in the epoch that was made last."""

@@ -214,9 +214,7 @@ class Registry:
             if each.relation in found:
                 each.add(with_key(found[each.relation], each.key), epoch)
         self._tell_of_itself(epoch)
-        leaving, self._leaving = self._leaving, []
-        for each in leaving:
-            self.release(each.relation, each.key)
+        self.give_back()
 
     def _tell_of_itself(self, epoch: int) -> None:
         """What has changed of the relations about the session since they were told last."""
@@ -239,6 +237,12 @@ class Registry:
         elif not self._session.closed:
             with self._session.alone():
                 self.release(subscription.relation, subscription.key)
+
+    def give_back(self) -> None:
+        """What subscriptions needed that have been cancelled while they were told."""
+        leaving, self._leaving = self._leaving, []
+        for each in leaving:
+            self.release(each.relation, each.key)
 
     def acknowledge(self, called: str, epoch: int) -> None:
         if called in self.histories:
