@@ -237,6 +237,18 @@ def test_what_has_not_changed_is_not_written_again(tmp_path, monkeypatch):
         assert [before] == list((tmp_path / "s").rglob("*-other"))
 
 
+def test_blocks_of_which_tuples_are_gone_are_written_without_them(tmp_path, monkeypatch, thin):
+    monkeypatch.setattr(durable, "LEAST", 0)
+    edges = {(number, number + 1) for number in range(50)}
+    with Program(PATHS).session({"edge": edges}, path=tmp_path / "s") as session:
+        session.delete("edge", [(7, 8), (30, 31)])
+    for _ in range(2):
+        with Program(PATHS).session(path=tmp_path / "s") as session:
+            assert session["edge"].to_set() == edges - {(7, 8), (30, 31)}
+            assert session["path"].count() == 8 * 7 // 2 + 23 * 22 // 2 + 20 * 19 // 2
+            session.insert("edge", [])
+
+
 def test_rules_that_have_changed_are_applied_anew_and_it_is_said(tmp_path, caplog):
     text = f"""{PATHS}
     .decl loop(x: number)

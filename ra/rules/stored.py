@@ -44,5 +44,5 @@ def store(path: str, block: Block) -> list[StoredBlock]:
     """Write a block, whole or not at all; nothing for an empty one."""
     if not block.size:
         return []
-    words = np.ascontiguousarray(block.words)
+    words = np.ascontiguousarray(block.words_once())  # of a block of which tuples are gone they are not kept
     return [StoredBlock(write_run(path, words.reshape(-1), block.packing.lanes), block.packing.bounds)]
