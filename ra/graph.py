@@ -53,7 +53,7 @@ def adjacency(graph: Dense) -> tuple[np.ndarray, np.ndarray]:
 
 
 @njit(types.int64(i64, i64, types.boolean[::1], i64, types.int64, types.int64), **JIT)
-def _drain(indptr, targets, met, queue, taken, size):
+def drain(indptr, targets, met, queue, taken, size):
     """Breadth-first from queue[taken:size]; returns the queue's new size."""
     while taken < size:
         node = queue[taken]
@@ -76,12 +76,12 @@ def _breadth_first(indptr, targets, indegree):
         if met[node]:
             queue[size] = node
             size += 1
-    size = _drain(indptr, targets, met, queue, 0, size)
+    size = drain(indptr, targets, met, queue, 0, size)
     for node in range(indegree.size):
         if not met[node]:
             met[node] = True
             queue[size] = node
-            size = _drain(indptr, targets, met, queue, size, size + 1)
+            size = drain(indptr, targets, met, queue, size, size + 1)
     return queue
 
 

@@ -80,6 +80,13 @@ def patient(monkeypatch):
 
 
 @pytest.fixture
+def many_edges(monkeypatch):
+    """However few edges a closure follows, they count as many: it follows by its rules."""
+    monkeypatch.setattr("semi_naive.session.maintenance.closures.QUICK", -1)
+    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.QUICK", -1)
+
+
+@pytest.fixture
 def anew(monkeypatch):
     """The relations of the strata that have been computed anew in transactions."""
     from semi_naive.session.maintenance.upkeep import Upkeep

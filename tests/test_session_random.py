@@ -13,6 +13,7 @@ from semi_naive.ra.rules.thinned import Thinned, thinned
 from session_cases import PATHS, SAME, SETTINGS, SHORTEST, agrees, ask, folded, transactions
 
 from semi_naive import Program
+from semi_naive.session.maintenance.upkeep import Upkeep
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -105,6 +106,12 @@ def test_graphs_whose_paths_are_guarded(guarded, step, edges, data):
     follows_graphs(step, edges, data)
 
 
+@settings(max_examples=30, **SETTINGS)
+@given(STEPS, DENSE, st.data())
+def test_closures_of_so_many_edges_that_rules_are_tried_first(many_edges, step, edges, data):
+    follows_graphs(step, edges, data)
+
+
 def follows_graphs(step, edges, data):
     program = Program(PATHS.replace(LINEAR, step))
     with program.session({"edge": edges}) as session:
@@ -119,6 +126,62 @@ def follows_graphs(step, edges, data):
                 assert session["path"].to_set() == result["path"].to_set()
             told = transaction.changes.get("path", [])
             assert folded({"path": list(told)} if told else {}, {"path": before})["path"] == session["path"].to_set()
+
+
+@st.composite
+def random_graphs(draw, nodes: int):
+    """Edges between some nodes, between many of them dense and with few, in cycles and without, from any values."""
+    seed, of = draw(st.integers(0, 1 << 30)), draw(st.integers(2, nodes))
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(0, of, size=(draw(st.integers(0, 3 * of)), 2))
+    if draw(st.booleans()):
+        edges = np.sort(edges, axis=1)  # no cycles but loops
+    return {tuple(edge) for edge in (edges * draw(st.sampled_from([1, 1 << 40])) - draw(st.sampled_from([0, 9]))).tolist()}
+
+
+@pytest.mark.parametrize("room", [1, 1 << 20])
+@settings(max_examples=40, **SETTINGS)
+@given(st.sampled_from([LINEAR, DOUBLED, "path(x, z) :- edge(x, y), path(y, z)."]), random_graphs(150), st.data())
+def test_closures_of_which_many_edges_change_at_once(no_rules, room, step, edges, data):
+    """Rules may not run: all changes are found by components, in one strip of bits or in many."""
+    program = Program(PATHS.replace(LINEAR, step))
+    no_rules.setattr("semi_naive.session.maintenance.closures.ROOM", room)
+    with program.session({"edge": edges}) as session:
+        for _ in range(3):
+            come = data.draw(random_graphs(150))
+            part = data.draw(st.sampled_from([0, 1, 3, 10, len(edges)]))
+            gone = set(data.draw(st.permutations(sorted(edges)))[:part])
+            before, edges = session["path"].to_set(), (edges - gone) | come
+            with session.transaction() as transaction:
+                transaction.delete("edge", gone)
+                transaction.insert("edge", come)
+            with program.run({"edge": edges}) as result:
+                assert session["path"].to_set() == result["path"].to_set() == reachable(edges)
+            told = transaction.changes.get("path", [])
+            assert folded({"path": list(told)} if told else {}, {"path": before})["path"] == session["path"].to_set()
+
+
+@pytest.fixture
+def no_rules(monkeypatch):
+    """A stratum that would follow by its rules, or be computed anew in a transaction, fails."""
+    monkeypatch.setattr(Upkeep, "_follow", None)
+    monkeypatch.setattr(Upkeep, "_all_anew", None)
+    return monkeypatch
+
+
+def reachable(edges: set) -> set:
+    """The pairs of nodes that edges connect, by a search from each node."""
+    after: dict = {}
+    for x, y in edges:
+        after.setdefault(x, set()).add(y)
+    found = set()
+    for x in after:
+        waiting = list(after[x])
+        while waiting:
+            if (x, y := waiting.pop()) not in found:
+                found.add((x, y))
+                waiting += after.get(y, ())
+    return found
 
 
 ENDS = st.integers(0, 6)

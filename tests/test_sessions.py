@@ -10,7 +10,9 @@ from session_cases import PATHS, SAME, SHORTEST, same
 
 from bench import sessions
 from semi_naive import BadInput, EvaluationError, Program
+from semi_naive.session.maintenance import closures
 from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.upkeep import Upkeep
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -425,7 +427,7 @@ def test_what_a_session_cannot_do_is_refused_with_advice():
         assert session.insert("path", [(1, 2)]).changes["path"].to_list() == [(1, 2, 1)]
 
 
-def test_what_comes_and_goes_is_followed_and_nothing_else_is_touched(monkeypatch, anew):
+def test_what_comes_and_goes_is_followed_and_nothing_else_is_touched(monkeypatch, many_edges, anew):
     follow = Following.follow
     text = (
         PATHS
@@ -500,22 +502,99 @@ def test_a_group_of_a_count_flips_a_negation_and_back(anew):
     assert told[0]["idle"] == [(2, -1)] and (1, 8, 1) in told[1]["none"] and anew == []
 
 
-def test_an_edge_of_a_closure_that_is_not_missed_goes_without_a_search_of_pairs(monkeypatch):
-    suspected = []
-    suspect = Following.suspect
-    monkeypatch.setattr(Following, "suspect", lambda self, *given: suspected.append(1) or suspect(self, *given))
+@pytest.fixture
+def by_rules(monkeypatch):
+    """How often a stratum has followed by its rules."""
+    times, follow = [], Upkeep._follow
+    monkeypatch.setattr(Upkeep, "_follow", lambda self, *given: times.append(1) or follow(self, *given))
+    return times
+
+
+@pytest.fixture
+def by_components(monkeypatch):
+    """How many pairs have come and gone of closures that have followed by components."""
+    found, changed = [], closures.changed
+    told = lambda *given: found.append(changed(*given)) or found[-1]  # noqa: E731
+    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.changed", told)
+    return found
+
+
+def test_an_edge_of_a_closure_that_is_not_missed_goes_without_a_search_of_pairs(by_rules, by_components):
     edges = [(1, 2), (2, 3), (1, 3), (3, 4), (4, 3)]
-    steps = [("delete", "edge", [(1, 3)]), ("delete", "edge", [(4, 3)])]
+    steps = [("delete", "edge", [(1, 3)]), ("insert", "edge", [(1, 4)]), ("delete", "edge", [(4, 3)])]
     told = same(PATHS, {"edge": edges}, *steps)
-    assert told[0] == {} and len(suspected) == 1
-    assert told[1]["path"] == [(3, 3, -1), (4, 3, -1), (4, 4, -1)]
+    assert told[:2] == [{}, {}] and len(by_components) == 1 and by_rules == []
+    assert told[2]["path"] == [(3, 3, -1), (4, 3, -1), (4, 4, -1)]
 
 
-def test_a_stratum_that_follows_for_too_long_is_computed_anew(monkeypatch):
+def test_the_same_of_a_closure_of_many_edges_whose_rules_are_quick(many_edges, by_rules, by_components):
+    steps = [("delete", "edge", [(1, 3)]), ("insert", "edge", [(1, 4)]), ("delete", "edge", [(3, 4)])]
+    told = same(PATHS, {"edge": [(1, 2), (2, 3), (1, 3), (3, 4)]}, *steps)
+    assert told[:2] == [{}, {}] and by_components == [] and len(by_rules) == 1
+    assert told[2]["path"] == [(2, 4, -1), (3, 4, -1)]
+
+
+def test_rules_of_a_closure_that_take_too_long_give_way_to_components(monkeypatch, many_edges, by_rules, by_components, anew):
     monkeypatch.setattr("semi_naive.session.maintenance.upkeep.LEAST", -1.0)
     monkeypatch.setattr("semi_naive.session.maintenance.upkeep.WORTH", 0.0)
     told = same(PATHS, {"edge": [(1, 2)]}, ("insert", "edge", [(2, 3), (3, 4)]), ("delete", "edge", [(2, 3)]))
     assert len(told[0]["path"]) == 5 and len(told[1]["path"]) == 4
+    assert by_rules and len(by_components) == 2 and anew == []
+
+
+def test_edges_of_a_closure_from_a_node_to_itself(by_components):
+    told = same(
+        PATHS, {"edge": [(1, 1), (1, 2)]}, ("delete", "edge", [(1, 1)]), ("insert", "edge", [(2, 2), (1, 1)]),
+        ("insert", "edge", [(2, 1)]), ("delete", "edge", [(1, 1), (2, 2)]), ("delete", "edge", [(2, 1)]),
+    )  # fmt: skip
+    assert [each.get("path") for each in told] == [
+        [(1, 1, -1)], [(1, 1, 1), (2, 2, 1)], [(2, 1, 1)], None, [(1, 1, -1), (2, 1, -1), (2, 2, -1)],
+    ]  # fmt: skip
+
+
+def test_edges_of_a_closure_that_take_each_others_place(by_components):
+    with Program(PATHS).session({"edge": [(1, 2), (2, 3), (3, 4)]}) as session:
+        with session.transaction() as transaction:
+            transaction.delete("edge", [(2, 3)])
+            transaction.insert("edge", [(2, 5), (5, 3)])
+        assert sorted(transaction.changes["path"]) == [(1, 5, 1), (2, 5, 1), (5, 3, 1), (5, 4, 1)]
+        with session.transaction() as transaction:
+            transaction.delete("edge", [(2, 5), (5, 3)])
+            transaction.insert("edge", [(2, 3)])
+        assert sorted(transaction.changes["path"]) == [(1, 5, -1), (2, 5, -1), (5, 3, -1), (5, 4, -1)]
+
+
+def test_components_of_a_closure_that_fall_apart_and_join(by_components):
+    ring = [(i, (i + 1) % 100) for i in range(100)]
+    steps = [("delete", "edge", [ring[99]]), ("insert", "edge", [ring[99], (99, 100)]), ("delete", "edge", [ring[9], ring[59]])]
+    told = same(PATHS, {"edge": ring}, *steps)
+    assert [len(each["path"]) for each in told] == [5050, 5150, 10_100 - 2 * 50 * 49 // 2 - 40]
+    assert len(by_components) == 3
+
+
+def test_facts_of_a_closure_end_that_it_is_one(by_components):
+    steps = [("insert", "path", [(7, 1)]), ("insert", "edge", [(2, 3)]), ("delete", "edge", [(1, 2)]), ("clear", "path", [])]
+    told = same(PATHS.replace(".output path", ".input path\n.output path"), {"edge": [(1, 2)], "path": []}, *steps)
+    assert [each["path"] for each in told] == [
+        [(7, 1, 1), (7, 2, 1)], [(1, 3, 1), (2, 3, 1), (7, 3, 1)],
+        [(1, 2, -1), (1, 3, -1), (7, 2, -1), (7, 3, -1)], [(7, 1, -1)],
+    ]  # fmt: skip
+    assert by_components == []
+
+
+def test_a_closure_whose_rows_of_bits_would_be_long_is_computed_anew(monkeypatch, by_rules, anew):
+    monkeypatch.setattr("semi_naive.session.maintenance.closures.WORK", 0)
+    told = same(PATHS, {"edge": [(0, 1)]}, ("insert", "edge", [(2 * i, 2 * i + 1) for i in range(200)]))
+    assert len(told[0]["path"]) == 199 and (by_rules or anew)
+
+
+def test_a_stratum_that_follows_for_too_long_is_computed_anew(monkeypatch, anew):
+    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.LEAST", -1.0)
+    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.WORTH", 0.0)
+    around = PATHS.replace("edge(y, z).", "edge(y, z), edge(z, _).")
+    steps = [("insert", "edge", [(2, 3), (3, 4), (4, 5)]), ("delete", "edge", [(2, 3)])]
+    told = same(around, {"edge": [(1, 2)]}, *steps)
+    assert len(told[0]["path"]) == 6 and len(told[1]["path"]) == 4 and anew == [("path",)] * 2
 
 
 def test_strata_on_the_partitions_come_to_the_session(here):

@@ -24,9 +24,9 @@ from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.running.local import TooLarge
 from semi_naive.running.recovery import Recovery
-from semi_naive.session.maintenance.anew import Anew
+from semi_naive.session.maintenance.anew import Anew, Closure
 from semi_naive.session.maintenance.closed_tables import closed
-from semi_naive.session.maintenance.closures import missed
+from semi_naive.session.maintenance.closures import QUICK, changed, felt
 from semi_naive.session.maintenance.explicit import Facts
 from semi_naive.session.maintenance.flips import is_exact
 from semi_naive.session.maintenance.following import Following, TooSlow
@@ -172,24 +172,37 @@ class Upkeep(Anew):
             return self._all_anew(number, dict(self.tables))
         if not stratum.rules and self._are_plain(stratum):
             return {name: self._of_facts(name, change) for name, change in own.items()}
-        before, changes = dict(self.tables), self._without_detours(number, own, changes)
-        if not own and not any(changes[name].size for name in names_read(stratum.rules) & changes.keys()):
+        before, closure = dict(self.tables), self._closure(number, own)
+        if closure and not felt(self.tables[closure.edges], changes[closure.edges], before[closure.relation]):
             return {}
+        if closure and self.tables[closure.edges].count <= QUICK and (found := self._by_components(closure, changes)):
+            return found
         if self._can_follow(stratum, own, changes):
             try:
                 return self._follow(number, stratum, own, changes)
             except (TooSlow, TooLarge):
                 self.tables = before.copy()
                 self._mark_dense(number, own, changes)
+        if closure and self.tables[closure.edges].count > QUICK and (found := self._by_components(closure, changes)):
+            return found
         return self._all_anew(number, before)
 
-    def _without_detours(self, number: int, own: dict[str, Change], changes: dict[str, Change]) -> dict[str, Change]:
-        """The changes as a closure sees them: edges that are gone and not missed have not gone (see `closures`)."""
+    def _closure(self, number: int, own: dict[str, Change]) -> Closure | None:
+        """What a stratum follows that is a closure, if it has no explicit facts by now, and no ages."""
         closure = self.closures.get(number)
-        change = changes.get(closure.edges) if closure and not own else None
-        if closure is None or change is None or not change.lost.size or missed(self.tables[closure.edges], change.lost):
-            return changes
-        return changes | {closure.edges: Change(change.born, empty(2))}
+        if closure is None or own or number in self.ticks or any(True for _ in self.facts.columns(closure.relation)):
+            return None
+        return closure
+
+    def _by_components(self, closure: Closure, changes: dict[str, Change]) -> dict[str, Change] | None:
+        """What changes of a closure; None where its rules, or to compute it anew, are quicker."""
+        pairs = self.tables[closure.relation]
+        change = changed(self.tables[closure.edges], changes[closure.edges], pairs)
+        if change is None:
+            return None
+        if change.size:
+            self.tables[closure.relation] = grown(without(pairs, change.lost), change.born)
+        return {closure.relation: change}
 
     def _of_facts(self, name: str, change: Change) -> Change:
         """A relation without rules has its facts and no more."""
