@@ -1,5 +1,6 @@
 """What tests share: one Spark session of two cores, the command line, and which random cases are looked at."""
 
+import logging
 import os
 import signal
 
@@ -55,6 +56,15 @@ def processes(monkeypatch):
 
     monkeypatch.setattr("semi_naive.running.state.Values", values)
     monkeypatch.setattr("semi_naive.running.checkpoint.LONG", -1.0)
+
+
+@pytest.fixture(autouse=True)
+def warnings_are_told():
+    """A command with --no-warn has the process say less."""
+    logger = logging.getLogger("semi_naive")
+    level = logger.level
+    yield
+    logger.setLevel(level)
 
 
 @pytest.fixture

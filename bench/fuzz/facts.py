@@ -11,6 +11,7 @@ import gzip
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import groupby
 from unittest.mock import patch
 
 import numpy as np
@@ -222,15 +223,14 @@ def _source(case: Case, folder: str):
 
 
 def _outcome(read):
-    """What a reader gives: a list of rows, each as text; or the place of an error, and what it says."""
+    """What a reader gives: its rows in order, each as text, and once where it stands several times in a row, as a relation is a
+    set; or the place of an error, and what it says."""
     try:
         relation, columns, values = read()
     except BadInput as fault:
         return fault.file, fault.line, fault.column, fault.message
-    return [
-        repr(row)
-        for row in zip(*(column.to_pylist() for column in arrow_table(relation, TYPES, columns, values).columns), strict=True)
-    ]
+    rows = zip(*(column.to_pylist() for column in arrow_table(relation, TYPES, columns, values).columns), strict=True)
+    return [row for row, _ in groupby(map(repr, rows))]
 
 
 def _by_lines(source):
