@@ -67,8 +67,10 @@ class DurableFiles:
     def publish(self, manifest: dict) -> None:
         """From now on the directory is this; files that it does not name are removed."""
         named = set(files_of(manifest))
-        for name in named - self.synced if self.sync else ():
-            private.sync(self.directory / name)
+        fresh = {self.directory / name for name in named - self.synced} if self.sync else set()
+        folders = {folder for file in fresh for folder in (file.parent, file.parent.parent)}  # which list them
+        for path in fresh | folders:
+            private.sync(path)
         private.save(self.directory / MANIFEST, json.dumps(manifest).encode(), self.sync)
         self.synced = named
         for stale in (self.directory / FILES).rglob("*"):

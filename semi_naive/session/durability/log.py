@@ -89,8 +89,10 @@ class Log:
                     raise
 
     def close(self) -> None:
-        self.sync()
-        os.close(self._file)
+        try:
+            self.sync()
+        finally:
+            os.close(self._file)
 
 
 def records(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
