@@ -78,6 +78,12 @@ class Asked:
         self.deleted = together([apart(self.deleted, born), lost], self.arity)
 
 
+def columns_of(tuples: Block | Table) -> np.ndarray:
+    """All tuples as columns (arity, n); also of a nullary relation."""
+    size = tuples.size if isinstance(tuples, Block) else tuples.count
+    return np.array(tuples.columns(), np.int64).reshape(tuples.arity, size)
+
+
 def _block(columns: np.ndarray) -> Block:
     return Block.of(list(columns), columns.shape[1]) if columns.shape[1] else empty(len(columns))
 

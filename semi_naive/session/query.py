@@ -67,6 +67,11 @@ class Asking:
         return next((number for number, place in enumerate(order) if place not in self.constants), len(order))
 
 
+def name_of(text: str) -> str:
+    """The relation that a query asks for, which may not be there."""
+    return text.split("(")[0].strip()
+
+
 def asking(text: str, relations: dict[str, Relation], types: dict, values: Values) -> Asking:
     """What a text asks. ProgramError for what is no atom, BadInput for a constant that is not of its attribute's type."""
     statements = parse(f"{text.strip().removesuffix('.')}.", "<query>").statements

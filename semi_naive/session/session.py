@@ -32,8 +32,9 @@ from semi_naive.ra.symbols import SymbolTable
 from semi_naive.running.answers import Answer
 from semi_naive.session.contents import Changes, Epoch, Held, Made, View
 from semi_naive.session.durability.directory import Directory
+from semi_naive.session.facts import columns_of
 from semi_naive.session.maintenance.upkeep import Upkeep
-from semi_naive.session.query import Asking, asking
+from semi_naive.session.query import Asking, asking, name_of
 from semi_naive.session.registered.registry import Registry
 from semi_naive.session.registered.subscriptions import Callback, Granularity, Subscription, shown
 from semi_naive.session.served.streams import Sink
@@ -116,7 +117,7 @@ class Session:
         """A relation as it is now, as a result of `Program.run` has it. It does not change with later transactions. There are
         relations about the session, too, as sys.epoch (`semi_naive.session.system`)."""
         if self.registry.is_system(name):
-            held = Held({name: RELATIONS[name]}, Made({name: partial(_columns, self.system.table(name))}))
+            held = Held({name: RELATIONS[name]}, Made({name: partial(columns_of, self.system.table(name))}))
             return Answer(cast(Any, View({name: RELATIONS[name]}, held, self)), name)
         return self._now[name]
 
@@ -157,7 +158,7 @@ class Session:
         otherwise a pass over the relation. Of rules that are registered the relation is evaluated for this, if nobody
         subscribes to it; parameters: theirs."""
         self.check_open()
-        name, types, values = atom.split("(")[0].strip(), self.upkeep.program.types, self.upkeep.values
+        name, types, values = name_of(atom), self.upkeep.program.types, self.upkeep.values
         if name not in self.registry.rules and not self.registry.is_system(name):
             asked = asking(atom, self.declared, types, values)
             return self._asked(asked, self._now.tables[asked.relation.name])
@@ -417,10 +418,6 @@ class Session:
 def _table(epoch: Epoch, name: str) -> Table:
     epoch.check(name)
     return epoch.tables[name]
-
-
-def _columns(table: Table) -> np.ndarray:
-    return np.array(table.columns(), np.int64).reshape(table.arity, table.count)
 
 
 def _changeable(program, facts, kept: dict) -> set[str]:

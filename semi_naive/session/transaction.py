@@ -11,7 +11,7 @@ from semi_naive.io import as_columns
 from semi_naive.io.errors import BadInput
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.table import Table
-from semi_naive.session.facts import Asked, agreeing, last_of
+from semi_naive.session.facts import Asked, agreeing, columns_of, last_of
 
 if TYPE_CHECKING:
     from semi_naive.session.contents import Changes
@@ -58,7 +58,7 @@ class Transaction:
         columns = np.ascontiguousarray(columns[:, last_of(columns[list(places)])])
         replaced, written = asked.replaced(columns, places), self._session.upkeep.facts.written.get(relation)
         self._check_free(relation, replaced if written is None else agreeing(written, columns, places))
-        asked.add(False, np.array(replaced.columns(), np.int64).reshape(replaced.arity, replaced.size))
+        asked.add(False, columns_of(replaced))
         asked.add(True, columns)
 
     def clear(self, relation: str) -> None:
@@ -108,7 +108,7 @@ class Transaction:
 
     def _columns(self, relation: str, rows: Any) -> np.ndarray:
         if isinstance(rows, Table):
-            return np.array(rows.columns(), np.int64).reshape(rows.arity, rows.count)
+            return columns_of(rows)
         upkeep = self._session.upkeep
         return as_columns(rows, upkeep.program.relations[relation], upkeep.program.types, upkeep.values)
 

@@ -37,7 +37,7 @@ from semi_naive.ra.rules.table import Table
 from semi_naive.ra.strings import places_of, string_arrays
 from semi_naive.running.manifest import DurableFiles
 from semi_naive.session.durability.log import Log, LogDamaged, records
-from semi_naive.session.facts import Asked
+from semi_naive.session.facts import Asked, columns_of
 
 VERSION = "session 1"  # of the directory's form
 LEAST = 4 << 20  # bytes of a log that are worth a snapshot; and as many as half of the snapshot
@@ -78,7 +78,7 @@ class Directory:
         if batch:
             found |= {"query": np.frombuffer(batch[0].encode(), np.uint8), "batch": np.array([batch[1]])}
         for name, change in net.items():
-            found[f"+{name}"], found[f"-{name}"] = _columns(change.born), _columns(change.lost)
+            found[f"+{name}"], found[f"-{name}"] = columns_of(change.born), columns_of(change.lost)
         sizes = values.sizes()
         for name, (dense, content) in values.since(self.sizes).items():
             found |= _content(name, dense, content)
@@ -286,10 +286,6 @@ def _net(logged: list[dict], given: dict[str, Table]) -> dict[str, Change]:
 
 def _batch(arrays: dict[str, np.ndarray]) -> tuple[str, int]:
     return arrays["query"].tobytes().decode(), int(arrays["batch"][0])
-
-
-def _columns(block: Block) -> np.ndarray:
-    return np.array(block.columns(), np.int64).reshape(block.arity, block.size)
 
 
 def _content(name: str, dense: int, content) -> dict[str, np.ndarray]:

@@ -78,11 +78,7 @@ class Subscription:
             self._epoch, self._epochs = epoch, self._epochs + 1
             self._state.notify()
         if self._thread is None and self._epochs >= self.when.epochs:
-            self._tell()
-
-    def flush(self) -> None:
-        """Have what is left told now, by this thread."""
-        self._tell()
+            self.flush()
 
     def ack(self, epoch: int) -> None:
         """Of a subscription with a name: the changes up to an epoch are safe, and need not be kept for it any more."""
@@ -112,12 +108,13 @@ class Subscription:
                     self._state.wait(None if self._epochs < self.when.epochs else wait)
                 if self._cancelled:
                     return
-            self._tell()
+            self.flush()
 
     def _wait(self) -> float:
         return self._last + self.when.seconds - time.monotonic()
 
-    def _tell(self) -> None:
+    def flush(self) -> None:
+        """Have what is left told now, by this thread."""
         with self._state:
             if self._cancelled:
                 return

@@ -30,6 +30,7 @@ from starlette.routing import Route
 
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.ir import Kind
+from semi_naive.session.query import name_of
 from semi_naive.session.registered.subscriptions import Subscription
 
 MOST = 1000  # tuples of a relation, or of an answer, where no limit is asked for
@@ -92,7 +93,7 @@ class Web:
         if "atom" not in given:
             raise Wrong("a query has an atom: /query?atom=path(1,y)")
         atom, _ = given.pop("atom"), given.pop("limit", None)
-        return _shown(self.session.query(atom, **_parameters(self.session, atom.split("(")[0].strip(), given)), _limit(request))
+        return _shown(self.session.query(atom, **_parameters(self.session, name_of(atom), given)), _limit(request))
 
     def differences(self, request: Request) -> dict:
         """since=-1: from when nothing was there. Without until: up to now."""
