@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -156,11 +156,17 @@ def known() -> list[Kernel]:
     return list(_known)
 
 
-def load() -> None:
-    """Load the machine code of all kernels that have been defined, as far as there is any: for a process that forks others."""
+def load(names: Iterable[str] = ()) -> None:
+    """Load the machine code of kernels, as far as there is any, 5 ms each: those of some names, as "words.sort", or all that
+    have been defined, for a process that forks others."""
     from semi_naive.balance.kernel_cache import kept
 
-    _Spent.numba = True
+    _Spent.numba, names = True, set(names)
     for kernel in _known:
-        if mode != "uncompiled" and kept(kernel):
+        if mode != "uncompiled" and (not names or name_of(kernel) in names) and kept(kernel):
             kernel.compiled()
+
+
+def name_of(kernel: Kernel) -> str:
+    """Its name, with the last part of its module's."""
+    return f"{kernel.py_func.__module__.rpartition('.')[2]}.{kernel.py_func.__name__}"

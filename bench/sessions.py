@@ -102,9 +102,10 @@ def measured(case: Case, changes: int, repeat: int, timeout: float) -> dict:
     fresh = [_seconds(partial(_fresh, case)) for _ in range(repeat + 1)][1:]
     duckdb = by_duckdb(lambda connection: connection.execute(case.sql).fetchone()[0], 2, timeout, partial(_load, case))
     samples: dict[str, list[float]] = {}
+    every = np.unique(case.facts[case.changed], axis=0)
     with case.program.session(case.facts) as session:
         for size, number in product(SIZES, range(changes + 1)):
-            rows = _drawn(case, size, number)
+            rows = _drawn(every, size, number)
             for operation in ("delete", "insert"):
                 seconds = _seconds(partial(getattr(session, operation), case.changed, rows))
                 if number:  # the first one makes plans and indexes
@@ -131,9 +132,8 @@ def _load(case: Case, connection) -> None:
         connection.execute(f"CREATE TABLE {name} AS FROM {name}_rows")
 
 
-def _drawn(case: Case, size: int, seed: int) -> np.ndarray:
+def _drawn(rows: np.ndarray, size: int, seed: int) -> np.ndarray:
     """Some of the facts."""
-    rows = np.unique(case.facts[case.changed], axis=0)
     return rows[np.random.default_rng((seed, size)).choice(len(rows), min(size, len(rows) // 2), replace=False)]
 
 

@@ -277,3 +277,18 @@ def test_small_blocks_of_heads_wait_and_are_compared_with_what_is_known_once(giv
     assert not compared and sink.made == sum(len(set(pairs)) for pairs, _ in given)
     assert sink.flush() == len(new) and len(compared) == bool(given)
     assert set(zip(*(column.tolist() for column in table.columns()), strict=True)) == known | new
+
+
+@pytest.mark.parametrize("least", [0, -50])
+def test_a_few_keys_are_found_without_a_directory_as_with_one(least):
+    rng = np.random.default_rng(3)
+    columns = list(rng.integers(least, 100, size=(3, 9_000)))
+    few, many = (Block.of(columns, 9_000) for _ in range(2))
+    keys = [np.concatenate([column[:10], rng.integers(least - 10, 110, size=190)]) for column in columns]
+    for length in (1, 2, 3):
+        found = [few.ranges([key[begin : begin + 10] for key in keys[:length]], 10) for begin in (0, 10)]
+        (lows, highs), (known, ends) = np.concatenate(found, axis=1), many.ranges(keys[:length], 200)
+        there = highs > lows
+        assert (there == (ends > known)[:20]).all() and (there.any() or length > 1)
+        assert (lows[there] == known[:20][there]).all() and (highs[there] == ends[:20][there]).all()
+    assert len(many._directories) == 3 and not few._directories

@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from semi_naive.balance.jit import known, name_of
 from session_cases import PATHS, SAME, SHORTEST, same
 
 from bench import sessions
 from semi_naive import BadInput, EvaluationError, Program
-from semi_naive.session.maintenance import closures
+from semi_naive.session.maintenance import closures, upkeep
 from semi_naive.session.maintenance.following import Following
 from semi_naive.session.maintenance.upkeep import Upkeep
 
@@ -595,6 +596,43 @@ def test_a_stratum_that_follows_for_too_long_is_computed_anew(monkeypatch, anew)
     steps = [("insert", "edge", [(2, 3), (3, 4), (4, 5)]), ("delete", "edge", [(2, 3)])]
     told = same(around, {"edge": [(1, 2)]}, *steps)
     assert len(told[0]["path"]) == 6 and len(told[1]["path"]) == 4 and anew == [("path",)] * 2
+
+
+JOINED = """
+.decl r(x: number, y: number)
+.input r
+.decl s(x: number, y: number)
+.input s
+.decl joined(x: number, z: number)
+.output joined
+joined(x, z) :- r(x, y), s(y, z).
+"""
+
+
+def test_a_deleted_fact_needs_no_index_that_an_inserted_one_does_not():
+    rng = np.random.default_rng(0)
+    most = {
+        "r": (4_000, 5_000),
+        "s": (5_000, 5_000),
+    }  # a column without an index leaves a little less to search
+    facts = {name: np.unique(rng.integers(most[name], size=(20_000, 2)), axis=0) for name in "rs"}
+    with Program(JOINED).session(facts) as session:
+        for rows in np.array_split(facts["r"][:40], 8):
+            session.delete("r", rows)
+        assert session.query('sys.index("s", attributes, tuples, bytes)').count() == 1
+        left = {name: session[name].to_numpy() for name in "rs"}
+        with Program(JOINED).run(left) as result:
+            assert session["joined"].to_set() == result["joined"].to_set()
+
+
+def test_a_large_session_loads_its_kernels_before_the_first_transaction(monkeypatch):
+    loaded = []
+    monkeypatch.setattr(upkeep, "load", loaded.append)
+    pairs = np.stack([np.arange(upkeep.MANY), np.arange(upkeep.MANY)], axis=1)
+    for rows, expected in ((pairs[:100], []), (pairs, [upkeep.KERNELS])):
+        with Program(JOINED).session({"r": rows}):
+            assert loaded == expected
+    assert set(upkeep.KERNELS) <= {name_of(kernel) for kernel in known()}
 
 
 def test_strata_on_the_partitions_come_to_the_session(here):

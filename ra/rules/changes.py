@@ -153,8 +153,7 @@ def difference(before: Table, after: Table) -> Change:
 def grown(table: Table, born: Block) -> Table:
     """A settled table with tuples that it has not, as its delta."""
     other = snapshot(table)
-    other.insert_block(born)
-    other.advance()
+    other.begin_with(born)
     return other
 
 
@@ -170,9 +169,7 @@ def marked(table: Table, block: Block) -> Table:
 
 def reversed_to(table: Table, lost: Block) -> Table:
     """A table that has grown since it lost some tuples, as it was before both: what it has lost is the delta."""
-    other = snapshot(table)
-    other.delta = {}
-    return grown(other, lost)
+    return grown(table, lost)
 
 
 def without(table: Table, lost: Block) -> Table:

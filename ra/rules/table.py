@@ -126,6 +126,15 @@ class Table:
                 self.new = stacked(self.new, block)
         return block.size
 
+    def begin_with(self, block: Block) -> None:
+        """Tuples in home order that it has not are its delta; nothing is searched."""
+        self.delta = {}
+        if block.size:
+            if self.packing is None or block.packing != self._ordered(self.home):
+                bounds = bounds_of(block.columns())
+                self._make_room(tuple(bounds[self.home.index(i)] for i in range(self.arity)))
+            self.delta = {self.home: block.repacked(self._ordered(self.home))}
+
     def advance(self) -> int:
         """An iteration is over: delta goes into full, new becomes delta; how many tuples that is."""
         for order, blocks in self.full.items():

@@ -15,7 +15,7 @@ from semi_naive.planning.multiway import choose_counted
 from semi_naive.planning.placing import NOWHERE, Placing
 from semi_naive.ra.rules.bigjoin import Count
 from semi_naive.ra.rules.derive import Derivation
-from semi_naive.ra.rules.ir import Atom, Rule, Var
+from semi_naive.ra.rules.ir import Atom, Order, Rule, Var
 from semi_naive.ra.rules.multiway import Multiway
 from semi_naive.ra.rules.steps import AntiJoin, Join
 
@@ -24,6 +24,7 @@ SKEWED = 256  # tuples from which on a relation tells how its values are distrib
 TURNED = 8  # times larger or smaller than planned for: plan again
 STARTS = 24  # atoms that a body is tried to begin with, those of the fewest tuples
 FEWEST = "fewest tuples expected"
+SORTING = 2  # times as many bindings may be expected of an atom that needs no index, before another one gets an index
 
 
 class Sizes(Protocol):
@@ -56,12 +57,14 @@ def _known(term, bound: set[str]) -> bool:
 
 @dataclass
 class Greedy:
-    """Chooses the next atom of one body. `first`: the atom that has to come first, the delta; `given`: a .plan."""
+    """Chooses the next atom of one body. `first`: the atom that has to come first, the delta; `given`: a .plan;
+    `made`: the indexes that there are, if one more costs too much for a few bindings."""
 
     sizes: Sizes
     parts: dict[int, str]
     first: int | None = None
     given: tuple[int, ...] = ()
+    made: dict[str, set[Order]] | None = None
 
     def __post_init__(self):
         self.rows, self.log, self.taken = 1.0, [], 0
@@ -115,8 +118,8 @@ class Greedy:
         self.log[-1] = Chosen(atoms[number], self.parts.get(number, "all"), (), self.rows, reason)
 
     def inner(self) -> "Greedy":
-        """For the body of an aggregate."""
-        return Greedy(self.sizes, {})
+        """For the body of an aggregate, and for joins of a few bindings."""
+        return Greedy(self.sizes, {}, made=self.made)
 
     def expected(self, number: int, atom: Atom, bound) -> float:
         """The tuples that a binding meets: where one column is bound, by a column of a large relation, those that its values
@@ -138,7 +141,14 @@ class Greedy:
         """Atoms that share a variable with what is bound come before those that would make a product."""
         number, atom = one
         product = not bound_places(atom, bound) and bool(atom.args) and bool(bound)
-        return product, self.expected(number, atom, bound), number
+        expected = self.expected(number, atom, bound)
+        return product, expected * (1 if self._is_made(number, atom, bound) else SORTING), number
+
+    def _is_made(self, number: int, atom: Atom, bound) -> bool:
+        if self.made is None or self.parts.get(number) == "delta":
+            return True
+        places = set(bound_places(atom, bound))
+        return not places or any(places == set(order[: len(places)]) for order in self.made.get(atom.relation, ()))
 
     def _cost_from(self, start, atoms) -> float:
         """The bindings made altogether if this atom came first and the others followed greedily."""
@@ -161,15 +171,16 @@ class Greedy:
 
 def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
-    placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto",
+    placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
 ) -> Body:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in
-    the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`: see `Compiler`; `multiway`: Config's."""
+    the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`: see `Compiler`; `multiway`: Config's;
+    `made`: see `Greedy`."""
     atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
     given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
     if given and delta is not None and placing.own:  # each partition begins with its part of the delta
         given = (delta, *(place for place in given if place != delta))
-    greedy = Greedy(sizes, parts, delta, given)
+    greedy = Greedy(sizes, parts, delta, given, made)
     compiler = Compiler(rule, greedy, indexes.order_for, parts, placing=placing, deal=deal)
 
     binary = partial(binary_steps, rule, sizes, indexes.arities)

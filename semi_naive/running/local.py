@@ -22,7 +22,7 @@ from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Chunked
 from semi_naive.ra.rules.derive import Derivation, Sink
-from semi_naive.ra.rules.ir import Rule
+from semi_naive.ra.rules.ir import Order, Rule
 from semi_naive.ra.rules.slices import slices
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.tuple_at_a_time.ready import ready
@@ -291,8 +291,14 @@ class Local:
         """The compiled version, planned again when sizes have changed a lot."""
         key = (id(rule), number)
         if key not in self.bodies or outgrown(self.bodies[key], self.database):
-            self.bodies[key] = plan_body(rule, self.database, self.indexes, parts, place, number, multiway=self.multiway)
+            self.bodies[key] = plan_body(
+                rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=self._indexes_made()
+            )
         return self.bodies[key]
+
+    def _indexes_made(self) -> dict[str, set[Order]] | None:
+        """The orders that relations are sorted in, if it matters: in a run more of them cost little beside what is made."""
+        return None
 
 
 def located(error: EvaluationError, rule: Rule) -> EvaluationError:

@@ -72,7 +72,8 @@ class Asked:
         columns = np.concatenate([columns for _, columns in self.waiting], axis=1)
         inserts = np.concatenate([np.full(columns.shape[1], insert) for insert, columns in self.waiting])
         self.waiting, self.waited = [], 0
-        last = last_of(columns)
+        both = inserts.any() and not inserts.all()
+        last = last_of(columns) if both else np.ones(columns.shape[1], np.bool_)  # of one sort, any of them will do
         born, lost = (_block(columns[:, last & inserts]), _block(columns[:, last & ~inserts]))
         self.inserted = together([apart(self.inserted, lost), born], self.arity)
         self.deleted = together([apart(self.deleted, born), lost], self.arity)

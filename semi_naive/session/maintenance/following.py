@@ -206,6 +206,10 @@ class Following(Local):
             for name in suspected:
                 tables.pop(suspects(name), None)
 
+    def _indexes_made(self) -> dict[str, set[Order]]:
+        """An index of a large relation takes longer than what most transactions search in it."""
+        return {name: set(table.full) for name, table in self.database.tables.items() if isinstance(table, Table)}
+
     def _begin(self, until: float) -> None:
         self.until, self.iteration = until, 1
         self.database.kept.clear()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
+from semi_naive.balance.jit import load
 from semi_naive.planning.passes import Compiled
 from semi_naive.planning.strata import Stratum, is_fact, names_read, readers
 from semi_naive.ra import memory
@@ -35,6 +36,9 @@ from semi_naive.session.maintenance.ticks import Clock
 LARGE = 0.2  # of what a stratum reads and has: where more of it is new, the stratum is computed anew
 FEW = 100  # tuples that are followed whatever part they are
 WORTH = 0.2  # of the seconds in which a stratum was computed last: it may follow for so long, then it is computed anew
+MANY = 1 << 17  # tuples of a session whose transactions call kernels by their machine code, from the first one on
+SEARCHES = "kernels.ranges", "kernels.inside", "kernels.expand_some", "kernels.field_at"
+KERNELS = *SEARCHES, "blocks._among", "words._drop", "unions._rows"
 LEAST = 0.05  # seconds that it may follow in any case
 
 
@@ -58,6 +62,7 @@ class Upkeep(Anew):
             self._prepare(changeable)
             for number in range(len(self.strata)):
                 self._anew(number)
+            self._load_kernels()
 
     def take_up(self, directory, changeable: Iterable[str]) -> tuple[int, list[str]]:
         """Be what a session was that has ended, in its directory (`durable`). Returns the epoch that it made last, and the
@@ -82,7 +87,13 @@ class Upkeep(Anew):
             self.apply(net)
         anew = [name for number in sorted(self.stale) for name in self.strata[number].relations]
         self.stale, self.taken_up = set(), {}
+        self._load_kernels()
         return epoch, anew
+
+    def _load_kernels(self) -> None:
+        """Before the first transactions, one after the other of which would otherwise wait for one."""
+        if sum(table.count for table in self.tables.values()) >= MANY:
+            load(KERNELS)
 
     def extend(self, more: Compiled, inputs: Iterable[str]) -> list[int]:
         """Evaluate more rules, whose relations are new or are read as they are, and keep them up to date. inputs: those of them
