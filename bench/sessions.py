@@ -1,8 +1,9 @@
 """What a change costs in a session, beside a run from the start in the same process, and beside DuckDB's recomputation.
 
-    python -m bench.sessions [--rows join,cspa] [--repeat 3] [--changes 30] [--scale 1] [--quick] [--out FILE]
+    python -m bench.sessions [--rows join,cspa] [--repeat 3] [--changes 30] [--scale 1] [--data DIR] [--quick] [--out FILE]
 
-Of each program 1 of its facts, and 100, go out and come back, in transactions of their own. A run has its facts as arrays,
+Of each program 1 of its facts, and 100, go out and come back, in transactions of their own; the last facts of crdt, which is
+one of --data, go out by the thousand, and are replayed. A run has its facts as arrays,
 and is warm; DuckDB has them as tables. Prints the median and the 99th percentile of the transactions, and how many of them a
 run takes. Stops with an error when the session's contents are not those of a run, at the end.
 """
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 
@@ -34,16 +36,19 @@ joined(x, z) :- r(x, y), s(y, z).
 """
 JOIN_SQL = "SELECT count(*) FROM (SELECT DISTINCT r.x, s.y FROM r JOIN s ON r.y = s.x)"
 SIZES = 1, 100  # facts of a transaction
+EDITS = 1000  # of a transaction that is replayed
 
 
 @dataclass
 class Case:
-    """A program, its facts, the relation that facts come and go of, and the question to DuckDB."""
+    """A program, its facts, the relation that facts come and go of, and the question to DuckDB, if there is one. edits: (the
+    relation of each, its rows there), as they came."""
 
     program: Program
     facts: dict[str, np.ndarray]
     changed: str
-    sql: str
+    sql: str = ""
+    edits: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def _join(scale: float) -> Case:
@@ -66,6 +71,19 @@ def _andersen(scale: float) -> Case:
     return _of("andersen", analyses.andersen(max(200, int(100_000 * scale))), "copy")
 
 
+def _crdt(scale: float, data: Path) -> Case:
+    """A text that was edited: elements that are inserted, and removed, in the order of the elements' counters."""
+    facts = {}
+    for name in ("Insert_input", "Remove_input"):
+        rows = np.loadtxt(data / "crdt" / "facts" / f"{name}.csv.gz", np.int64, delimiter=",")
+        facts[name] = rows[: max(200, int(len(rows) * scale))]
+    relation = np.repeat(list(facts), [len(rows) for rows in facts.values()])
+    number = np.concatenate([np.arange(len(rows)) for rows in facts.values()])
+    order = np.argsort(np.concatenate([rows[:, 0] for rows in facts.values()]), kind="stable")
+    program = Program.from_file(data / "crdt" / "crdt.dl")
+    return Case(program, facts, "Insert_input", edits=(relation[order], number[order]))
+
+
 def _of(name: str, facts: dict, changed: str) -> Case:
     return Case(Program.from_file(PROGRAMS / f"{name}.dl"), facts, changed, (PROGRAMS / f"{name}.sql").read_text())
 
@@ -80,6 +98,7 @@ def main(arguments=None) -> int:
 def parsed(arguments):
     parser = parser_of("bench.sessions", __doc__, ROWS, timeout=120)
     parser.add_argument("--changes", type=int, default=30, help="transactions of each kind (default: %(default)s)")
+    parser.add_argument("--data", type=Path, help="a folder with crdt/crdt.dl and crdt/facts/*.csv.gz, for the row crdt")
     parser.add_argument("--scale", type=float, default=1, help="how large what is made up is (default: %(default)s)")
     return parser.parse_args(arguments)
 
@@ -88,10 +107,11 @@ def run(options) -> dict:
     """Everything, as one dictionary: versions, machine, rows with their samples in seconds."""
     results = {**surroundings(None, options), "rows": {}}
     for name in options.rows.split(","):
-        if name not in ROWS:
-            raise ValueError(f"there is no row {name!r}: expected some of {', '.join(ROWS)}")
+        if name not in ROWS and not (name == "crdt" and options.data):
+            raise ValueError(f"there is no row {name!r}: expected some of {', '.join(ROWS)}, and crdt with --data")
         say(name)
-        case = ROWS[name](0.001 if options.toy else options.scale)
+        scale = 0.001 if options.toy else options.scale
+        case = _crdt(scale, options.data) if name == "crdt" else ROWS[name](scale)
         changes = 2 if options.toy else options.changes
         results["rows"][name] = measured(case, changes, options.repeat, options.timeout)
     return results
@@ -100,7 +120,8 @@ def run(options) -> dict:
 def measured(case: Case, changes: int, repeat: int, timeout: float) -> dict:
     """Seconds of runs, of DuckDB's, and of transactions by (operation, facts)."""
     fresh = [_seconds(partial(_fresh, case)) for _ in range(repeat + 1)][1:]
-    duckdb = by_duckdb(lambda connection: connection.execute(case.sql).fetchone()[0], 2, timeout, partial(_load, case))
+    ask = partial(_asked, case)
+    duckdb = by_duckdb(ask, 2, timeout, partial(_load, case)) if case.sql else None
     samples: dict[str, list[float]] = {}
     every = np.unique(case.facts[case.changed], axis=0)
     with case.program.session(case.facts) as session:
@@ -110,19 +131,48 @@ def measured(case: Case, changes: int, repeat: int, timeout: float) -> dict:
                 seconds = _seconds(partial(getattr(session, operation), case.changed, rows))
                 if number:  # the first one makes plans and indexes
                     samples.setdefault(f"{operation} {size}", []).append(seconds)
-        counts = {name: session[name].count() for name in case.program.outputs}
+        if case.edits:
+            samples |= _replayed(case, session, changes)
+        counts = {name: session[name].count() for name in _shown(case)}
         left = {name: session[name].to_numpy() for name in case.facts}
     with case.program.run(left) as result:
         if counts != {name: result[name].count() for name in counts}:
             raise WrongCount(f"the session has {counts}, a run { ({name: result[name].count() for name in counts}) }")
-    peer = {"duckdb": duckdb.seconds, "duckdb_stopped": duckdb.pairs is None}
+    peer = {"duckdb": duckdb.seconds, "duckdb_stopped": duckdb.pairs is None} if duckdb else {}
     return {"fresh": fresh, **peer, "counts": counts, "changes": samples}
+
+
+def _replayed(case: Case, session, changes: int) -> dict[str, list[float]]:
+    """Seconds of transactions that take the last edits back, latest first, and of those that make them again."""
+    relation, number = case.edits
+    last = [slice(end - EDITS, end) for end in range(len(number), EDITS, -EDITS)][:changes]
+    samples: dict[str, list[float]] = {}
+    for operation, parts in (("delete", last), ("insert", last[::-1])):
+        for part in parts:
+            edits = {name: case.facts[name][number[part][relation[part] == name]] for name in case.facts}
+            samples.setdefault(f"{operation} {EDITS}", []).append(_seconds(partial(_edited, session, operation, edits)))
+    return samples
+
+
+def _edited(session, operation: str, edits: dict[str, np.ndarray]) -> None:
+    with session.transaction() as transaction:
+        for name, rows in edits.items():
+            getattr(transaction, operation)(name, rows)
+
+
+def _shown(case: Case) -> list[str]:
+    """What a run and a session are asked for; the program of crdt prints sizes, and has no output."""
+    return list(case.program.outputs) or ["result"]
 
 
 def _fresh(case: Case) -> None:
     with case.program.run(case.facts) as result:
-        for name in case.program.outputs:
+        for name in _shown(case):
             result[name].count()
+
+
+def _asked(case: Case, connection) -> int:
+    return connection.execute(case.sql).fetchone()[0]
 
 
 def _load(case: Case, connection) -> None:
@@ -148,13 +198,14 @@ def table(results: dict):
     from rich.table import Table
 
     made = Table(title="Sessions: milliseconds of a transaction, median (99th percentile), and how many of them a run takes")
-    for column in ("program", "run, s", "DuckDB, s", *(f"{op} {size}" for size in SIZES for op in ("delete", "insert"))):
+    operations = list(dict.fromkeys(operation for row in results["rows"].values() for operation in row["changes"]))
+    for column in ("program", "run, s", "DuckDB, s", *operations):
         made.add_column(column, justify="left" if column == "program" else "right")
     for name, row in results["rows"].items():
         fresh = float(np.median(row["fresh"]))
-        bound = "> " * row["duckdb_stopped"]
-        cells = [_cell(samples, fresh) for samples in row["changes"].values()]
-        made.add_row(name, f"{fresh:.3f}", f"{bound}{row['duckdb']:.3f}", *cells)
+        peer = f"{'> ' * row['duckdb_stopped']}{row['duckdb']:.3f}" if "duckdb" in row else "–"
+        cells = [_cell(row["changes"][operation], fresh) if operation in row["changes"] else "–" for operation in operations]
+        made.add_row(name, f"{fresh:.3f}", peer, *cells)
     return made
 
 

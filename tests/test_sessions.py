@@ -1,5 +1,6 @@
 """Sessions, case by case: what comes and goes, what is refused, and what is followed instead of computed anew."""
 
+import json
 import threading
 
 import numpy as np
@@ -649,3 +650,27 @@ def test_the_benchmark_at_toy_size(capsys):
     assert sessions.main(["--quick", "--rows", "join,cspa", "--repeat", "1"]) == 0
     shown = capsys.readouterr().out
     assert "cspa" in shown and "insert 100" in shown
+
+
+def test_the_benchmark_replays_edits(capsys, tmp_path):
+    (tmp_path / "crdt" / "facts").mkdir(parents=True)
+    (tmp_path / "crdt" / "crdt.dl").write_text(EDITED)
+    for name, columns in (("Insert_input", 4), ("Remove_input", 2)):
+        rows = np.repeat(np.arange(1500)[:, None], columns, axis=1)
+        np.savetxt(tmp_path / "crdt" / "facts" / f"{name}.csv.gz", rows, "%d", ",")
+    out = tmp_path / "out.json"
+    asked = ["--rows", "crdt", "--data", str(tmp_path), "--changes", "2", "--repeat", "1", "--out", str(out)]
+    assert sessions.main(asked) == 0 and "insert 1000" in capsys.readouterr().out
+    row = json.loads(out.read_text())["rows"]["crdt"]
+    assert row["counts"] == {"result": 0} and len(row["changes"]["delete 1000"]) == 2
+
+
+EDITED = """
+.decl Insert_input(a: number, b: number, c: number, d: number)
+.input Insert_input(IO="file", filename="Insert_input.csv", delimiter=",")
+.decl Remove_input(a: number, b: number)
+.input Remove_input(IO="file", filename="Remove_input.csv", delimiter=",")
+.decl result(a: number, b: number)
+.printsize result
+result(a, b) :- Insert_input(a, b, _, _), !Remove_input(a, b).
+"""
