@@ -179,7 +179,7 @@ def without(table: Table, lost: Block) -> Table:
         return table
     other = snapshot(table)
     for order, blocks in table.full.items():
-        gone = Block.of([lost.column(i) for i in order], lost.size)
+        gone = lost.reordered(order)
         other.full[order] = [kept for block in blocks if (kept := _left(block, gone)).size]
     return other
 

@@ -8,7 +8,10 @@ them, once.
 from functools import cached_property
 
 import numpy as np
+from semi_naive.balance.jit import njit
+from semi_naive.ra.blocks import u64_rows
 from semi_naive.ra.rules.block import Block, Chunked, merged
+from semi_naive.ra.words import JIT, i64
 
 MOST = 1 / 64  # of a block's tuples may be gone: with more of them, a search takes longer than is saved
 MANY = 64  # tuples to copy in the time in which one binding is searched for
@@ -28,11 +31,11 @@ class Thinned(Block):
         return self.whole.size - self.gone.size
 
     def words_once(self) -> np.ndarray:
-        return self.words if self.spelt else np.delete(self.whole.words, self.gone, axis=1)
+        return self.words if self.spelt else left_over(self.whole.words, self.gone)
 
     @cached_property
     def words(self) -> np.ndarray:
-        return np.ascontiguousarray(np.delete(self.whole.words, self.gone, axis=1))
+        return left_over(self.whole.words, self.gone)
 
     @property
     def spelt(self) -> bool:
@@ -68,6 +71,24 @@ class Thinned(Block):
         return np.where(there, at - before, -1)
 
 
+@njit(u64_rows(u64_rows, i64), uncompiled=lambda words, gone: np.ascontiguousarray(np.delete(words, gone, axis=1)), **JIT)
+def left_over(words, gone):
+    """The words (lanes, n) without those at some positions (k,), which ascend: what lies between them is copied.
+
+    >>> left_over(np.array([[5, 6, 7, 8]], np.uint64), np.array([0, 2])).tolist()
+    [[6, 8]]
+    """
+    found = np.empty((words.shape[0], words.shape[1] - gone.size), np.uint64)
+    for lane in range(words.shape[0]):
+        begin = 0
+        for k in range(gone.size + 1):
+            end = gone[k] if k < gone.size else words.shape[1]
+            for i in range(begin, end):
+                found[lane, i - k] = words[lane, i]
+            begin = end + 1
+    return found
+
+
 def is_searched(block: Block, bindings: int) -> bool:
     """Whether so few bindings meet a block that searching it takes less than making its words."""
     return isinstance(block, Thinned) and not block.spelt and bindings * MANY < block.size
@@ -89,5 +110,5 @@ def thinned(block: Block, gone: np.ndarray) -> Block:
         whole, more = block.whole, gone + np.searchsorted(block._before, gone, "right")
         every = np.sort(np.concatenate([block.gone, more]))
     if isinstance(whole, Chunked) or whole.size < LEAST or every.size > MOST * whole.size:
-        return Block(block.packing, np.ascontiguousarray(np.delete(block.words_once(), gone, axis=1)))
+        return Block(block.packing, left_over(whole.words_once(), every))
     return Thinned(whole, every)
