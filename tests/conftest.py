@@ -46,6 +46,12 @@ def machine():
 
 
 @pytest.fixture
+def at_once(machine, monkeypatch):
+    """In transactions, too."""
+    monkeypatch.setattr("semi_naive.session.maintenance.suspecting.BLOCKS", 0)
+
+
+@pytest.fixture
 def processes(monkeypatch):
     """Every run has symbols of its own, as in a process of its own, and saves at the end of each stratum."""
 

@@ -26,7 +26,7 @@ def test_any_transactions_leave_what_a_fresh_run_makes(case, data):
 
 @settings(max_examples=60, **SETTINGS)
 @given(programs(), st.data(), st.sampled_from([0, 2, 50_000]))
-def test_small_iterations_go_to_the_machine(machine, case, data, small_delta):
+def test_small_iterations_go_to_the_machine(at_once, case, data, small_delta):
     agrees(case, data, small_delta=small_delta)
 
 

@@ -14,6 +14,7 @@ from bench import sessions
 from semi_naive import BadInput, EvaluationError, Program
 from semi_naive.session.maintenance import closures, upkeep
 from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.suspecting import InTime
 from semi_naive.session.maintenance.upkeep import Upkeep
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -457,6 +458,37 @@ def test_what_comes_and_goes_is_followed_and_nothing_else_is_touched(monkeypatch
         session.delete("edge", [(100, 101)])
         assert session["path"].count() == 5050
     assert anew == []
+
+
+@pytest.fixture
+def suspected(monkeypatch):
+    """What each transaction suspects, by relation."""
+    found, suspect = [], Following.suspect
+
+    def told(self, *given):
+        found.append({name: block.size for name, block in suspect(self, *given).items() if block.size})
+        return suspect(self, *given)
+
+    monkeypatch.setattr(Following, "suspect", told)
+    return found
+
+
+REACH_GIVEN = REACH.replace(".decl reach", ".input reach\n.decl reach")
+
+
+def test_suspects_of_a_long_recursion_are_found_a_tuple_at_a_time(at_once, suspected, monkeypatch):
+    blocks, iterate = [], InTime.iterate
+    monkeypatch.setattr(InTime, "iterate", lambda self: blocks.append(1) or iterate(self))
+    edges = [(i, i + 1) for i in range(300)]
+    [told] = same(REACH, {"seed": [(0,)], "edge": edges}, ("delete", "edge", [(100, 101)]))
+    assert len(told["reach"]) == 200 and suspected[-1] == {"reach": 200} and blocks == []
+
+
+@pytest.mark.parametrize("given, written", [([(200,)], ""), ([], "reach(200)."), ([(200,)], "reach(250).")])
+def test_nothing_that_follows_from_an_explicit_fact_alone_is_suspected(suspected, given, written):
+    edges = [(i, i + 1) for i in range(300)]
+    [told] = same(REACH_GIVEN + written, {"seed": [(0,)], "edge": edges, "reach": given}, ("delete", "edge", [(100, 101)]))
+    assert len(told["reach"]) == 99 and suspected[-1] == {"reach": 99}
 
 
 def test_sums_of_floats_are_computed_anew_and_those_of_numbers_are_not(anew):

@@ -14,7 +14,8 @@ from semi_naive.running.detect_closure import following
 from semi_naive.running.local import TooLarge
 from semi_naive.running.recovery import RESTARTS
 from semi_naive.session.maintenance.explicit import Explicit
-from semi_naive.session.maintenance.following import Timed, TooSlow
+from semi_naive.session.maintenance.following import Timed
+from semi_naive.session.maintenance.suspecting import TooSlow
 from semi_naive.session.maintenance.ticks import Clock, Ticks
 
 MOST_GONE = 0.25  # of a relation may be taken out of its indexes; where more has changed, they are made anew

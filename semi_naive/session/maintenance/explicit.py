@@ -11,7 +11,7 @@ from semi_naive.io import Options, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import apart, plain, within
+from semi_naive.ra.rules.changes import apart, plain
 from semi_naive.ra.rules.ir import Const, Pack, Rule, Term
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.running.cluster import Cluster
@@ -110,13 +110,16 @@ class Explicit(Run):
                 return rule
         return None
 
-    def _given(self, name: str, block: Block) -> np.ndarray:
-        """Which tuples of a block are explicit facts, or written in the program."""
-        found = np.zeros(block.size, np.bool_)
-        for tables in (self.facts.given, self.facts.written):
-            if name in tables:
-                found |= within(block, tables[name])
-        return found
+    def _explicit(self, name: str) -> Table:
+        """The explicit facts of a relation, those that the program's text has too."""
+        tables = [facts[name] for facts in (self.facts.given, self.facts.written) if name in facts and facts[name].count]
+        if len(tables) < 2:
+            return tables[0] if tables else Table(self.program.relations[name].arity)
+        both = snapshot(tables[0])
+        for block in tables[1].blocks("all", tables[1].home):
+            both.insert_block(block)
+        both.settle()
+        return both
 
     def _restart(self, name: str) -> None:
         """A relation has its facts, and they are new."""

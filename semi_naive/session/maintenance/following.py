@@ -15,41 +15,37 @@ views incrementally"; Motik et al. 2019, "Maintenance of Datalog materialisation
 3. without the suspects, rederive: a rule for `head(x, y)` that begins with the suspects, `head(x, y) :- head?(x, y), a, b, c.`
 """
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
-
-import numpy as np
 
 from semi_naive.planning.order import searched, versions
 from semi_naive.planning.strata import names_read
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change, apart, marked, selected, together
+from semi_naive.ra.rules.changes import Change, apart, empty, marked, own_order, selected, together, within
 from semi_naive.ra.rules.ir import Atom, Const, Order, Rule, Term, Var, Wild
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.local import Local
 from semi_naive.session.maintenance.closed_tables import is_closed, reached
 from semi_naive.session.maintenance.flips import NEGATED, flips
 from semi_naive.session.maintenance.guard import PROOF, Proofs, proofs
+from semi_naive.session.maintenance.suspecting import InTime, TooSlow, explicit, suspecting, suspects
 from semi_naive.session.maintenance.ticks import Ticks
 
 LOOKS = 1 << 18  # bindings between two looks at the time: 30 ms
 DEEPEST = 1000  # iterations that are done a block at a time, for ticks: a second
 
 
-class TooSlow(Exception):
-    """To follow takes longer than to compute anew may be worth."""
-
-
 @dataclass
-class Following(Local):
-    """One stratum of a session, from one transaction to the next: its plans are kept."""
+class Following(InTime):
+    """One stratum of a session, from one transaction to the next: its plans are kept. known: the relations that may have
+    explicit facts."""
 
-    until: float = 0.0  # when it has taken too long
+    known: set[str] = field(default_factory=set)
 
     def __post_init__(self):
+        small = self.small
         super().__post_init__()
         self.below = names_read(self.stratum.rules) - set(self.stratum.relations)
         relations = self.database.program.relations
@@ -57,9 +53,13 @@ class Following(Local):
         self.rederiving = [rederiving(rule, relations[rule.head.relation].lattice is not None) for rule in self.stratum.rules]
         self.flips = [flip for rule in self.stratum.rules for flip in flips(rule)]
         self.proofs = self._proofs()
-        self.usual = self.small
         for name in self.stratum.relations:
-            self.indexes.arities[suspects(name)] = self.indexes.arities[name]
+            for beside in (suspects(name), explicit(name)):
+                self.indexes.arities[beside] = self.indexes.arities[name]
+        self.suspecting = InTime(
+            suspecting(self.stratum, self.known), self.number, self.database, self.indexes, self.profile,
+            multiway=self.multiway, memory=self.memory, stays=self.stays, small=small, cores=self.cores,
+        )  # fmt: skip
         for flip in self.flips:
             self.indexes.arities[flip.changed] = self.indexes.arities[flip.relation]
 
@@ -76,11 +76,11 @@ class Following(Local):
             self._plan(wanted)
             return set().union(*(searched(self._body(*one).derivation.steps) for one in wanted))
 
-    def follow(self, below: dict[str, Change], suspected: dict[str, Block], until: float) -> None:
+    def follow(self, below: dict[str, Change], suspected: dict[str, Block], until: float, small: bool = True) -> None:
         """To the fixpoint. The relations of `below`, which have changed, have what is new as their delta, those of the stratum
         have new explicit facts in `new`, and lack what is `suspected`. TooSlow or TooLarge, or whatever error a rule ends in:
-        then the tables are good for nothing."""
-        self._begin(until)
+        then the tables are good for nothing. small: as of `begin`."""
+        self.begin(until, small)
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         self._rederive({name: block for name, block in suspected.items() if block.size})
@@ -92,14 +92,14 @@ class Following(Local):
         self.go_on()
 
     def suspect(
-        self, deleted: dict[str, Block], below: dict[str, Change], given: Callable[[str, Block], np.ndarray], until: float,
+        self, deleted: dict[str, Block], below: dict[str, Change], given: dict[str, Table], until: float,
         ticks: Ticks | None = None,
     ) -> dict[str, Block]:  # fmt: skip
         """Of each relation of the stratum the tuples that may have no derivation any more: all that have one from `deleted`
         explicit facts, or from what relations below have lost, which is their delta, or lack, with what they have now; and
-        from such tuples. given: which tuples of a block somebody has given, and nobody deleted; ticks: of all tuples, if they
-        are known. The tables stay as they are."""
-        self._begin(until)
+        from such tuples. given: explicit facts of each, without what is deleted; ticks: of all tuples, if they are known. The
+        tables stay as they are."""
+        self.begin(until)
         tables, old = self.database.tables, {name: cast(Table, self.database.tables[name]) for name in self.stratum.relations}
         self.tables = {name: Table(table.arity) for name, table in old.items()}
         self.marks = {name: table.mark() for name, table in self.tables.items()}
@@ -108,6 +108,8 @@ class Following(Local):
         self._derive_all(list(self._of_changed({name for name, change in below.items() if change.lost.size})))
         with self._flipped(below, "born") as flipped:
             self._derive_all(flipped)
+        if ticks is None and not self.closed and self.suspecting.again:
+            return self._all_suspected(self._fresh(given, old), given)
         found: dict[str, list[Block]] = {name: [] for name in old}
         while fresh := self._fresh(given, old):
             tables.update(old)
@@ -119,6 +121,23 @@ class Following(Local):
             self._derive_all([one for one in self.every(False) if one[0].body[one[1]].relation in fresh])
         tables.update(old)
         return {name: together(blocks, old[name].arity) for name, blocks in found.items()}
+
+    def _all_suspected(self, fresh: dict[str, Block], given: dict[str, Table]) -> dict[str, Block]:
+        """Some suspects with all that follows from them."""
+        tables, names = self.database.tables, self.stratum.relations
+        for name in names:
+            table = tables[suspects(name)] = Table(tables[name].arity)
+            table.begin_with(fresh.get(name) or empty(table.arity))
+            tables[explicit(name)] = given.get(name) or Table(table.arity)
+        try:
+            self.suspecting.begin(self.until)
+            self.suspecting.go_on()
+            blocks = {name: tables[suspects(name)].blocks("all", own_order(tables[name].arity)) for name in names}
+            return {name: together(found, tables[name].arity) for name, found in blocks.items()}
+        finally:
+            for name in names:
+                tables.pop(suspects(name), None)
+                tables.pop(explicit(name), None)
 
     @contextmanager
     def _flipped(self, below: dict[str, Change], part: str) -> Iterator[list]:
@@ -141,7 +160,7 @@ class Following(Local):
             for flip in self.flips:
                 self.database.tables.pop(flip.changed, None)
 
-    def _fresh(self, given: Callable[[str, Block], np.ndarray], old: dict[str, Table]) -> dict[str, Block]:
+    def _fresh(self, given: dict[str, Table], old: dict[str, Table]) -> dict[str, Block]:
         """The suspects that have been found since the last time, by relation."""
         fresh = {}
         for name, table in self.tables.items():
@@ -153,7 +172,7 @@ class Following(Local):
                 table.insert_block(fresh[name])
                 table.advance()
             else:
-                fresh[name] = selected(block, ~given(name, block))
+                fresh[name] = selected(block, ~within(block, given[name])) if name in given else block
         return {name: block for name, block in fresh.items() if block.size}
 
     def _guarded(self, fresh: dict[str, Block], below: dict[str, Change], ticks: Ticks) -> tuple[dict[str, Block], Ticks]:
@@ -206,12 +225,8 @@ class Following(Local):
             for name in suspected:
                 tables.pop(suspects(name), None)
 
-    def _indexes_made(self) -> dict[str, set[Order]]:
-        """An index of a large relation takes longer than what most transactions search in it."""
-        return {name: set(table.full) for name, table in self.database.tables.items() if isinstance(table, Table)}
-
-    def _begin(self, until: float) -> None:
-        self.until, self.iteration = until, 1
+    def begin(self, until: float, small: bool = True) -> None:
+        super().begin(until, small)
         self.database.kept.clear()
 
     def _derive_all(self, wanted: list) -> None:
@@ -227,18 +242,6 @@ class Following(Local):
                 if rule.body[place].relation in changed:
                     yield rule, place, parts, -1 - number
 
-    def _exceeds(self) -> bool:
-        self._in_time()
-        return super()._exceeds()
-
-    def _completed(self, delta: int) -> None:
-        super()._completed(delta)
-        self._in_time()
-
-    def _in_time(self) -> None:
-        if time.perf_counter() > self.until:
-            raise TooSlow
-
 
 class Timed(Local):
     """One stratum, from its facts, all of it a block at a time: so that its tables can tell when a tuple is born."""
@@ -247,11 +250,6 @@ class Timed(Local):
         super()._completed(delta)
         if self.iteration > DEEPEST:
             raise TooSlow
-
-
-def suspects(name: str) -> str:
-    """The relation of a relation's suspects; no program has one of that name."""
-    return f"{name}?"
 
 
 def rederiving(rule: Rule, best: bool = False) -> Rule:

@@ -30,7 +30,8 @@ from semi_naive.session.maintenance.closed_tables import closed
 from semi_naive.session.maintenance.closures import QUICK, changed, felt
 from semi_naive.session.maintenance.explicit import Facts
 from semi_naive.session.maintenance.flips import is_exact
-from semi_naive.session.maintenance.following import Following, TooSlow
+from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.suspecting import TooSlow
 from semi_naive.session.maintenance.ticks import Clock
 
 LARGE = 0.2  # of what a stratum reads and has: where more of it is new, the stratum is computed anew
@@ -250,8 +251,7 @@ class Upkeep(Anew):
             tables[name] = clock.timed(name, snapshot(table)) if clock else snapshot(table)
             if name in own:
                 tables[name].insert_block(own[name].born)
-        local.small = 0 if clock else local.usual
-        local.follow(below, suspected, until)
+        local.follow(below, suspected, until, clock is None)
         found = {}
         for name, table in rest.items():
             if name in local.closed:
@@ -291,7 +291,8 @@ class Upkeep(Anew):
         tables = self.tables
         now = {name: tables[name] for name in below}
         tables.update({name: reversed_to(tables[name], change.lost) for name, change in below.items()})
-        found = local.suspect(deleted, below, self._given, until, ticks)
+        given = {name: self._explicit(name) for name in local.stratum.relations if name in local.known}
+        found = local.suspect(deleted, below, given, until, ticks)
         tables.update(now)
         return {name: block for name, block in found.items() if block.size}
 
@@ -301,6 +302,7 @@ class Upkeep(Anew):
             self.local[number] = Following(
                 stratum, number, self.database, self.indexes, self.profile, None, multiway=self.config.multiway,
                 memory=self.config.memory, stays=stays, small=self.config.small_delta, cores=self.cluster.here,
+                known=set(self.facts.given) | set(self.facts.written),
             )  # fmt: skip
         return self.local[number]
 
