@@ -137,7 +137,7 @@ def guarded(monkeypatch):
 
     def timed(upkeep, number):
         stratum = upkeep.strata[number]
-        if stratum.recursive and upkeep._are_plain(stratum):
+        if stratum.recursive and upkeep._can_have_ticks(stratum):
             upkeep.dense[number] = True
         anew(upkeep, number)
 

@@ -112,8 +112,37 @@ def test_closures_of_so_many_edges_that_rules_are_tried_first(many_edges, step, 
     follows_graphs(step, edges, data)
 
 
+LABELS = """
+.decl edge(x: number, y: number)
+.input edge
+.decl path(x: number, least: number)
+.output path
+path(x, min(y)) :- edge(x, y).
+path(x, min(y)) :- edge(y, x).
+path(x, min(least)) :- (edge(x, y) ; edge(y, x)), path(y, least).
+"""
+DISTANCES = """
+.decl edge(x: number, y: number)
+.input edge
+.decl path(x: number, d: number)
+.output path
+path(0, min(0)).
+path(y, min(d + (x + y) % 3)) :- path(x, d), edge(x, y).
+"""
+
+
+@settings(max_examples=60, **SETTINGS)
+@given(st.sampled_from([LABELS, DISTANCES]), DENSE, st.data())
+def test_best_values_that_have_older_witnesses_stay(guarded, text, edges, data):
+    """Labels of components, and distances with steps of no weight: what is the best of a key may support itself in a circle."""
+    follows(Program(text), edges, data)
+
+
 def follows_graphs(step, edges, data):
-    program = Program(PATHS.replace(LINEAR, step))
+    follows(Program(PATHS.replace(LINEAR, step)), edges, data)
+
+
+def follows(program, edges, data):
     with program.session({"edge": edges}) as session:
         for _ in range(4):
             come = data.draw(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=4))

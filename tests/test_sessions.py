@@ -44,6 +44,29 @@ def test_a_guarded_tuple_goes_when_its_witness_goes_later(guarded):
     assert told["reach"] == [(2, -1), (3, -1), (4, -1), (9, -1)] and guarded == {"reach"}
 
 
+LABEL = """
+.decl edge(x: number, y: number)
+.input edge
+.decl label(x: number, least: number)
+.output label
+label(x, min(x)) :- edge(x, _).
+label(y, min(least)) :- label(x, least), edge(x, y).
+"""
+
+
+def test_a_best_value_is_guarded_by_one_that_is_equal_and_older(guarded):
+    edges = [(0, 1), (1, 3), (0, 2), (2, 3), (3, 4), (4, 3)]
+    steps = [
+        ("delete", "edge", [(1, 3)]),
+        ("delete", "edge", [(2, 3)]),
+        ("insert", "edge", [(1, 4)]),
+        ("delete", "edge", [(0, 1)]),
+    ]
+    told = same(LABEL, {"edge": edges}, *steps)
+    lost, back = [(3, 0, -1), (3, 3, 1), (4, 0, -1), (4, 3, 1)], [(3, 0, 1), (3, 3, -1), (4, 0, 1), (4, 3, -1)]
+    assert guarded == {"label"} and [sorted(each.get("label", [])) for each in told[:3]] == [[], sorted(lost), sorted(back)]
+
+
 def test_a_tuple_that_comes_again_is_as_young_as_that(guarded):
     edges = [(0, 1), (1, 2), (2, 1)]
     steps = [("insert", "edge", [(0, 2)]), ("delete", "edge", [(0, 1)]), ("delete", "edge", [(0, 2)])]

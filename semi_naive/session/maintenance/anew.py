@@ -37,6 +37,10 @@ class Anew(Explicit):
         relations = self.program.relations
         return not any(relations[name].lattice or relations[name].eqrel for name in stratum.relations)
 
+    def _can_have_ticks(self, stratum: Stratum) -> bool:
+        """Whether none of its relations is an equivalence, all pairs of which are derivations of one another."""
+        return not any(self.program.relations[name].eqrel for name in stratum.relations)
+
     def _all_anew(self, number: int, before: dict[str, Table]) -> dict[str, Change]:
         self._anew(number)
         return {name: self._compared(name, before[name]) for name in self.strata[number].relations}
@@ -100,6 +104,8 @@ class Anew(Explicit):
             return False
         for name in stratum.relations:
             self.tables[name] = plain(self.tables[name])
+            if self.program.relations[name].lattice:
+                clock.keep(name, self.tables[name])
         self.ticks[number] = Ticks().after(clock, {})
         return True
 

@@ -66,7 +66,7 @@ class Following(InTime):
     def _proofs(self) -> list[Proofs]:
         """Those of rules without atoms of the stratum come first, as they take the least."""
         own, kinds = set(self.stratum.relations), {name: each.kinds for name, each in self.database.program.relations.items()}
-        found = [proofs(*rules, own, kinds) for rules in zip(self.stratum.rules, self.rederiving, strict=True)]
+        found = [proofs(rule, rederiving(rule), own, kinds) for rule in self.stratum.rules]
         return sorted(found, key=lambda each: len(each.parts))
 
     def searches(self, below: dict[str, Change]) -> set[tuple[str, Order]]:
@@ -167,12 +167,15 @@ class Following(InTime):
             if not table.advance():
                 continue
             block = table.delta[table.home]
-            if name in self.closed:
-                fresh[name] = reached(self.closed[name], block, old[name])
-                table.insert_block(fresh[name])
+            if name not in self.closed:
+                fresh[name] = selected(block, ~within(block, given[name])) if name in given else block
+                continue
+            fresh[name] = found = reached(self.closed[name], block, old[name])
+            if self.closed[name].eqrel:
+                table.insert_block(found)
                 table.advance()
             else:
-                fresh[name] = selected(block, ~within(block, given[name])) if name in given else block
+                table.delta = {table.home: found} if found.size else {}
         return {name: block for name, block in fresh.items() if block.size}
 
     def _guarded(self, fresh: dict[str, Block], below: dict[str, Change], ticks: Ticks) -> tuple[dict[str, Block], Ticks]:

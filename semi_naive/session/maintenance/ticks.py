@@ -9,13 +9,15 @@ Motik et al. 2019, cut what is suspected of having no derivation in the same way
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.block import Block, pack
-from semi_naive.ra.rules.changes import common, positions_of
+from semi_naive.ra.rules.changes import common, positions_of, selected, within
+from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.table import Table
 
 NEVER = np.int64(-1)  # of a tuple that nobody knows: nothing is older
@@ -124,23 +126,37 @@ class Clock:
         self.now = begin
         self.births: dict[str, list[tuple[int, Block]]] = {name: [] for name in stratum.relations}
 
-    def timed(self, name: str, table: Table) -> Table:
+    def timed(self, name: str, table: Table | LatticeTable) -> Any:
         """The same table, that tells what becomes its delta."""
-        timed = TimedTable(table.arity)
+        sort = TimedLattice if isinstance(table, LatticeTable) else TimedTable
+        timed = sort.__new__(sort)
         vars(timed).update(vars(table))
         timed.clock, timed.name = self, name
         return timed
 
+    def keep(self, name: str, table: Table) -> None:
+        """Only what the settled table of a relation has at the end has been born: the rest has been superseded."""
+        self.births[name] = [(tick, selected(block, within(block, table))) for tick, block in self.births[name]]
 
-class TimedTable(Table):
+
+class Timed:
     """A table at home in its own order whose births are noted."""
 
     clock: Clock
     name: str
 
     def advance(self) -> int:
-        size = super().advance()
+        size = cast(Any, super()).advance()
         if size:
-            self.clock.births[self.name].append((self.clock.now, self.delta[self.home]))
+            table = cast(Any, self)
+            self.clock.births[self.name].append((self.clock.now, table.delta[table.home]))
             self.clock.now += 1
         return size
+
+
+class TimedTable(Timed, Table):
+    pass
+
+
+class TimedLattice(Timed, LatticeTable):
+    pass

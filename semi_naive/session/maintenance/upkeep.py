@@ -247,6 +247,7 @@ class Upkeep(Anew):
         for name, table in rest.items():
             if name in local.closed:
                 self._close(name, table, name in own or name in suspected)
+                tables[name] = clock.timed(name, tables[name]) if clock else tables[name]
                 continue
             tables[name] = clock.timed(name, snapshot(table)) if clock else snapshot(table)
             if name in own:
@@ -256,6 +257,8 @@ class Upkeep(Anew):
         for name, table in rest.items():
             if name in local.closed:
                 tables[name] = plain(tables[name])
+                if clock:
+                    clock.keep(name, tables[name])
                 found[name] = self._compared(name, before[name])
             else:
                 found[name] = self._changed(name, before[name], table, suspected.get(name))
@@ -310,7 +313,7 @@ class Upkeep(Anew):
         """What has gone made a stratum follow for too long: from now on its suspects are to be guarded, if they can be."""
         local, stratum = self.local[number], self.strata[number]
         lost = any(change.lost.size for name, change in (own | changes).items() if name in own or name in local.below)
-        if lost and stratum.recursive and self._are_plain(stratum) and number not in self.closures:
+        if lost and stratum.recursive and self._can_have_ticks(stratum) and number not in self.closures:
             self.dense.setdefault(number, True)
 
 
