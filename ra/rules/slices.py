@@ -8,13 +8,15 @@ from collections.abc import Iterator
 
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.extend import Extend
 from semi_naive.ra.rules.ir import Autoinc, Call, Const, Kind, Pack, Range, Term, Test
 from semi_naive.ra.rules.patterns import BadPattern, linear
 from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, EarlyProjection, Filter, Generate, Join, run_steps
 
 LEAST = 1 << 11  # bindings of a slice: fewer are done before another thread has them
 EACH = 1  # slices for each core: all of them look at some of the same tuples
-STEPS = Join, AntiJoin, Bind, EarlyProjection, Filter, Generate  # none of them keeps anything that another slice could change
+# Steps that keep nothing that another slice could change.
+STEPS = Join, Extend, AntiJoin, Bind, EarlyProjection, Filter, Generate
 
 
 def slices(derivation: Derivation, context: Context, cores: int) -> Iterator[Batch]:

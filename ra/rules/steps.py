@@ -375,3 +375,4 @@ def few_of(batches, most: int):
 
 
 GROUP = "@group"  # the number of an outer binding, among the variables of an aggregate's body
+WEIGHT = "@weight"  # how many bindings one stands for, where they are only counted

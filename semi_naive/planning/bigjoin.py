@@ -1,4 +1,5 @@
-"""The cyclic core of a body whose relations are partitioned, as steps: BiGJoin, variable by variable (`ra.rules.bigjoin`).
+"""The cyclic core of a body as steps: BiGJoin, variable by variable, where relations are partitioned (`ra.rules.bigjoin`), or
+where they are indexed in this process, and little of them has changed (`ra.rules.extend`).
 
     far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
@@ -14,8 +15,9 @@ from typing import Any, Protocol
 
 from semi_naive.planning.placing import Placing
 from semi_naive.ra.rules.bigjoin import OFFER, Count, Intersect, Propose, Visit
+from semi_naive.ra.rules.extend import Extend
 from semi_naive.ra.rules.ir import Atom, Const, Order, Var, Wild
-from semi_naive.ra.rules.steps import GROUP, EarlyProjection, Exchange, Join
+from semi_naive.ra.rules.steps import GROUP, WEIGHT, EarlyProjection, Exchange, Join
 
 
 class Compiling(Protocol):
@@ -25,6 +27,7 @@ class Compiling(Protocol):
     steps: list
     bound: set[str]
     begun: bool
+    every: bool
     parts: dict[int, str]
     choose: Any
     placing: Placing
@@ -38,12 +41,12 @@ class Compiling(Protocol):
 class BigJoin:
     """Compiles some atoms, by their places in the body. `left`: those that some variable of is still to be bound."""
 
-    def __init__(self, compiler: Compiling, atoms: dict[int, Atom], reason: str):
-        self.compiler, self.reason = compiler, reason
+    def __init__(self, compiler: Compiling, atoms: dict[int, Atom], core):
+        self.compiler, self.core = compiler, core
         compiler.atoms = [(n, atom) for n, atom in compiler.atoms if n not in atoms]
         needed = compiler.live() | compiler.bound
         used = Counter(term.name for atom in atoms.values() for term in atom.args if isinstance(term, Var))
-        shared = {name for name, times in used.items() if times > 1 or name in needed}
+        shared = {name for name, times in used.items() if times > 1 or name in needed or compiler.every}
         self.left = {n: projected(atom, shared) for n, atom in atoms.items()}
         compiler.atoms += self.left.items()
 
@@ -79,11 +82,13 @@ class BigJoin:
         holding, able = [n for n, atom in self.left.items() if self._holds(atom, name)], self._able(name)
         if len(able) < 2:
             able = (able or holding)[:1]
-            self._join(able[0], projected(self.left[able[0]], self.compiler.bound | {name}), f"nothing else proposes {name}")
+            atom = self.left[able[0]]
+            atom = atom if self.compiler.every else projected(atom, self.compiler.bound | {name})
+            self._join(able[0], atom, f"nothing else proposes {name}")
         else:
             self._propose(name, able)
         for number in holding:
-            if number not in able:
+            if number not in able and not self.compiler.every:  # where every tuple counts, it is joined once
                 self._join(number, projected(self.left[number], self.compiler.bound), "intersect")
 
     def _done(self, numbers, bound: set[str]) -> None:
@@ -101,10 +106,10 @@ class BigJoin:
     # -- by whichever has the fewest tuples
 
     def _propose(self, name: str, able: list[int]) -> None:
-        compiler = self.compiler
+        compiler, begin = self.compiler, len(self.compiler.steps)
         atoms = {n: self.left[n] for n in sorted(able, key=lambda n: self._far(n, name))}
         sides = [self._searches(atom, name) for atom in atoms.values()]
-        needed = frozenset(compiler.live() & compiler.bound)
+        needed = frozenset(compiler.live() & (compiler.bound | ({GROUP, WEIGHT} if compiler.every else set())))
         for place, (number, atom) in enumerate(atoms.items()):
             order, keys = sides[place][0]
             if compiler.placing(atom.relation, order):
@@ -112,7 +117,7 @@ class BigJoin:
                 compiler.steps.append(Exchange(atom.relation, order, keys, keep, one=True))
             compiler.steps.append(Count(atom.relation, self._part(number), order, keys, place, len(atoms)))
         fewest = min(atoms, key=lambda n: compiler.choose.expected(n, atoms[n], compiler.bound))
-        compiler.choose.take(fewest, atoms[fewest], compiler.bound, self.reason)
+        compiler.choose.take(fewest, atoms[fewest], compiler.bound, self.core.reason)
         visiting = needed | {OFFER}
         self._visit(0, atoms, [search for search, _ in sides], visiting)
         after = visiting | {name}
@@ -131,9 +136,19 @@ class BigJoin:
                 for (n, atom), (_, (order, keys)) in zip(atoms.items(), sides, strict=True)
             ]
             compiler.steps.append(Intersect(tuple(found), turn))
-        if compiler.bound - compiler.live():
+        if self.core.indexed:
+            self._gather(name, joins, begin)
+        if compiler.bound - compiler.live() and not compiler.every:
             compiler.bound &= compiler.live()
             compiler.steps.append(EarlyProjection(tuple(sorted(compiler.bound - {GROUP}))))
+
+    def _gather(self, name: str, joins: list[Join], begin: int) -> None:
+        """What was compiled to propose a variable becomes one step, if in each index it follows what is bound."""
+        steps = self.compiler.steps
+        if all(join.binds[0][0] == len(join.keys) for join in joins):
+            live = frozenset(self.compiler.live())
+            made = Extend(name, tuple(joins), live, steps[begin:], self.compiler.every and name not in live)
+            steps[begin:] = [made]
 
     def _visit(self, turn: int, atoms: dict[int, Atom], searches, keep: frozenset[str]) -> None:
         exchanges = [

@@ -82,9 +82,9 @@ class Compiler:
             number, atom = self.choose(self.atoms, self.bound)
             self.atoms = [(n, a) for n, a in self.atoms if n != number]
             together = self._together(number)
-            if self.core and self.core.apart and together:
+            if self.core and (self.core.apart or self.core.indexed) and together:
                 self.choose.undo()
-                BigJoin(self, {number: atom} | together, self.core.reason).compile(number)
+                BigJoin(self, {number: atom} | together, self.core).compile(number)
             elif self.core and together:
                 self._multiway({number: atom} | together, self.core)
             else:
@@ -100,7 +100,7 @@ class Compiler:
         needed = set(self.outside) | (self.bound if self.whole else set())
         for literal in [*self.left, *(atom for _, atom in self.atoms)]:
             needed |= names(literal)
-        return needed | {steps.GROUP}
+        return needed | {steps.GROUP, steps.WEIGHT}
 
     def _known(self, term) -> bool:
         return not has_wild(term) and names(term) <= self.bound

@@ -31,12 +31,13 @@ READ, FOUND = 150, 100  # and those of the multiway plan: for each tuple that it
 class Core:
     """The places of some atoms in a body, and why they are joined together. `each`: the bindings that binary joins are
     expected to make of one, if they are to be taken while those are few; `apart`: relations are partitioned, so it is BiGJoin
-    that joins them, not loops over tries."""
+    that joins them, not loops over tries; `indexed`: so it is, by the indexes that other joins search."""
 
     places: frozenset[int]
     reason: str
     each: float = 0.0
     apart: bool = False
+    indexed: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,12 @@ class Choice:
     note: str = ""
 
 
-def choose(rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, placing, binary) -> Choice:
+def choose(
+    rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, placing, binary, indexed=False
+) -> Choice:  # fmt: skip
     """What of a rule's body, or of a delta version, goes variable by variable. `mode`: Config.multiway, for rules without
     .join; `placing`: which indexes are partitioned; `binary` compiles the body as binary joins, for a trial, if there can be
-    one."""
+    one; `indexed`: a core that begins with a delta searches the indexes that there are."""
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
     mode, asks = HINTS.get(rule.join, (mode, "Config.multiway"))
     if len(atoms) < (2 if mode == "always" else 3):  # a cycle has three
@@ -61,7 +64,10 @@ def choose(rule: Rule, sizes, parts: dict[int, str], delta: int | None, version:
     if mode == "always":
         kind = "the cyclic core" if places else "all atoms"
         all_of = places or group_of({n: variables(atom) for n, atom in atoms.items() if eligible(atom)})
-        return Choice(Core(all_of, f"{kind}, as {asks} asks", apart=_apart(atoms, all_of - {delta}, placing)))
+        apart, indexed = _apart(atoms, all_of - {delta}, placing), indexed and delta is not None
+        return Choice(Core(all_of, f"{kind}, as {asks} asks", apart=apart, indexed=indexed))
+    if indexed and delta is not None and places:
+        return Choice(Core(places, "the cyclic core, from what has changed", indexed=True))
     if _apart(atoms, (places or atoms.keys()) - {delta}, placing):
         return _partitioned(atoms, places, sizes, parts, delta) if places else Choice()
     if not places:

@@ -172,10 +172,11 @@ class Greedy:
 def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
     placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
+    indexed: bool = False,
 ) -> Body:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in
     the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`: see `Compiler`; `multiway`: Config's;
-    `made`: see `Greedy`."""
+    `made`: see `Greedy`; `indexed`: see `choose_core`."""
     atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
     given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
     if given and delta is not None and placing.own:  # each partition begins with its part of the delta
@@ -184,7 +185,7 @@ def plan_body(
     compiler = Compiler(rule, greedy, indexes.order_for, parts, placing=placing, deal=deal)
 
     binary = partial(binary_steps, rule, sizes, indexes.arities)
-    choice = choose_core(rule, sizes, parts, delta, version, multiway, placing, partial(binary, rule.body))
+    choice = choose_core(rule, sizes, parts, delta, version, multiway, placing, partial(binary, rule.body), indexed)
     compiler.core = choice.core
     compiler.core_of = lambda body, outer: choose_counted(
         rule, body, outer, sizes, multiway, placing, partial(binary, body, every=True)

@@ -39,6 +39,10 @@ class Database:
     def blocks(self, relation: str, part: str, order):
         return self.tables[relation].blocks(part, order)
 
+    def subbuckets(self, relation: str, order, keys) -> int:
+        """Nothing is in buckets here."""
+        return 1
+
     def host_cache_dir(self, read) -> None:
         """What is in this process's memory is no other's."""
         return None

@@ -292,9 +292,15 @@ class Local:
         key = (id(rule), number)
         if key not in self.bodies or outgrown(self.bodies[key], self.database):
             self.bodies[key] = plan_body(
-                rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=self._indexes_made()
-            )
+                rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=self._indexes_made(),
+                indexed=self._indexed(number),
+            )  # fmt: skip
         return self.bodies[key]
+
+    def _indexed(self, number: int) -> bool:
+        """Whether a cyclic core of a delta version searches the indexes that there are: tries of many tuples take time to make,
+        which is worth it where a run reads all of them."""
+        return False
 
     def _indexes_made(self) -> dict[str, set[Order]] | None:
         """The orders that relations are sorted in, if it matters: in a run more of them cost little beside what is made."""

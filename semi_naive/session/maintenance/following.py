@@ -12,19 +12,22 @@ views incrementally"; Motik et al. 2019, "Maintenance of Datalog materialisation
 1. suspect: what the same versions make of the tuples that are gone, and whatever follows from it, with all else as it was;
    a tuple that somebody has given is none; and what the rules of `flips` make, where one negates or aggregates what has changed
 2. guard, where ticks are known: a suspect that a rule derives from what remains, by older tuples only, is none (see `guard`)
-3. without the suspects, rederive: a rule for `head(x, y)` that begins with the suspects, `head(x, y) :- head?(x, y), a, b, c.`
+3. without the suspects, rederive: a rule for `head(x, y)` that begins with the suspects, `head(x, y) :- head?(x, y), a, b, c.`;
+   not where a head tells all tuples that it was made of, and no other rule makes it
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from semi_naive.planning.body import names
 from semi_naive.planning.order import searched, versions
 from semi_naive.planning.strata import names_read
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, apart, empty, marked, own_order, selected, together, within
-from semi_naive.ra.rules.ir import Atom, Const, Order, Rule, Term, Var, Wild
+from semi_naive.ra.rules.ir import Aggregate, Atom, Const, Order, Range, Rule, Term, Var, Wild
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.local import Local
 from semi_naive.session.maintenance.closed_tables import is_closed, reached
@@ -52,6 +55,9 @@ class Following(InTime):
         self.closed = {name: relations[name] for name in self.stratum.relations if is_closed(relations[name])}
         self.rederiving = [rederiving(rule, relations[rule.head.relation].lattice is not None) for rule in self.stratum.rules]
         self.flips = [flip for rule in self.stratum.rules for flip in flips(rule)]
+        heads = Counter(rule.head.relation for rule in self.stratum.rules)
+        self.single = {rule.head.relation for rule in self.stratum.rules if heads[rule.head.relation] == 1 and is_single(rule)}
+        self.single -= self.closed.keys() | self.recursive
         self.proofs = self._proofs()
         for name in self.stratum.relations:
             for beside in (suspects(name), explicit(name)):
@@ -76,14 +82,17 @@ class Following(InTime):
             self._plan(wanted)
             return set().union(*(searched(self._body(*one).derivation.steps) for one in wanted))
 
-    def follow(self, below: dict[str, Change], suspected: dict[str, Block], until: float, small: bool = True) -> None:
+    def follow(
+        self, own: dict[str, Change], below: dict[str, Change], suspected: dict[str, Block], until: float, small: bool = True
+    ) -> None:  # fmt: skip
         """To the fixpoint. The relations of `below`, which have changed, have what is new as their delta, those of the stratum
-        have new explicit facts in `new`, and lack what is `suspected`. TooSlow or TooLarge, or whatever error a rule ends in:
-        then the tables are good for nothing. small: as of `begin`."""
+        have new explicit facts, of `own`, in `new`, and lack what is `suspected`. TooSlow or TooLarge, or whatever error a rule
+        ends in: then the tables are good for nothing. small: as of `begin`."""
         self.begin(until, small)
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
         self.marks = {name: table.mark() for name, table in self.tables.items()}
-        self._rederive({name: block for name, block in suspected.items() if block.size})
+        gone = self.single - own.keys()  # what was a fact may be derived as well
+        self._rederive({name: block for name, block in suspected.items() if block.size and name not in gone})
         self._derive_all(list(self._of_changed({name for name, change in below.items() if change.born.size})))
         with self._flipped(below, "lost") as flipped:
             self._derive_all(flipped)
@@ -228,6 +237,11 @@ class Following(InTime):
             for name in suspected:
                 tables.pop(suspects(name), None)
 
+    def _indexed(self, number: int) -> bool:
+        """The versions that begin with what has changed. Those of the recursion are for the machine, too, and those that derive
+        suspects again need no other index than these."""
+        return number < 0
+
     def begin(self, until: float, small: bool = True) -> None:
         super().begin(until, small)
         self.database.kept.clear()
@@ -253,6 +267,20 @@ class Timed(Local):
         super()._completed(delta)
         if self.iteration > DEEPEST:
             raise TooSlow
+
+
+def is_single(rule: Rule) -> bool:
+    """Whether each head has one instance of the rule at most: it has all variables of the body, which has no wildcards.
+
+    >>> from semi_naive.ra.rules.ir import Kind
+    >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
+    >>> is_single(Rule(Atom("p", (x, y)), (Atom("e", (x, y)),))), is_single(Rule(Atom("p", (x,)), (Atom("e", (x, y)),)))
+    (True, False)
+    """
+    atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
+    plain = all(isinstance(term, Var | Const) for atom in atoms for term in atom.args)
+    closed = not any(isinstance(literal, Aggregate | Range) for literal in rule.body)
+    return plain and closed and names(atoms) <= {term.name for term in rule.head.args if isinstance(term, Var)}
 
 
 def rederiving(rule: Rule, best: bool = False) -> Rule:

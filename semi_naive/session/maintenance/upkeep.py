@@ -252,7 +252,7 @@ class Upkeep(Anew):
             tables[name] = clock.timed(name, snapshot(table)) if clock else snapshot(table)
             if name in own:
                 tables[name].insert_block(own[name].born)
-        local.follow(below, suspected, until, clock is None)
+        local.follow(own, below, suspected, until, clock is None)
         found = {}
         for name, table in rest.items():
             if name in local.closed:

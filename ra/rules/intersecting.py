@@ -1,0 +1,225 @@
+"""Kernels that intersect, for many bindings at a time, the values that several indexes have for each.
+
+An index has up to `BLOCKS` blocks of sorted words. For a binding, those of a block's words that begin with its key lie between
+`lows` and `highs`, and one field of them is the variable's value: ascending there, repeated where columns follow it. The words
+at the positions `gone` are not there. Of two indexes one proposes its values, and the other one is asked for them: by a search
+from where the last one ended, or in a map of marks, which is made once for all bindings next to each other that have its key
+in common. A hub's values are marked once then, and not searched for each of its edges.
+"""
+
+import numpy as np
+from semi_naive.balance.jit import njit, types
+from semi_naive.ra.words import JIT, i64, u8, u64
+
+BLOCKS = 8
+MARKED = 4  # values that are proposed are worth marking so many times as many: a search takes as long as some ten marks
+
+words_of = types.UniTuple(u64, BLOCKS)
+gone_of = types.UniTuple(i64, BLOCKS)
+i64_rows = types.Array(types.int64, 2, "C")
+index = words_of, gone_of, i64_rows, i64_rows, u64  # the last: shift, mask and low of the field, and whether columns follow
+FEW = {"few": 200, **JIT}
+
+
+@njit(types.int64(i64, types.int64), **JIT)
+def _before(gone, position):
+    """How many of the positions, which ascend, are below one."""
+    low, high = 0, gone.size
+    while low < high:
+        middle = (low + high) >> 1
+        if gone[middle] < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(types.int64(u64, types.int64, types.int64, u64, types.int64), **JIT)
+def _seek(words, low, high, field, value):
+    """The first of the positions low … high - 1 whose value is not below one, or `high`: by steps that double."""
+    shift, mask, least = field[0], field[1], field[2]
+    if low >= high or np.int64(((words[low] >> shift) & mask) + least) >= value:
+        return low
+    step = 1
+    while low + step < high and np.int64(((words[low + step] >> shift) & mask) + least) < value:
+        low += step
+        step <<= 1
+    high = min(high, low + step)
+    low += 1
+    while low < high:
+        middle = (low + high) >> 1
+        if np.int64(((words[middle] >> shift) & mask) + least) < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(types.boolean(u64, i64, types.int64, types.int64, u64, types.int64), **JIT)
+def _stands(words, gone, position, high, field, value):
+    """Whether a word that is not gone has a value: words with it, if there are any, begin at a position."""
+    while position < high and np.int64(((words[position] >> field[0]) & field[1]) + field[2]) == value:
+        if not gone.size:
+            return True
+        place = _before(gone, position)
+        if place == gone.size or gone[place] != position:
+            return True
+        position += 1
+    return False
+
+
+@njit(types.boolean(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, types.int64, types.int64), **JIT)
+def _repeated(words, gone, lows, highs, field, row, block, position, value):
+    """Whether a value stands before a position as well, in its block or in an earlier one."""
+    for earlier in range(block):
+        low, high = lows[earlier, row], highs[earlier, row]
+        if low < high:
+            found = _seek(words[earlier], low, high, field, value)
+            if _stands(words[earlier], gone[earlier], found, high, field, value):
+                return True
+    low = lows[block, row]
+    if position == low or np.int64(((words[block][position - 1] >> field[0]) & field[1]) + field[2]) != value:
+        return False
+    return _stands(words[block], gone[block], _seek(words[block], low, position, field, value), position, field, value)
+
+
+@njit(types.void(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, u8, types.boolean), **JIT)
+def _mark(words, gone, lows, highs, field, row, least, marks, there):
+    """Mark the values of a binding, as their distances from the least one; or take the marks away."""
+    shift, mask, base = field[0], field[1], field[2] - np.uint64(least)
+    for block in range(lows.shape[0]):
+        low, high = lows[block, row], highs[block, row]
+        if low >= high:
+            continue
+        word, out = words[block], gone[block]
+        place = _before(out, low) if there and out.size else out.size
+        while low < high:
+            stop = min(high, out[place]) if place < out.size else high
+            for i in range(low, stop):
+                marks[((word[i] >> shift) & mask) + base] = there
+            low, place = stop + 1, place + 1
+
+
+@njit(types.UniTuple(types.int64, 3)(*index, *index, i64, types.int64, types.int64, u8, i64, i64, i64),
+    scratch="marks rows values counts", **FEW)  # fmt: skip
+def meet(
+    words, gone, lows, highs, field, theirs, their_gone, their_lows, their_highs, their_field,
+    order, at, skip, marks, rows, values, counts,
+):  # fmt: skip
+    """The values that both of two indexes have for bindings order[at:], from the one number `skip` on that the first index has
+    for order[at]; as (binding, value) in `rows` and `values`, each once, until these are full. Where they have no room at all,
+    how many there are is added to `counts`, by binding. Returns (how many were written, at, skip), the latter two of what is
+    to be done next. `marks`: zeros, and so afterwards."""
+    shift, mask, base, follows = field[0], field[1], field[2], field[3] != np.uint64(0)
+    their_shift, their_mask, their_base = their_field[0], their_field[1], their_field[2]
+    counting, room, made = rows.size == 0, rows.size, 0
+    cursors = np.zeros(BLOCKS, np.int64)
+    while at < order.size:
+        first, end, asked, known = order[at], at, 0, 0
+        least, most = np.int64((1 << 63) - 1), np.int64(-1 << 63)
+        for block in range(their_lows.shape[0]):
+            low, high = their_lows[block, first], their_highs[block, first]
+            if low < high:
+                known += high - low
+                least = min(least, np.int64(((theirs[block][low] >> their_shift) & their_mask) + their_base))
+                most = max(most, np.int64(((theirs[block][high - 1] >> their_shift) & their_mask) + their_base))
+        while end < order.size:
+            same = True
+            for block in range(their_lows.shape[0]):
+                same &= their_lows[block, order[end]] == their_lows[block, first]
+                same &= their_highs[block, order[end]] == their_highs[block, first]
+            if not same:
+                break
+            for block in range(lows.shape[0]):
+                asked += highs[block, order[end]] - lows[block, order[end]]
+            end += 1
+        span = np.uint64(most) - np.uint64(least)
+        marked = known <= MARKED * asked and span < np.uint64(marks.size)
+        if known and marked:
+            _mark(theirs, their_gone, their_lows, their_highs, their_field, first, least, marks, True)
+        full = False
+        while known and at < end and not full:
+            row, passed = order[at], 0
+            for block in range(lows.shape[0]):
+                low, high = lows[block, row], highs[block, row]
+                begin = low + max(0, skip - passed)
+                passed += high - low
+                if begin >= high or full:
+                    continue
+                word, out = words[block], gone[block]
+                place = _before(out, begin) if out.size else 0
+                for other in range(their_lows.shape[0]):
+                    cursors[other] = their_lows[other, row]
+                while begin < high and not full:
+                    stop = min(high, out[place]) if place < out.size else high
+                    if not counting:
+                        stop = min(stop, begin + room - made)
+                    if marked and not follows and counting:
+                        found = 0
+                        for i in range(begin, stop):
+                            near = (((word[i] >> shift) & mask) + base) - np.uint64(least)
+                            if near <= span:
+                                found += np.int64(marks[near])
+                        counts[row] += found
+                    elif marked and not follows:
+                        for i in range(begin, stop):
+                            value = ((word[i] >> shift) & mask) + base
+                            near = value - np.uint64(least)
+                            rows[made], values[made] = row, np.int64(value)
+                            if near <= span:
+                                made += np.int64(marks[near])
+                    else:
+                        for i in range(begin, stop):
+                            value = np.int64(((word[i] >> shift) & mask) + base)
+                            near, has = np.uint64(value) - np.uint64(least), False
+                            if near > span:
+                                continue
+                            if marked:
+                                has = marks[near] != 0
+                            else:
+                                for other in range(their_lows.shape[0]):
+                                    till = their_highs[other, row]
+                                    if cursors[other] < till:
+                                        cursors[other] = _seek(theirs[other], cursors[other], till, their_field, value)
+                                        has |= _stands(
+                                            theirs[other], their_gone[other], cursors[other], till, their_field, value
+                                        )
+                            if has and follows:
+                                has = not _repeated(words, gone, lows, highs, field, row, block, i, value)
+                            if has and counting:
+                                counts[row] += 1
+                            elif has:
+                                rows[made], values[made] = row, value
+                                made += 1
+                    begin = stop
+                    if begin < high and place < out.size and out[place] == begin:
+                        begin, place = begin + 1, place + 1
+                    full = not counting and made == room
+                if full:
+                    skip = passed - (high - begin)
+            if full:
+                break
+            at, skip = at + 1, 0
+        if known and marked:
+            _mark(theirs, their_gone, their_lows, their_highs, their_field, first, least, marks, False)
+        if full:
+            return made, at, skip
+        at, skip = end, 0
+    return made, at, 0
+
+
+@njit(types.boolean[::1](*index, i64, i64), **FEW)
+def kept(words, gone, lows, highs, field, rows, values):
+    """Which of some (binding, value) an index has. Quick where the values of a binding ascend."""
+    found = np.zeros(rows.size, np.bool_)
+    cursors = np.zeros(BLOCKS, np.int64)
+    for i in range(rows.size):
+        row, value = rows[i], values[i]
+        for block in range(lows.shape[0]):
+            high = highs[block, row]
+            if i == 0 or rows[i - 1] != row or values[i - 1] > value:
+                cursors[block] = lows[block, row]
+            if cursors[block] < high:
+                cursors[block] = _seek(words[block], cursors[block], high, field, value)
+                found[i] |= _stands(words[block], gone[block], cursors[block], high, field, value)
+    return found

@@ -1,0 +1,125 @@
+"""Cyclic bodies in sessions: what comes and goes is found variable by variable, over the indexes that there are."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from semi_naive.ra.rules import extend
+from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.extend import Extend, Meeting
+from semi_naive.ra.rules.ir import Kind, Var
+from semi_naive.ra.rules.steps import WEIGHT, Join
+from semi_naive.ra.rules.thinned import Thinned
+from session_cases import SETTINGS, agrees, same
+from test_multiway_datalog import cyclic
+
+from semi_naive.session.maintenance.following import Following
+
+pytestmark = pytest.mark.usefixtures("patient")
+
+
+@pytest.fixture(params=[1 << 20, 2], ids=["many", "a few at a time"])
+def extended(monkeypatch, request):
+    """The bindings that come out of extensions by a variable that several atoms have, so many at a time."""
+    sizes, listed = [], Meeting.listed
+
+    def told(self, most):
+        for rows, values in listed(self, request.param):
+            sizes.append(rows.size)
+            yield rows, values
+
+    monkeypatch.setattr(Meeting, "listed", told)
+    monkeypatch.setattr(extend, "TOGETHER", min(extend.TOGETHER, 3 * request.param))
+    return sizes
+
+
+@pytest.mark.usefixtures("thin")
+def test_cyclic_rules_follow_any_transactions(extended, request):
+    @settings(max_examples=120, **SETTINGS)
+    @given(cyclic(), st.data(), st.sampled_from(["auto", "auto", "always"]))
+    def agree(case, data, mode):
+        agrees(case, data, multiway=mode)
+
+    agree()
+    assert extended and max(extended) <= request.node.callspec.params["extended"]
+
+
+TRIANGLES = """
+.decl edge(x: number, y: number)
+.input edge
+.decl triangle(x: number, y: number, z: number)
+.input triangle
+.output triangle
+triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
+"""
+
+
+def test_what_tells_its_own_derivation_is_not_derived_again(monkeypatch):
+    again, rederive = [], Following._rederive
+
+    def told(self, suspected):
+        again.append({name: block.size for name, block in suspected.items()})
+        rederive(self, suspected)
+
+    monkeypatch.setattr(Following, "_rederive", told)
+    facts = {"edge": [(1, 2), (2, 3), (1, 3), (3, 3)], "triangle": [(1, 3, 3), (7, 8, 9)]}
+    steps = [("delete", "edge", [(1, 3), (3, 3)]), ("insert", "edge", [(1, 3)]), ("delete", "triangle", [(1, 3, 3)])]
+    changed = same(TRIANGLES, facts, *steps)
+    assert changed[0]["triangle"] == [(1, 2, 3, -1), (2, 3, 3, -1), (3, 3, 3, -1)]
+    assert again == [{}, {}, {"triangle": 1}]
+
+
+VALUES = st.integers(-3, 12)
+TUPLES = st.sets(st.tuples(st.integers(0, 3), VALUES, st.integers(0, 2)), max_size=40)
+
+
+@st.composite
+def indexes(draw, arity: int):
+    """Blocks of tuples (key, value, …), some of which have others in them that are gone; and which tuples there are."""
+    made, there, packing = [], set(), Block.of([np.array([-4, 13])] * arity, 2).packing
+    for _ in range(draw(st.integers(1, 3))):
+        tuples = {row[:arity] for row in draw(TUPLES)} - there
+        block = Block.of([np.array([row[i] for row in sorted(tuples)], np.int64) for i in range(arity)], len(tuples), packing)
+        gone = draw(st.sets(st.integers(0, max(0, len(tuples) - 1)), max_size=5)) if tuples else set()
+        made.append(Thinned(block, np.array(sorted(gone), np.int64)) if gone else block)
+        there |= {row for place, row in enumerate(sorted(tuples)) if place not in gone}
+    return made, there
+
+
+class Tables:
+    """A context of given blocks."""
+
+    values, most = None, 5
+
+    def __init__(self, found):
+        self.found = found
+
+    def blocks(self, relation, part, order):
+        return self.found[relation]
+
+
+@pytest.mark.parametrize("marks", [1, 1 << 22], ids=["searched", "marked"])
+@settings(max_examples=200, **SETTINGS)
+@given(st.lists(st.sampled_from([2, 3]), min_size=2, max_size=3), st.lists(st.integers(-1, 4), max_size=12), st.data())
+def test_values_in_common_are_those_of_sets(marks, arities, keys, data):
+    found = {str(number): data.draw(indexes(arity)) for number, arity in enumerate(arities)}
+    tables, batch = Tables({name: blocks for name, (blocks, _) in found.items()}), Batch(len(keys), {"k": np.array(keys)})
+    joins = [
+        Join(name, "all", tuple(range(arity)), (Var("k", Kind.NUMBER),), ((1, "v"),), frozenset({"k", "v"}))
+        for name, arity in zip(found, arities, strict=True)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(extend, "MARKS", marks)
+        made = [row for each in Extend("v", tuple(joins), frozenset({"k", "v"}))(batch, tables) for row in rows_of(each)]
+        counted = list(Extend("v", tuple(joins), frozenset("k"), counted=True)(batch, tables))
+    common = set.intersection(*({row[:2] for row in there} for _, there in found.values()))
+    expected = sorted((k, v) for k in keys for other, v in common if other == k)
+    assert sorted(made) == expected
+    weights = {k: sum(1 for other, _ in common if other == k) for k in keys}
+    told = [(k, w) for each in counted for k, w in zip(each.columns["k"].tolist(), each.columns[WEIGHT].tolist(), strict=True)]
+    assert sorted(told) == sorted((k, weights[k]) for k in keys if weights[k])
+
+
+def rows_of(batch: Batch) -> list[tuple[int, int]]:
+    return list(zip(batch.columns["k"].tolist(), batch.columns["v"].tolist(), strict=True))
