@@ -36,7 +36,8 @@ class Edges(pw.io.python.ConnectorSubject):
 
     def __init__(self, facts):
         super().__init__()
-        self.facts, self.answered, self.seconds = facts, threading.Semaphore(0), []
+        self.facts, self.answered, self.seconds = facts, threading.Event(), []
+        self.awaited, self.met = None, False  # the vertex that is to be in the answer, None for any; whether it is
 
     def run(self):
         self._transaction(self.facts["edges"], True)
@@ -44,8 +45,17 @@ class Edges(pw.io.python.ConnectorSubject):
             come = f"insert_{number}" in self.facts
             self._transaction(self.facts[f"{'insert' if come else 'delete'}_{number}"], come, self.facts["marks"][number])
 
+    def changed(self, vertex: int) -> None:
+        self.met |= self.awaited in (None, vertex)
+
+    def through(self) -> None:
+        if self.met:
+            self.met = False
+            self.answered.set()
+
     def _transaction(self, rows, come: bool, mark=None) -> None:
         begun = time.perf_counter()
+        self.awaited = None if mark is None else int(mark[1])
         for u, v in rows.tolist():
             if come:
                 self.next(u=u, v=v)
@@ -54,7 +64,8 @@ class Edges(pw.io.python.ConnectorSubject):
         if mark is not None:
             self.next(u=int(mark[0]), v=int(mark[1]))
         self.commit()
-        self.answered.acquire()
+        self.answered.wait()
+        self.answered.clear()
         self.seconds.append(time.perf_counter() - begun)
 
 
@@ -86,9 +97,11 @@ def main(program: str, path: str) -> None:
 
     def changed(key, row, time, is_addition):
         count[0] += 1 if is_addition else -1
+        if is_addition:
+            subject.changed(next(iter(row.values())))
 
     answer = {"reachability": reachability, "components": components}[program](edges)
-    pw.io.subscribe(answer, on_change=changed, on_time_end=lambda time: subject.answered.release())
+    pw.io.subscribe(answer, on_change=changed, on_time_end=lambda time: subject.through())
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
     print(json.dumps({"first": subject.seconds[0], "seconds": subject.seconds[1:], "count": count[0]}))
 
