@@ -38,7 +38,7 @@ from semi_naive.session.query import Asking, asking, name_of
 from semi_naive.session.registered.registry import Registry
 from semi_naive.session.registered.subscriptions import Callback, Granularity, Subscription, shown
 from semi_naive.session.served.streams import Sink
-from semi_naive.session.system import RELATIONS, System
+from semi_naive.session.system import RELATIONS, Past, System
 from semi_naive.session.transaction import Transaction
 
 log = logging.getLogger("semi_naive")
@@ -344,8 +344,9 @@ class Session:
         told = [*self.program.outputs, *self.registry.watched()]
         changed = {name: Changes(self, self.relations[name], found[name]) for name in dict.fromkeys(told) if name in found}
         transaction.changes = MappingProxyType(changed)
-        sizes = (sum(change.size for change in changes.values()) for changes in (net, found))
-        self.system.epochs.append((self.epoch, time.time(), time.perf_counter() - begun, *sizes))
+        facts, tuples = (sum(change.size for change in changes.values()) for changes in (net, found))
+        counts = {name: (found[name].born.size, found[name].lost.size) for name in changed}
+        self.system.epochs.append(Past(self.epoch, time.time(), time.perf_counter() - begun, facts, tuples, counts))
         self.registry.tell(found, self.epoch)
         self._make_snapshot()
 

@@ -13,6 +13,7 @@ others; here it is made of what there is when somebody looks.
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,12 +43,25 @@ RELATIONS = {
 }
 
 
+@dataclass(frozen=True)
+class Past:
+    """An epoch: when it was made, in seconds since 1970, how long that took, how many facts it changed, and how many tuples of
+    all relations; of those that somebody is told of (how many have come, how many have gone)."""
+
+    epoch: int
+    at: float
+    seconds: float
+    facts: int
+    tuples: int
+    changes: dict[str, tuple[int, int]]
+
+
 class System:
     """The relations of one session about itself."""
 
     def __init__(self, session: Any):
         self._session = session
-        self.epochs: deque[tuple] = deque(maxlen=MOST)
+        self.epochs: deque[Past] = deque(maxlen=MOST)
 
     def table(self, name: str) -> Table:
         """One of them, as it is now."""
@@ -56,7 +70,7 @@ class System:
         return table_of(np.asarray(as_columns(rows, RELATIONS[name], upkeep.program.types, upkeep.values)))
 
     def _epoch(self) -> Iterable[tuple]:
-        return list(self.epochs)
+        return [(each.epoch, each.at, each.seconds, each.facts, each.tuples) for each in list(self.epochs)]
 
     def _rule(self) -> Iterable[tuple]:
         for number, stratum in enumerate(self._session.upkeep.strata):

@@ -15,9 +15,6 @@ import asyncio
 import contextlib
 import json
 import math
-import threading
-import time
-from collections import deque
 from collections.abc import Callable
 from importlib.resources import files
 
@@ -48,8 +45,6 @@ class Web:
 
     def __init__(self, session, name: str):
         self.session, self.name = session, name
-        self.epochs: deque[dict] = deque(maxlen=SHOWN)
-        self._lock = threading.Lock()
 
     def app(self, hosts: list[str]) -> Starlette:
         """hosts: what browsers may call this server; so no page of another name reaches it."""
@@ -108,7 +103,8 @@ class Web:
                 for each in self.session.registry.rules.values()]  # fmt: skip
 
     def last_epochs(self, request: Request) -> list:
-        return list(self.epochs)
+        shown = ("epoch", "at", "seconds", "changes")
+        return [{name: getattr(each, name) for name in shown} for each in list(self.session.system.epochs)[-SHOWN:]]
 
     # -- what changes it
 
@@ -118,7 +114,6 @@ class Web:
 
     def commit(self, body: bytes) -> dict:
         operations = _operations(body)
-        begun = time.perf_counter()
         with self.session.transaction() as transaction:
             for operation, relation, rows, key in operations:
                 if operation == "clear":
@@ -128,10 +123,6 @@ class Web:
                 else:
                     getattr(transaction, operation)(relation, rows)
         changes = {name: _rows(change.to_list()) for name, change in transaction.changes.items()}
-        counts = {name: [change.inserted, change.deleted] for name, change in transaction.changes.items()}
-        told = {"epoch": transaction.epoch, "at": time.time(), "seconds": time.perf_counter() - begun, "changes": counts}
-        with self._lock:
-            self.epochs.append(told)
         return {"epoch": transaction.epoch, "ignored": transaction.ignored, "changes": changes}
 
     async def register(self, request: Request) -> Response:
