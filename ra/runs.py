@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from semi_naive.balance import leftovers, private
 from semi_naive.ra.checksum import Checksum, checksum_of
-from semi_naive.ra.words import merge_all, seek
+from semi_naive.ra.words import drop, merge_all, seek
 
 PREFIX = "semi-naive-"
 PIECE = 1 << 16  # words of each run that a merge looks at: half a megabyte, so that they stay in the cache
@@ -124,11 +124,35 @@ def merged(arrays: list[np.ndarray]):
     where the arrays' ranges do not overlap nothing is copied."""
     left = [array for array in arrays if array.size]
     while left:
-        bound = min(array[min(PIECE, array.size) - 1] for array in left)
-        ends = [seek(array, 0, bound) for array in left]
-        ends = [end + int(end < array.size and array[end] == bound) for end, array in zip(ends, left, strict=True)]
-        yield merge_all([array[:end] for end, array in zip(ends, left, strict=True)])
-        left = [array[end:] for end, array in zip(ends, left, strict=True) if end < array.size]
+        pieces, left = _parted(left, _bound(left))
+        yield merge_all(pieces)
+
+
+def subtracted(arrays: list[np.ndarray], known: list[np.ndarray]):
+    """Yield the words of sorted arrays that no array of `known` has, in ascending pieces; of each a piece is in memory at
+    a time.
+
+    >>> [piece.tolist() for piece in subtracted([np.array([1, 5, 9], "u8")], [np.array([5, 7], "u8")])]
+    [[1, 9]]
+    """
+    left = [array for array in arrays if array.size]
+    while left:
+        bound = _bound(left)
+        (pieces, left), (others, known) = _parted(left, bound), _parted(known, bound)
+        yield drop(merge_all(pieces).copy(), merge_all(others))
+
+
+def _bound(arrays: list[np.ndarray]) -> np.uint64:
+    """The last word of a piece that has at most PIECE words of each array."""
+    return min(array[min(PIECE, array.size) - 1] for array in arrays)
+
+
+def _parted(arrays: list[np.ndarray], bound: np.uint64) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The words of sorted arrays up to a bound, and what is left of them."""
+    ends = [seek(array, 0, bound) for array in arrays]
+    ends = [end + int(end < array.size and array[end] == bound) for end, array in zip(ends, arrays, strict=True)]
+    parts = list(zip(ends, arrays, strict=True))
+    return [array[:end] for end, array in parts], [array[end:] for end, array in parts if end < array.size]
 
 
 @dataclass(frozen=True)

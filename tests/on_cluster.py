@@ -20,6 +20,7 @@ from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive import Config, Program, RunsLost, subgraphs, transitive_closure
 from semi_naive.io import ranges
 from semi_naive.running import files
+from semi_naive.session.maintenance import spread
 
 PARTITIONED = Config(local_tuples=0)
 LONGEST = 600  # seconds that a host is kept busy
@@ -54,6 +55,17 @@ to(x, z) :- to(x, y), flight(y, z, _), !closed(z).
 unreachable(x, y) :- flight(x, _, _), flight(_, y, _), !to(x, y).
 offers(x, n, p) :- flight(x, _, _), n = count : { to(x, _) }, p = min q : { flight(x, _, q) }.
 told(cat(x, cat(" to ", y))) :- to(x, y), unreachable(y, x).
+"""
+LOOPS = """
+.decl edge(x: number, y: number)
+.input edge
+.decl path(x: number, y: number)
+.output path
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+.decl loop(x: number)
+.output loop
+loop(x) :- path(x, x).
 """
 TRIANGLES = """
 .decl edge(x: number, y: number)
@@ -132,6 +144,26 @@ def triangles(spark) -> None:
     for plan, options in {"leapfrog": {}, "boxed": {"memory": 1 << 20}, "bigjoin": {}}.items():
         found = subgraphs(edges, "triangle", plan=plan, spark=spark, **options)
         say(f"triangles, {plan}", right=found == expected, counts=found, expected=expected)
+
+
+def sessions(spark) -> None:
+    """Relations stay on the hosts; so do changes of them, as none are few."""
+    text, edges = LOOPS, {tuple(map(int, pair)) for pair in random_pairs(3, 400, 700)}
+    gone = set(sorted(edges)[::90])
+    with (
+        mock.patch.object(spread, "FEW", -2),
+        Program(text).session({"edge": edges}, spark=spark, config=PARTITIONED) as session,
+    ):
+        before = {name: session[name].to_set() for name in session}
+        changes = session.delete("edge", gone).changes["path"]
+        with Program(text).run({"edge": edges - gone}) as fresh:
+            expected = {name: fresh[name].to_set() for name in fresh}
+        right = {name: session[name].to_set() == expected[name] for name in expected}
+        right["there"] = session["path"].on_partitions and changes.on_partitions
+        right["changes"] = changes.to_set() == {(*row, -1) for row in before["path"] - expected["path"]}
+        right["frames"] = {tuple(row) for row in session["path"].to_df().collect()} == expected["path"]
+        right["query"] = session.query("path(x, x)").to_set() == expected["loop"]
+        say("a session", right=all(right.values()), parts=right, counts=changes.count())
 
 
 def dataframes(spark) -> None:
@@ -232,6 +264,7 @@ def killed(spark) -> None:
             sys.stdin.readline()
 
     chain = np.stack([np.arange(40), np.arange(1, 41)], axis=1)
+    session = Program(LOOPS).session({"edge": chain}, spark=spark, config=PARTITIONED)
     try:
         slowly = PARTITIONED.with_options({"run_ahead": 0})
         with Program(REACH).run({"edge": chain}, spark, slowly, progress=tell) as found:
@@ -239,9 +272,15 @@ def killed(spark) -> None:
     except RunsLost as error:
         say("killed", right=True, error=str(error))
     program("after it", REACH, {"edge": chain}, spark)
+    with session:
+        changes = session.delete("edge", [(30, 31)]).changes["path"].to_set()
+        pairs = {(x, y) for x in range(41) for y in range(x + 1, 41)}
+        lost = {(x, y) for x, y in pairs if x <= 30 < y}
+        right = session["path"].to_set() == pairs - lost and changes == {(*pair, -1) for pair in lost}
+        say("a session whose host was lost", right=right)
 
 
-PARTS = programs, partitioned, closures, triangles, dataframes, busy, killed
+PARTS = programs, partitioned, closures, triangles, dataframes, sessions, busy, killed
 
 
 def main(master: str, *chosen: str) -> None:

@@ -16,7 +16,7 @@ CASES = [
     "closure of names, balanced: batches, files, frames", "closure of names, decomposed: batches, files, frames",
     "triangles as a rule", "triangles, leapfrog",
     "triangles, boxed", "triangles, bigjoin", "facts as a DataFrame", "results as a DataFrame", "results in files",
-    "facts of strings as a DataFrame", "a busy host", "killed", "after it",
+    "facts of strings as a DataFrame", "a session", "a busy host", "killed", "after it", "a session whose host was lost",
 ]  # fmt: skip
 
 LONGEST = 1800  # seconds that all cases may take: three minutes where nothing else runs, and fifteen on a busy machine

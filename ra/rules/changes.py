@@ -31,6 +31,14 @@ class Change:
     def size(self) -> int:
         return self.born.size + self.lost.size
 
+    @property
+    def came(self) -> int:
+        return self.born.size
+
+    @property
+    def went(self) -> int:
+        return self.lost.size
+
 
 def empty(arity: int) -> Block:
     """No tuples."""

@@ -1,7 +1,7 @@
 """Tasks that bring tuples to the partitions, from one index to others, and back together."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from semi_naive.ra.reports import Report
@@ -25,11 +25,17 @@ def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: 
             begin, end = (whole.size * p // partitions for p in (partition, partition + 1))
             some = Block(whole.packing, whole.words[:, begin:end].copy())
             yield some.reordered(tuple(known.index(i) for i in order))
-    elif source.lattice:
-        yield from lattice_table(source, partition).blocks("all", order)
     else:
-        places = tuple(source.home.order.index(i) for i in order)
-        yield from (one.open().reordered(places) for one in source.home.full[partition])
+        yield from blocks_of(source, partition, order)
+
+
+def blocks_of(source: PartitionedRelation, partition: int, order: Order, passed: Container[str] = ()) -> Iterator[Block]:
+    """What a partition has of a relation, in an order, but for the runs at some paths, which are `passed` over."""
+    if source.lattice:
+        yield from lattice_table(source, partition).blocks("all", order)
+        return
+    places = tuple(source.home.order.index(i) for i in order)
+    yield from (one.open().reordered(places) for one in source.home.full[partition] if one.run.path not in passed)
 
 
 @dataclass

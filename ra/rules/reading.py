@@ -10,15 +10,21 @@ from typing import Any
 
 import numpy as np
 from semi_naive.ra.rules.context import lattice_table
+from semi_naive.ra.rules.ir import Order
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reaching import Reachability
+from semi_naive.ra.rules.stored import StoredBlock
+from semi_naive.ra.rules.subtracting import Signed
 from semi_naive.ra.rules.unpacking import ROWS, Part
 
-Source = PartitionedRelation | Reachability
+Source = PartitionedRelation | Reachability | Signed
 
 
 def chunks_of(relation: Source, partition: int) -> list:
     """What `read` takes, of one partition; of groups that are made again, of one piece."""
+    if isinstance(relation, Signed):
+        found = relation.stored(partition)
+        return [(stored, begin, sign) for stored, sign in found for begin in range(0, stored.size, ROWS)]
     if isinstance(relation, Reachability) or relation.lattice:
         return [partition]
     runs = relation.home.full[partition]
@@ -29,12 +35,19 @@ def read(relation: Source, chunk):
     """Yields columns (arity, n), in the order they were declared in."""
     if isinstance(relation, Reachability):
         yield from relation.found((0, chunk))
+    elif isinstance(relation, Signed):
+        stored, begin, sign = chunk
+        columns = _columns(stored, begin, relation.order)
+        yield np.concatenate([columns, np.full((1, columns.shape[1]), sign)])
     elif relation.lattice:
         yield np.array(lattice_table(relation, chunk).columns(), np.int64).reshape(relation.arity, -1)
     else:
-        stored, begin = chunk
-        block = stored.open()
-        yield Part(block.packing, block.words[:, begin : begin + ROWS], relation.home.order).columns()
+        yield _columns(*chunk, relation.home.order)
+
+
+def _columns(stored: StoredBlock, begin: int, order: Order) -> np.ndarray:
+    block = stored.open()
+    return Part(block.packing, block.words[:, begin : begin + ROWS], order).columns()
 
 
 def pieces_of(relation: Source, partition: int):

@@ -139,7 +139,7 @@ class Answer(Tuples):
         """A Spark DataFrame with the declared names. Of a relation on the partitions nothing is collected: Spark reads the
         tuples where they are, and they stay until the result is closed, even if nobody else remembers it."""
         if self.on_partitions:
-            _pinned.add(self._result)
+            self._result.pin()
         return self.frame()
 
     def frame(self):
@@ -268,6 +268,10 @@ class Result(Evaluated):
     def check_open(self) -> None:
         if self.closed:
             raise ValueError("this result has been closed")
+
+    def pin(self) -> None:
+        """Stay until it is closed, even if nobody remembers it."""
+        _pinned.add(self)
 
     def close(self) -> None:
         """Remove what is on the hosts' disks."""

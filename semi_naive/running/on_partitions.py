@@ -12,15 +12,17 @@ from semi_naive.io.in_order import Blocks, Columns
 from semi_naive.ra.frames import anywhere, dataframe, streamed
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.replica import Replica
-from semi_naive.ra.rules.partitioned import PartitionedRelation
+from semi_naive.ra.rules.partitioned import PartitionedRelation, Parts
 from semi_naive.ra.rules.reaching import ROWS, Reachability
 from semi_naive.ra.rules.reading import ReadPieces, chunks_of, read
+from semi_naive.ra.rules.subtracting import Signed
 from semi_naive.ra.runs import RunMissing
 from semi_naive.running.cluster import Cluster
 from semi_naive.threads import in_threads
 
 
-def _unless_lost(made: Iterator) -> Iterator:
+def unless_lost(made: Iterator) -> Iterator:
+    """What this process reads of runs; RunsLost if one is missing."""
     try:
         yield from made
     except RunMissing as missing:  # no task, so nobody sends it here
@@ -56,7 +58,7 @@ class Readable:
             relation, pieces = self.finer
             chunks = (chunk for piece in range(pieces) for chunk in chunks_of(relation, piece))
             made = in_threads(lambda chunk: [make(columns) for columns in read(relation, chunk)], chunks)
-            return _unless_lost(chain.from_iterable(made))
+            return unless_lost(chain.from_iterable(made))
         return iter(self._of_tasks(ReadPieces(self.relation, make), streaming))
 
     def _of_tasks(self, task: ReadPieces, streaming: bool):
@@ -106,20 +108,47 @@ class Readable:
                 place(some)
 
 
-class OnPartitions(Readable):
-    """One whose tuples lie in runs."""
+class InRuns(Readable):
+    """One whose tuples lie in runs: `blocks` of each partition."""
+
+    @property
+    def blocks(self) -> Parts:
+        raise NotImplementedError
+
+    @property
+    def pieces(self) -> int:
+        """That it is read in: its partitions."""
+        return len(self.blocks)
+
+    @property
+    def paths(self) -> set[str]:
+        """Of all of them."""
+        return {stored.run.path for blocks in self.blocks for stored in blocks}
+
+    @property
+    def _runs(self) -> list:
+        return [[stored.run for stored in blocks] for blocks in self.blocks]
+
+    def _of_tasks(self, task, streaming):
+        return streamed(self.cluster.jobs, self._runs, task) if streaming else self.cluster.jobs.job(task)
+
+    def frame(self, make, schema):
+        return dataframe(self.cluster.jobs, self._runs, ReadPieces(self.relation, make), schema)
+
+
+class OnPartitions(InRuns):
+    """A relation at rest."""
 
     def __init__(self, relation: PartitionedRelation, cluster: Cluster):
         self.relation, self.cluster = relation, cluster
 
     @property
-    def count(self) -> int:
-        return self.relation.count
+    def blocks(self) -> Parts:
+        return self.relation.home.full
 
     @property
-    def pieces(self) -> int:
-        """That it is read in: its partitions."""
-        return self.relation.home.map.partitions
+    def count(self) -> int:
+        return self.relation.count
 
     def distinct(self, column: int) -> float:
         """A guess: nobody has looked."""
@@ -138,15 +167,20 @@ class OnPartitions(Readable):
         source = self.source() if self.cluster.local and not self.relation.lattice else None
         return isinstance(source, Blocks) and source.as_they_are(kinds)
 
+
+class SignedInRuns(InRuns):
+    """What has changed of a relation: its tuples with a column more, 1 or -1."""
+
+    def __init__(self, relation: Signed, cluster: Cluster):
+        self.relation, self.cluster = relation, cluster
+
     @property
-    def _runs(self) -> list:
-        return [[stored.run for stored in blocks] for blocks in self.relation.home.full]
+    def count(self) -> int:
+        return self.relation.count("born") + self.relation.count("lost")
 
-    def _of_tasks(self, task, streaming):
-        return streamed(self.cluster.jobs, self._runs, task) if streaming else self.cluster.jobs.job(task)
-
-    def frame(self, make, schema):
-        return dataframe(self.cluster.jobs, self._runs, ReadPieces(self.relation, make), schema)
+    @property
+    def blocks(self) -> Parts:
+        return [born + lost for born, lost in zip(self.relation.born, self.relation.lost, strict=True)]
 
 
 @dataclass

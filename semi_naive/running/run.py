@@ -20,6 +20,7 @@ from semi_naive.ra.runs import RunMissing
 from semi_naive.running.answers import Result
 from semi_naive.running.choose_plan import PlanChoice, chosen, in_one_place, limits
 from semi_naive.running.local import Local, TooLarge
+from semi_naive.running.on_partitions import OnPartitions
 from semi_naive.running.recovery import Recovery
 from semi_naive.running.state import State
 
@@ -65,8 +66,10 @@ class Run(State):
         for name, data in given.items():
             if isinstance(data, Table) and name in wanted:
                 self.database.tables[name] = data  # that no rule derives more of
+            if isinstance(data, OnPartitions) and name in wanted:
+                self.database.on_partitions[name] = data  # the same
         relations, types = self.program.relations, self.program.types
-        passed = {name: data for name, data in given.items() if name in wanted and not isinstance(data, Table)}
+        passed = {name: data for name, data in given.items() if name in wanted and not isinstance(data, Table | OnPartitions)}
         self.loading.add_all((name, source_of(data, relations[name], types)) for name, data in passed.items())
         self.loading.add_all(self._named(wanted - given.keys(), str(folder), lenient))
         self.load_constants(wanted)
@@ -212,10 +215,14 @@ class Run(State):
 
         if groups.following:
             del self.bodies[local.number]
-            read = self.read_by.get(groups.following.relation, set()) - {local.number}
-            return follow(groups.following, local, self.database, self.cluster, self.config, reason, not read)
+            lazy = self._unread(groups.following.relation, local.number)
+            return follow(groups.following, local, self.database, self.cluster, self.config, reason, lazy)
         forced = self.plan == "decomposed"
         return Decomposed(local, self.database, self.cluster, self.config, groups.carried, reason, forced).run()
+
+    def _unread(self, name: str, number: int) -> bool:
+        """Whether no stratum but its own reads a relation: then its tuples may be made whenever somebody asks for them."""
+        return not self.read_by.get(name, set()) - {number}
 
     def _telling(self, number: int, stratum):
         if self.progress is None and self.watch is None:

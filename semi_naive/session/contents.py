@@ -13,16 +13,17 @@ from semi_naive.ra.rules.ir import Kind, Program, Relation, Type
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.answers import Answer
 from semi_naive.running.database import Database
+from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange
 
 DIFF = "diff"  # the column of a change that says whether the tuple has come, 1, or gone, -1
 SIGN = Type("number", Kind.NUMBER)
 
 
 class Held(Database):
-    """Tables of this process, as an `Answer` asks a database for them."""
+    """Tables of this process, and what is on the partitions, as an `Answer` asks a database for them."""
 
-    def __init__(self, relations: dict[str, Relation], tables: dict[str, Any]):
-        self.program, self.tables, self.on_partitions = Program({}, relations, []), tables, {}
+    def __init__(self, relations: dict[str, Relation], tables: dict[str, Any], spread: dict[str, Any] | None = None):
+        self.program, self.tables, self.on_partitions = Program({}, relations, []), tables, spread or {}
 
 
 class Made(dict):
@@ -71,16 +72,22 @@ class View:
         """What a relation of a session comes from: nothing that a run has recorded."""
         return self.session.explain()
 
+    def pin(self) -> None:
+        """What it shows stays until the session is closed."""
+        self.session.pinned.append(self)
+
     def close(self) -> None:
         """The session is closed by itself."""
 
 
 @dataclass(eq=False)
 class Epoch:
-    """All relations as they were after one transaction. It has their tables, which share what has not changed since."""
+    """All relations as they were after one transaction. It has their tables, which share what has not changed since, and
+    `spread`, the relations that were on the partitions."""
 
     number: int
     tables: dict
+    spread: dict
     session: Any
 
     def __getitem__(self, name: str) -> Answer:
@@ -100,9 +107,13 @@ class Epoch:
     def __iter__(self):
         return iter(self.session.relations)
 
+    def kept(self, name: str) -> Kept:
+        """Where a relation is."""
+        return self.spread.get(name) or self.tables[name]
+
     @property
     def view(self) -> View:
-        return View(self.session.relations, Held(self.session.relations, self.tables), self.session)
+        return View(self.session.relations, Held(self.session.relations, self.tables, self.spread), self.session)
 
     def __repr__(self) -> str:
         return f"<epoch {self.number} of a session: {len(self.session.relations)} relations>"
@@ -110,14 +121,19 @@ class Epoch:
 
 class Changes(Answer):
     """What a transaction has changed of a relation: its columns and `diff`, 1 of a tuple that came, -1 of one that is gone;
-    each tuple once. An iterable of such tuples; also `to_pandas`, `to_arrow`, `to_list`, `to_set`, `write`, `count`."""
+    each tuple once. An iterable of such tuples; also `to_pandas`, `to_arrow`, `to_list`, `to_set`, `to_df`, `write`, `count`.
+    Many, of a relation on Spark's partitions, stay there, and can be read as long as the session is open."""
 
-    def __init__(self, session, relation: Relation, change: Change):
+    def __init__(self, session, relation: Relation, change: AnyChange):
         attributes = (*relation.attributes, (_free(DIFF, relation), SIGN))
         shown = replace(relation, attributes=attributes)
-        held = Held({relation.name: shown}, Made({relation.name: lambda: _signed(change)}))
-        super().__init__(cast(Any, View({relation.name: shown}, held, session, lasting=True)), relation.name)
-        self.inserted, self.deleted = change.born.size, change.lost.size
+        if isinstance(change, SpreadChange):
+            held = Held({relation.name: shown}, {}, {relation.name: change.signed})
+        else:
+            held = Held({relation.name: shown}, Made({relation.name: lambda: _signed(change)}))
+        lasting = isinstance(change, Change)
+        super().__init__(cast(Any, View({relation.name: shown}, held, session, lasting)), relation.name)
+        self.inserted, self.deleted = change.came, change.went
 
     def __iter__(self) -> Iterator[tuple]:
         return iter(self.to_list())

@@ -13,8 +13,10 @@ from semi_naive.language import syntax
 from semi_naive.language.parse import parse
 from semi_naive.ra.rules.block import Block, bounds_of, snug
 from semi_naive.ra.rules.ir import Relation
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.loading import blocks_of
+from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.values import Values
+from semi_naive.running.on_partitions import OnPartitions, unless_lost
 
 EXPECTS = 'a query is one atom with constants, _ and variables, as in path(1, y) or name(x, "Ann")'
 
@@ -34,7 +36,19 @@ class Asking:
         names = list(dict.fromkeys(self.variables.values()))
         return Relation(self.relation.name, tuple((name, self.relation.attributes[first[name]][1]) for name in names))
 
-    def of(self, table: Table) -> np.ndarray:
+    def on_partitions(self, spread: OnPartitions) -> np.ndarray:
+        """The answers from a relation on the partitions: each is asked, by this process if it sees the runs."""
+        task, partitions = AskRuns(self, spread.relation), range(spread.pieces)
+        if spread.cluster.local:
+            parts = list(unless_lost(part for partition in partitions for part in task(partition, ())))
+        else:
+            parts = spread.cluster.jobs.job(task)
+        columns = np.concatenate(parts, axis=1)
+        if not len(columns):
+            return columns[:, :1]
+        return np.array(Block.of(list(columns), columns.shape[1]).columns(), np.int64)
+
+    def of(self, table: Any) -> np.ndarray:
         """The answers as columns. An index that begins with constants is searched; without one all tuples are looked at."""
         columns, size = self._candidates(table)
         rows = np.ones(size, np.bool_)
@@ -48,7 +62,7 @@ class Asking:
             return np.empty((0, min(1, int(np.count_nonzero(rows)))), np.int64)
         return np.array(Block.of(found, found[0].size, snug(bounds_of(found))).columns(), np.int64)
 
-    def _candidates(self, table: Table) -> tuple[list[np.ndarray], int]:
+    def _candidates(self, table: Any) -> tuple[list[np.ndarray], int]:
         """(columns in the relation's own order, size) of tuples among which all answers are."""
         order = max(list(table.full), key=self._bound)
         keys = [np.array([self.constants[place]]) for place in order[: self._bound(order)]]
@@ -112,6 +126,36 @@ def _value(term):
     if isinstance(term, syntax.Record):
         return tuple(map(_value, term.args))
     raise BadInput("a query computes nothing", "<query>", hint=EXPECTS)
+
+
+@dataclass
+class AskRuns:
+    """A task that answers from what its partition has of a relation."""
+
+    asking: Asking
+    relation: PartitionedRelation
+
+    def __call__(self, partition, records):
+        yield self.asking.of(_Runs(self.relation, partition))
+
+
+@dataclass
+class _Runs:
+    """The same face as a table: what a partition has, in one order."""
+
+    relation: PartitionedRelation
+    partition: int
+
+    @property
+    def arity(self) -> int:
+        return self.relation.arity
+
+    @property
+    def full(self) -> tuple:
+        return (self.relation.home.order,)
+
+    def blocks(self, part: str, order) -> list[Block]:
+        return list(blocks_of(self.relation, self.partition, order))
 
 
 @dataclass

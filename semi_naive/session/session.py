@@ -24,15 +24,17 @@ import numpy as np
 from semi_naive.config import Config
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewrite import has_autoinc
-from semi_naive.ra.rules.changes import Change, difference
+from semi_naive.ra.rules.changes import Change
 from semi_naive.ra.rules.ir import Directive, Relation
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.symbols import SymbolTable
 from semi_naive.running.answers import Answer
+from semi_naive.running.on_partitions import OnPartitions
 from semi_naive.session.contents import Changes, Epoch, Held, Made, View
 from semi_naive.session.durability.directory import Directory
 from semi_naive.session.facts import columns_of
+from semi_naive.session.maintenance.spread import Kept
 from semi_naive.session.maintenance.upkeep import Upkeep
 from semi_naive.session.query import Asking, asking, name_of
 from semi_naive.session.registered.registry import Registry
@@ -48,8 +50,8 @@ class Session:
     """The relations of a program, now and at some epochs before; see `Program.session`. It is for a `with` block, or `close`.
 
     One transaction is open at a time: who begins another one waits, and in the same thread it is an error. Readers never wait:
-    they see the epoch that was made last, as a whole. All tuples are in this process; the strata that a run would give to Spark
-    are computed there, and collected.
+    they see the epoch that was made last, as a whole. A relation is in this process; one that a run would leave on Spark's
+    partitions stays there, if it has more than `local_tuples` tuples.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Session:
         self.system = System(self)
         self.batches: dict[str, int] = {}  # the last batch of each stream that has arrived
         self.derived_anew: list[str] = []  # relations, as the directory had them by other rules
+        self.pinned: list[Any] = []  # what DataFrames may still read
         self._directory: Directory | None = None
         self.upkeep = Upkeep(program, compiled, self.config, spark, values=Values(None if path is None else SymbolTable()))
         try:
@@ -83,7 +86,8 @@ class Session:
         except BaseException:
             self._release(failed=True)
             raise
-        self._now = Epoch(epoch, self.upkeep.database.tables, self)
+        self._now = self._epoch(epoch)
+        self.upkeep.sweep()
         self._before: deque[Epoch] = deque(maxlen=retain)
         self._writing, self._writer = threading.Lock(), 0
         self._mark: Any = None
@@ -105,6 +109,10 @@ class Session:
         if not self._directory.fits:
             self._directory.snapshot(epoch, self.upkeep, self.batches)
         return epoch
+
+    def _epoch(self, number: int) -> Epoch:
+        """What there is now."""
+        return Epoch(number, self.upkeep.tables, self.upkeep.spread, self)
 
     # -- what there is
 
@@ -149,8 +157,8 @@ class Session:
         """What has changed of a relation from one epoch to a later one, both retained; since=-1: when there was nothing yet."""
         self.check_open()
         shape, after = self.relations[self.known(relation)], self.at(until)
-        before = Table(shape.arity) if since == -1 else _table(self.at(since), relation)
-        return Changes(self, shape, difference(before, _table(after, relation)))
+        before = Table(shape.arity) if since == -1 else _kept(self.at(since), relation)
+        return Changes(self, shape, self.upkeep.between(relation, before, _kept(after, relation)))
 
     def query(self, atom: str, **parameters) -> Answer:
         """The answers to an atom with constants, `_` and variables, as `path(1, y)`: a relation with an attribute for each
@@ -161,12 +169,12 @@ class Session:
         name, types, values = name_of(atom), self.upkeep.program.types, self.upkeep.values
         if name not in self.registry.rules and not self.registry.is_system(name):
             asked = asking(atom, self.declared, types, values)
-            return self._asked(asked, self._now.tables[asked.relation.name])
+            return self._asked(asked, self._now.kept(asked.relation.name))
         with self.alone(), self.registry.answer(name, parameters) as (relation, table):
             return self._asked(asking(atom, {name: shown(relation, len(parameters))}, types, values), table)
 
-    def _asked(self, asked: Asking, table: Table) -> Answer:
-        columns, answer = asked.of(table), asked.answer
+    def _asked(self, asked: Asking, kept: Kept) -> Answer:
+        columns, answer = asked.on_partitions(kept) if isinstance(kept, OnPartitions) else asked.of(kept), asked.answer
         held = Held({answer.name: answer}, Made({answer.name: lambda: columns}))
         return Answer(cast(Any, View({answer.name: answer}, held, self)), answer.name)
 
@@ -178,7 +186,7 @@ class Session:
                 self.known(name)
             return self.program.explain({name: [] for name in self.changeable})
         rules = self.registry.rules[name]
-        tables: dict = {each: self._now.tables[each] for each in rules.reads & self._now.tables.keys()}
+        tables: dict = {each: self._now.kept(each) for each in rules.reads & self._now.tables.keys()}
         if rules.parameters:
             tables[rules.asked] = np.zeros((1, len(rules.parameters)), np.int64)  # one value that is asked for
         wanted = replace(rules.checked, directives=[Directive("output", name)])
@@ -292,7 +300,8 @@ class Session:
         """Relations of registered rules are there, or are not there any more, in the epoch that was made last."""
         active = {name: rules.relation for name, rules in self.registry.rules.items() if rules.users}
         self.relations = self.declared | active
-        self._now = Epoch(self.epoch, self.upkeep.database.tables, self)
+        self._now = self._epoch(self.epoch)
+        self.upkeep.sweep()
 
     # -- for transactions
 
@@ -330,7 +339,7 @@ class Session:
             self.check_open()
             nets = {name: asked.net() for name, asked in transaction.asked().items()}
             net = {name: change for name, (change, _) in nets.items() if change.size}
-            found = self.upkeep.apply(net, partial(self._log, net, transaction.batch))
+            found = self.upkeep.apply(net, partial(self._log, net, transaction.batch), self.registry.told_of())
         except BaseException:
             self.upkeep.values.back_to(self._mark)
             if self._directory:
@@ -338,16 +347,17 @@ class Session:
             raise
         if self.retain:
             self._before.append(self._now)
-        self._now = Epoch(self.epoch + 1, self.upkeep.database.tables, self)
+        self._now = self._epoch(self.epoch + 1)
         self.batches |= dict([transaction.batch] if transaction.batch else [])
         transaction.epoch, transaction.ignored = self.epoch, sum(ignored for _, ignored in nets.values())
         told = [*self.program.outputs, *self.registry.watched()]
         changed = {name: Changes(self, self.relations[name], found[name]) for name in dict.fromkeys(told) if name in found}
         transaction.changes = MappingProxyType(changed)
         facts, tuples = (sum(change.size for change in changes.values()) for changes in (net, found))
-        counts = {name: (found[name].born.size, found[name].lost.size) for name in changed}
+        counts = {name: (found[name].came, found[name].went) for name in changed}
         self.system.epochs.append(Past(self.epoch, time.time(), time.perf_counter() - begun, facts, tuples, counts))
-        self.registry.tell(found, self.epoch)
+        self.registry.tell({name: change for name, change in found.items() if isinstance(change, Change)}, self.epoch)
+        self.upkeep.sweep()
         self._make_snapshot()
 
     def _log(self, net: dict[str, Change], batch: tuple[str, int] | None) -> None:
@@ -400,6 +410,7 @@ class Session:
             self._release()
 
     def _release(self, failed: bool = False) -> None:
+        self.pinned.clear()
         try:
             self.upkeep.cluster.release(failed=failed)
         finally:
@@ -416,9 +427,9 @@ class Session:
         return f"<Session of {self.program.name}: epoch {self.epoch}, {len(self)} relations>"
 
 
-def _table(epoch: Epoch, name: str) -> Table:
+def _kept(epoch: Epoch, name: str) -> Kept:
     epoch.check(name)
-    return epoch.tables[name]
+    return epoch.kept(name)
 
 
 def _changeable(program, facts, kept: dict) -> set[str]:

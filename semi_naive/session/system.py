@@ -4,7 +4,7 @@
                                                           many facts they changed, and how many tuples of all relations
     sys.rule(relation, rule, stratum)                     what is evaluated, those of registered rules too
     sys.index(relation, attributes, tuples, bytes)        the orders that relations are sorted in
-    sys.memory(relation, tuples, bytes)                   all indexes of a relation together
+    sys.memory(relation, tuples, bytes)                   all indexes of a relation together, in this process
     sys.subscription(relation, name, parameters, calls)   who is told, and how often that has been
 
 Göbel 2019, "Optimising Distributed Dataflows in Interactive Environments", has the log of a dataflow as a source of data like
@@ -23,6 +23,7 @@ from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.relations import table_of
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.table import Table
+from semi_naive.running.on_partitions import OnPartitions
 
 MOST = 1000  # epochs that are remembered
 
@@ -78,19 +79,22 @@ class System:
                 yield rule.head.relation, str(rule), number
 
     def _index(self) -> Iterable[tuple]:
-        for name, table in self._tables():
+        for name, kept in self._kept():
             names = [attribute for attribute, _ in self._session.upkeep.program.relations[name].attributes]
-            for order, blocks in list(table.full.items()):
+            if isinstance(kept, OnPartitions):
+                yield name, ", ".join(names[place] for place in kept.relation.home.order), kept.count, kept.relation.bytes
+                continue
+            for order, blocks in list(kept.full.items()):
                 size = sum(block.size for block in blocks)
                 yield name, ", ".join(names[place] for place in order), size, sum(block.nbytes for block in blocks)
 
     def _memory(self) -> Iterable[tuple]:
-        for name, table in self._tables():
-            yield name, table.count, table.nbytes
+        for name, kept in self._kept():
+            yield name, kept.count, 0 if isinstance(kept, OnPartitions) else kept.nbytes
 
-    def _tables(self):
+    def _kept(self):
         upkeep = self._session.upkeep
-        return [(name, table) for name, table in upkeep.tables.items() if name in upkeep.program.relations]
+        return [(name, upkeep.kept(name)) for name in upkeep.tables if name in upkeep.program.relations]
 
     def _subscription(self) -> Iterable[tuple]:
         for each in self._session.registry.subscriptions:

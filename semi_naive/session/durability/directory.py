@@ -7,7 +7,8 @@
     lock            is held by the process that has the session
 
 Ids of symbols and records mean what the directory says: each record of the log has those that are new. Derived relations are
-read again where the rules that they come from are the same, and derived anew where these are not.
+read again where the rules that they come from are the same, and derived anew where these are not, and where a relation was on
+Spark's partitions: of that the snapshot has explicit facts alone.
 """
 
 import contextlib
@@ -63,6 +64,7 @@ class Directory:
         self.bytes = 0  # of the snapshot
         self.batches: dict[str, int] = {}  # the last of each stream
         self.fits = True  # whether the snapshot is of the same program
+        self.same: set[str] = set()  # the relations whose rules are as they were
         self.last: tuple[int, int, dict[str, int]] = -1, 0, {}  # epoch in the log; bytes of it, and sizes, before
         self._held = contextlib.ExitStack()
         self.files.manifest()  # the folder is there, and this user's
@@ -105,9 +107,15 @@ class Directory:
         blocks: dict[int, tuple[Block, list[dict]]] = {}
         for name in prints:
             relation, given = upkeep.program.relations[name], upkeep.facts.given.get(name)
-            parts = {"given": given, "whole": None if name in upkeep.shared else upkeep.tables[name]}
+            elsewhere = name in upkeep.shared or name in upkeep.spread
+            parts = {"given": given, "whole": None if elsewhere else upkeep.tables[name]}
             saved = {part: self._table(table, name, blocks) for part, table in parts.items() if table is not None}
-            told = {"print": prints[name], "form": form(relation, upkeep.program.types), "arity": relation.arity}
+            told = {
+                "print": prints[name],
+                "spread": name in upkeep.spread,
+                "form": form(relation, upkeep.program.types),
+                "arity": relation.arity,
+            }
             relations[name] = told | saved
         self._lexicons(upkeep.values)
         log = f"log-{epoch}"
@@ -210,7 +218,10 @@ class Directory:
         self.fits = {name: saved["print"] for name, saved in known.items()} == prints
         for name, print_ in prints.items():
             saved = known.get(name, {})
-            if saved.get("print") == print_:
+            if saved.get("print") != print_:
+                continue
+            self.same.add(name)
+            if not saved.get("spread"):
                 upkeep.taken_up[name] = self._read(saved["whole" if "whole" in saved else "given"], saved["arity"])
         for number, stratum in enumerate(upkeep.strata):
             upkeep.last[number] = manifest["seconds"].get(stratum.relations[0], 0.0)

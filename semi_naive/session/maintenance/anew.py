@@ -1,27 +1,26 @@
 """Strata that are computed anew, by the plan that a run would choose, and compared with what they were."""
 
 import time
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra import memory
-from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules.changes import Change, difference, grown, plain, without
 from semi_naive.ra.rules.table import Table
-from semi_naive.ra.runs import RunMissing
 from semi_naive.running.detect_closure import Following as Closure
 from semi_naive.running.detect_closure import following
 from semi_naive.running.local import TooLarge
-from semi_naive.running.recovery import RESTARTS
-from semi_naive.session.maintenance.explicit import Explicit
 from semi_naive.session.maintenance.following import Timed
+from semi_naive.session.maintenance.placed import Placed
+from semi_naive.session.maintenance.spread import AnyChange, Kept
 from semi_naive.session.maintenance.suspecting import TooSlow
 from semi_naive.session.maintenance.ticks import Clock, Ticks
 
 MOST_GONE = 0.25  # of a relation may be taken out of its indexes; where more has changed, they are made anew
 
 
-class Anew(Explicit):
+class Anew(Placed):
     """What is known of strata from one time that they are computed to the next."""
 
     def __post_init__(self):
@@ -29,7 +28,6 @@ class Anew(Explicit):
         self.last: dict[int, float] = {}  # seconds that each stratum has taken when it was computed last
         self.closures: dict[int, Closure] = {}
         self.shared: set[str] = set()  # relations whose explicit facts are all that they have
-        self.ticks: dict[int, Ticks] = {}  # of strata whose suspects are guarded
         self.dense: dict[int, bool] = {}  # of strata that have had too many suspects: whether they are to have ticks, and can
 
     def _are_plain(self, stratum: Stratum) -> bool:
@@ -41,13 +39,22 @@ class Anew(Explicit):
         """Whether none of its relations is an equivalence, all pairs of which are derivations of one another."""
         return not any(self.program.relations[name].eqrel for name in stratum.relations)
 
-    def _all_anew(self, number: int, before: dict[str, Table]) -> dict[str, Change]:
+    def _all_anew(self, number: int, before: Mapping[str, Kept]) -> dict[str, AnyChange]:
         self._anew(number)
         return {name: self._compared(name, before[name]) for name in self.strata[number].relations}
 
-    def _compared(self, name: str, before: Table) -> Change:
-        """What has changed of a relation that was computed anew. It keeps the indexes that it had, where that is less work."""
-        after = self.tables[name]
+    def _compared(self, name: str, before: Kept) -> AnyChange:
+        """What has changed of a relation that was computed anew. A table keeps the indexes that it had, where that is less
+        work."""
+        after = self.kept(name)
+        if isinstance(before, Table) and isinstance(after, Table):
+            return self._compared_here(name, before, after)
+        change = self.between(name, before, after)
+        if not change.size:
+            self._keep(name, before)
+        return change
+
+    def _compared_here(self, name: str, before: Table, after: Table) -> Change:
         change = difference(before, after)
         if not change.size:
             self.tables[name] = before
@@ -58,8 +65,13 @@ class Anew(Explicit):
         self.tables[name] = grown(rest, change.born)
         return change
 
+    def _all(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self._anew(number)
+
     def _anew(self, number: int) -> None:
-        """Compute a stratum as a run does, from the facts of its relations and the strata below; again if runs were lost."""
+        """Compute a stratum as a run does, from the facts of its relations and the strata below. What is large and on the
+        partitions then stays there."""
         stratum, begun = self.strata[number], time.perf_counter()
         if self.shared.issuperset(stratum.relations):
             self.tables |= {name: self.facts.given[name] for name in stratum.relations}
@@ -68,22 +80,17 @@ class Anew(Explicit):
             self.last[number] = time.perf_counter() - begun
             return
         self.ticks.pop(number, None)
-        for attempt in range(RESTARTS + 1):
-            for name in stratum.relations:
-                self._restart(name)
-            self._detect(number)
-            try:
-                with memory.at(partial(self._place, number)):
-                    self._evaluate(number, stratum)
-                    self.database.collect(set(stratum.relations) & self.database.on_partitions.keys())
-                break
-            except (RunsLost, RunMissing):
-                if attempt == RESTARTS:
-                    raise
-                self._end_job()
+        for name in stratum.relations:
+            self._restart(name)
+        self._detect(number)
+        below = {name: each for name, each in self.spread.items() if name not in stratum.relations}
+        with memory.at(partial(self._place, number)):
+            self._evaluate(number, stratum)
+            self.database.collect([name for name in stratum.relations if not self._stays(name)])
+        for name, each in below.items():
+            self._keep(name, each)  # also what has been collected, for a stratum that is evaluated in one place
         for name in stratum.relations:
             self.tables[name] = plain(self.tables[name])
-        self._end_job()
         self.plans.clear()
         self.last[number] = time.perf_counter() - begun
 

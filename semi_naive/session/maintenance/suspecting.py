@@ -71,7 +71,7 @@ def suspecting(stratum: Stratum, known: set[str]) -> Stratum:
     """The stratum of a stratum's suspects: for each of its own atoms in a body, the rule with suspects there. known: relations
     that may have explicit facts.
 
-    >>> from semi_naive.ra.rules.ir import Kind
+    >>> from semi_naive.ra.rules.ir import Kind, Rule
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> rule = Rule(Atom("path", (x, z)), (Atom("path", (x, y)), Atom("path", (y, z))))
     >>> for each in suspecting(Stratum(("path",), [rule], True), {"path"}).rules: print(each)

@@ -10,7 +10,7 @@ changed in place: those of the epoch before stay as they are, and are there agai
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -28,9 +28,9 @@ from semi_naive.running.recovery import Recovery
 from semi_naive.session.maintenance.anew import Anew, Closure
 from semi_naive.session.maintenance.closed_tables import closed
 from semi_naive.session.maintenance.closures import QUICK, changed, felt
-from semi_naive.session.maintenance.explicit import Facts
 from semi_naive.session.maintenance.flips import is_exact
 from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
 from semi_naive.session.maintenance.suspecting import TooSlow
 from semi_naive.session.maintenance.ticks import Clock
 
@@ -61,18 +61,19 @@ class Upkeep(Anew):
         with told(lambda: self.cluster.known):
             self._load(given, changeable)
             self._prepare(changeable)
-            for number in range(len(self.strata)):
-                self._anew(number)
+            self._trying(partial(self._all, range(len(self.strata))), self._anew)
             self._load_kernels()
 
     def take_up(self, directory, changeable: Iterable[str]) -> tuple[int, list[str]]:
         """Be what a session was that has ended, in its directory (`durable`). Returns the epoch that it made last, and the
-        relations that were derived anew, as their rules are not what they were then."""
+        relations that were derived anew, as their rules are not what they were then. Others are derived anew, too: those that
+        were on the partitions, and what follows from them."""
         changeable = set(changeable)
         self.tables = {name: Table(each.arity) for name, each in self.program.relations.items()}
         epoch, net = directory.take_up(self, changeable)
         self._read_text(self.program.rules)
         self._prepare(changeable)
+        missing: set[str] = set()
         for number, stratum in enumerate(self.strata):
             names = set(stratum.relations)
             if self.shared >= names:
@@ -82,11 +83,15 @@ class Upkeep(Anew):
                 self._restart(name)
             if stratum.rules or not self._are_plain(stratum):
                 self._detect(number)
-                self.tables |= {name: self.taken_up[name] for name in names & self.taken_up.keys()}
-                self.stale |= {number} if names - self.taken_up.keys() else set()
+                if names - self.taken_up.keys() or names_read(stratum.rules) & missing:
+                    self.stale.add(number)
+                    missing |= names
+                else:
+                    self.tables |= {name: self.taken_up[name] for name in names}
         if net or self.stale:
             self.apply(net)
-        anew = [name for number in sorted(self.stale) for name in self.strata[number].relations]
+        stale = [name for number in sorted(self.stale) for name in self.strata[number].relations]
+        anew = [name for name in stale if name not in directory.same]
         self.stale, self.taken_up = set(), {}
         self._load_kernels()
         return epoch, anew
@@ -113,8 +118,7 @@ class Upkeep(Anew):
         try:
             with told(lambda: self.cluster.known):
                 self.read_by = readers(self.strata)
-                for number in numbers:
-                    self._anew(number)
+                self._trying(partial(self._all, numbers), self._anew)
         except BaseException:
             self.retract(numbers)
             raise
@@ -122,13 +126,13 @@ class Upkeep(Anew):
 
     def retract(self, numbers: Iterable[int]) -> None:
         """Forget strata, and all that there is of their relations. Who reads them now still has their tables."""
-        self.tables = dict(self.tables)
+        self._go_on_from(self.state())
         for number in numbers:
             for name in self.strata[number].relations:
-                for each in (self.tables, self.facts.given, self.facts.written, self.lines, self.program.relations):
+                every: tuple[dict, ...] = (self.tables, self.spread, self.facts.given, self.facts.written, self.lines)
+                for each in (*every, self.program.relations):
                     each.pop(name, None)
                 self.shared.discard(name)
-                self.database.on_partitions.pop(name, None)
                 self.indexes.arities.pop(name, None)
             for kept in (self.local, self.closures, self.last, self.ticks, self.dense):
                 kept.pop(number, None)
@@ -145,43 +149,44 @@ class Upkeep(Anew):
 
     # -- a transaction
 
-    def apply(self, net: dict[str, Change], last: Callable[[], None] = lambda: None) -> dict[str, Change]:
-        """Change explicit facts, and have all relations follow; what has changed of each. After an error all is as it was, also
-        after one of `last`, which is called when all else is done."""
-        before, facts, ticks = self.tables, self.facts, self.ticks
-        self.tables, self.facts, self.ticks = dict(before), Facts(dict(facts.given), facts.written), dict(ticks)
+    def apply(
+        self, net: dict[str, Change], last: Callable[[], None] = lambda: None, told_of: Iterable[str] = ()
+    ) -> dict[str, AnyChange]:
+        """Change explicit facts, and have all relations follow; what has changed of each, in this process where somebody is
+        `told_of` it. After an error all is as it was, also after one of `last`, which is called when all else is done."""
+        before = self.state()
         try:
             with told(lambda: self.cluster.known):
-                changes = self._followed_all(net)
+                changes = self._trying(partial(self._followed_all, net, set(told_of)), self._anew)
             for name in changes:
                 self.tables[name].settle()
             self.facts.given |= {name: self.tables[name] for name in net.keys() & self.shared}
             last()
             return changes
         except BaseException:
-            self.tables, self.facts, self.ticks = before, facts, ticks
-            self.database.on_partitions.clear()
-            self._end_job()
+            self._back_to(before)
+            if not self.spread:
+                self._end_job()
             raise
         finally:
             self.database.kept.clear()
 
-    def _followed_all(self, net: dict[str, Change]) -> dict[str, Change]:
+    def _followed_all(self, net: dict[str, Change], told_of: set[str]) -> dict[str, AnyChange]:
         for name in net.keys() - self.shared:
             self.facts.given[name] = _changed(self.facts.given[name], net[name])
-        changes: dict[str, Change] = {}
+        changes: dict[str, AnyChange] = {}
         for number, stratum in enumerate(self.strata):
             own = {name: net[name] for name in stratum.relations if name in net}
             if own or number in self.stale or names_read(stratum.rules) & changes.keys():
                 with memory.at(partial(self._place, number)):
                     found = self._of_stratum(number, stratum, own, changes)
-                changes |= {name: change for name, change in found.items() if change.size}
+                changes |= {name: here(change) if name in told_of else change for name, change in found.items() if change.size}
         return changes
 
-    def _of_stratum(self, number: int, stratum: Stratum, own: dict, changes: dict) -> dict[str, Change]:
+    def _of_stratum(self, number: int, stratum: Stratum, own: dict, changes: dict) -> Mapping[str, AnyChange]:
         """What changes of a stratum's relations; their tables then have what is new as their delta."""
-        if number in self.stale:
-            return self._all_anew(number, dict(self.tables))
+        if number in self.stale or self._is_spread(stratum, changes):
+            return self._all_anew(number, {name: self.kept(name) for name in stratum.relations})
         if not stratum.rules and self._are_plain(stratum):
             return {name: self._of_facts(name, change) for name, change in own.items()}
         before, closure = dict(self.tables), self._closure(number, own)
@@ -199,6 +204,11 @@ class Upkeep(Anew):
             return found
         return self._all_anew(number, before)
 
+    def _is_spread(self, stratum: Stratum, changes: dict[str, AnyChange]) -> bool:
+        """Whether it is, or reads, what is on the partitions, or has been until now."""
+        changed = {name for name, change in changes.items() if isinstance(change, SpreadChange)}
+        return bool((self.spread.keys() | changed) & (names_read(stratum.rules) | set(stratum.relations)))
+
     def _closure(self, number: int, own: dict[str, Change]) -> Closure | None:
         """What a stratum follows that is a closure, if it has no explicit facts by now, and no ages."""
         closure = self.closures.get(number)
@@ -207,10 +217,11 @@ class Upkeep(Anew):
         return closure
 
     def _by_components(self, closure: Closure, changes: dict[str, Change]) -> dict[str, Change] | None:
-        """What changes of a closure; None where its rules, or to compute it anew, are quicker."""
+        """What changes of a closure; None where its rules, or to compute it anew, are quicker, and where so much has come that
+        it is for the partitions."""
         pairs = self.tables[closure.relation]
         change = changed(self.tables[closure.edges], changes[closure.edges], pairs)
-        if change is None:
+        if change is None or change.born.size > (self.config.local_tuples or 0):
             return None
         if change.size:
             self.tables[closure.relation] = grown(without(pairs, change.lost), change.born)
@@ -228,6 +239,8 @@ class Upkeep(Anew):
     def _can_follow(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> bool:
         if not all(map(is_exact, stratum.rules)):
             return False
+        if not self.config.local_tuples and not in_one_place(stratum, self.program.relations):
+            return False  # it is to be on the partitions
         names = names_read(stratum.rules) | set(stratum.relations)
         changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
         return changed <= max(FEW, LARGE * sum(self.database.count(name) for name in names))
@@ -259,7 +272,7 @@ class Upkeep(Anew):
                 tables[name] = plain(tables[name])
                 if clock:
                     clock.keep(name, tables[name])
-                found[name] = self._compared(name, before[name])
+                found[name] = self._compared_here(name, before[name], tables[name])
             else:
                 found[name] = self._changed(name, before[name], table, suspected.get(name))
         if ticks and clock:
@@ -302,8 +315,9 @@ class Upkeep(Anew):
     def _following(self, number: int, stratum: Stratum) -> Following:
         if number not in self.local:
             stays = in_one_place(stratum, self.program.relations)
+            budget = None if stays else self.config.local_tuples
             self.local[number] = Following(
-                stratum, number, self.database, self.indexes, self.profile, None, multiway=self.config.multiway,
+                stratum, number, self.database, self.indexes, self.profile, budget, multiway=self.config.multiway,
                 memory=self.config.memory, stays=stays, small=self.config.small_delta, cores=self.cluster.here,
                 known=set(self.facts.given) | set(self.facts.written),
             )  # fmt: skip

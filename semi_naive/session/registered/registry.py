@@ -15,6 +15,7 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, difference, empty, own_order, together
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.table import Table
+from semi_naive.session.maintenance.spread import here
 from semi_naive.session.registered.rules import Registered, registered
 from semi_naive.session.registered.subscriptions import Callback, Granularity, History, Subscription, rest_of, with_key
 from semi_naive.session.system import RELATIONS
@@ -69,8 +70,8 @@ class Registry:
         return name in RELATIONS and name not in self._session.declared
 
     def table(self, name: str) -> Table:
-        """The tuples that a relation has now."""
-        return self._session.system.table(name) if self.is_system(name) else self._session.upkeep.tables[name]
+        """The tuples that a relation has now, in this process."""
+        return self._session.system.table(name) if self.is_system(name) else self._session.upkeep.table(name)
 
     def key(self, name: str, given: dict) -> tuple[int, ...]:
         """The values of a relation's parameters, in 64 bits."""
@@ -203,7 +204,8 @@ class Registry:
         then = self._session.at(since)
         if name not in then.tables:
             raise ValueError(f"{name} was not evaluated at epoch {since}, as nobody subscribed to it: leave since out")
-        return [(self._session.epoch, with_key(difference(then.tables[name], self._session.upkeep.tables[name]), key))]
+        upkeep = self._session.upkeep
+        return [(self._session.epoch, with_key(here(upkeep.between(name, then.kept(name), upkeep.kept(name))), key))]
 
     def tell(self, found: dict[str, Change], epoch: int) -> None:
         """Of an epoch that has been made."""
@@ -228,6 +230,10 @@ class Registry:
     def watched(self) -> list[str]:
         """The relations that somebody subscribes to."""
         return [each.relation for each in self.subscriptions]
+
+    def told_of(self) -> set[str]:
+        """Those, and the relations of which changes are kept for a name."""
+        return {*self.watched(), *(history.relation for history in self.histories.values())}
 
     def forget(self, subscription: Subscription) -> None:
         """Also from within a callback, while its transaction commits: then what it needed is given back right after."""

@@ -75,7 +75,7 @@ class Web:
             if name in now.tables:
                 attributes = [[attribute, type_.name] for attribute, type_ in relation.attributes]
                 kinds = [kind.value for kind in relation.kinds]
-                known = {"tuples": now.tables[name].count, "changeable": name in self.session.changeable}
+                known = {"tuples": now[name].count(), "changeable": name in self.session.changeable}
                 found.append({"name": name, "attributes": attributes, "kinds": kinds} | known)
         return {"program": self.name, "epoch": now.number, "relations": found}
 

@@ -1,0 +1,102 @@
+"""Relations of a session that stay on Spark's partitions: what they differ in from one moment to the next.
+
+A relation is a `Table` of this process, or lies in runs on the partitions (`OnPartitions`), which never change either. Two of
+these are compared where they lie, a partition at a time. What they differ in comes to this process if it is little, and else
+lies on the partitions, too.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import Change, difference, own_order, together
+from semi_naive.ra.rules.loading import Reorder, Settle
+from semi_naive.ra.rules.local_insert import Born
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
+from semi_naive.ra.rules.subtracting import SIDES, Signed, Subtract
+from semi_naive.ra.rules.table import Table
+from semi_naive.running.cluster import Cluster
+from semi_naive.running.on_partitions import OnPartitions, SignedInRuns
+
+FEW = 1 << 18  # changed tuples that come to this process
+
+Kept = Table | OnPartitions
+
+
+@dataclass(frozen=True)
+class SpreadChange:
+    """As `Change`, of tuples that are on the partitions."""
+
+    signed: SignedInRuns
+
+    @property
+    def size(self) -> int:
+        return self.signed.count
+
+    @property
+    def came(self) -> int:
+        return self.signed.relation.count("born")
+
+    @property
+    def went(self) -> int:
+        return self.signed.relation.count("lost")
+
+    def collected(self) -> Change:
+        """To this process."""
+        *columns, sign = self.signed.columns()
+        born, lost = (_block([column[sign == wanted] for column in columns]) for wanted in SIDES.values())
+        return Change(born, lost)
+
+
+AnyChange = Change | SpreadChange
+
+
+def here(change: AnyChange) -> Change:
+    """A change whose tuples are in this process."""
+    return change.collected() if isinstance(change, SpreadChange) else change
+
+
+def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange:
+    """What changed of a relation. A job of one stage where both lie in the same buckets; one more brings another one there."""
+    if isinstance(before, Table) and isinstance(after, Table):
+        return difference(before, after)
+    like = next(each.relation.home for each in (after, before) if isinstance(each, OnPartitions))
+    left, right = (_laid_out(cluster, name, each, like) for each in (before, after))
+    partitions = cluster.jobs.partitions
+    found = cluster.jobs.job(Subtract(left, right, FEW // partitions, cluster.root, cluster.label("changes")))
+    blocks = [each.blocks for each in found if each.blocks is not None]
+    if len(blocks) == partitions:
+        arity = len(like.order)
+        return Change(*(together([each[side] for each in blocks], arity) for side in SIDES))
+    found.sort(key=lambda each: each.partition)
+    signed = Signed(like.order, [each.born for each in found], [each.lost for each in found])
+    return SpreadChange(SignedInRuns(signed, cluster))
+
+
+def _laid_out(cluster: Cluster, name: str, kept: Kept, like: PartitionedIndex) -> PartitionedRelation:
+    """A relation in the buckets of an index."""
+    if isinstance(kept, OnPartitions) and _alike(kept.relation.home, like):
+        return kept.relation
+    index = PartitionedIndex(like.order, like.keys, like.map)
+    source = kept.relation if isinstance(kept, OnPartitions) else _shared(cluster, name, kept)
+    reorder = Reorder({name: source}, {name: [index]}, cluster.jobs.partitions)
+    for born in cluster.jobs.job(reorder, Settle({name: [index]}, cluster.label("laid-out"), cluster.root)):
+        if isinstance(born, Born):
+            index.full[born.partition] = born.full
+    return PartitionedRelation(name, len(like.order), [index])
+
+
+def _alike(one: PartitionedIndex, other: PartitionedIndex) -> bool:
+    return (one.order, one.keys, one.map.homes) == (other.order, other.keys, other.map.homes)
+
+
+def _shared(cluster: Cluster, name: str, table: Table):
+    """A table's tuples on every host, for all partitions to take their share of."""
+    order = own_order(table.arity)
+    whole = together(table.blocks("all", order), table.arity)
+    return (cluster.share(name, whole) if whole.size else []), order
+
+
+def _block(columns: list[np.ndarray]) -> Block:
+    return Block.of(columns, columns[0].size)

@@ -1,0 +1,206 @@
+"""Sessions whose relations stay on the partitions: what a fresh run makes of the same facts, and nothing in this process."""
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from datalog_programs import programs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from semi_naive.ra.runs import subtracted
+from semi_naive.ra.words import merge_all
+from session_cases import PATHS, SETTINGS, SHORTEST, agrees
+
+from semi_naive import Program, RunsLost
+from semi_naive.session.maintenance import spread
+
+SPREAD = {"local_tuples": 0, "partitions": 2, "buckets": 4}
+EDGES = {(i, (7 * i + 3) % 40) for i in range(40)}
+LOOPS = f"""
+{PATHS}
+.decl loop(x: number)
+.output loop
+loop(x) :- path(x, x).
+"""
+FAR = ".decl far(y: number)\nfar(y) :- path($x, y), !edge(y, _)."
+
+
+@pytest.fixture
+def nothing_here(monkeypatch):
+    """However little has changed, it stays on the partitions."""
+    monkeypatch.setattr(spread, "FEW", -2)
+
+
+@settings(max_examples=50, **SETTINGS)
+@given(programs(), st.data(), st.sampled_from([-2, 2, 1 << 18]), st.sampled_from([0, 1 << 30]))
+def test_any_transactions_leave_what_a_fresh_run_makes(here, case, data, few, replicated):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spread, "FEW", few)
+        agrees(case, data, spark=here, replicate_bytes=replicated, **SPREAD)
+
+
+@settings(max_examples=100, **SETTINGS)
+@given(*[st.lists(st.lists(st.integers(0, 60)))] * 2, st.integers(1, 5))
+def test_words_are_subtracted_piece_by_piece(left, right, piece):
+    arrays, known = ([np.array(sorted(set(each)), np.uint64) for each in some] for some in (left, right))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("semi_naive.ra.runs.PIECE", piece)
+        found = [word for some in subtracted(arrays, known) for word in some.tolist()]
+    assert found == sorted(set().union(*left) - set().union(*right))
+    assert merge_all(arrays).tolist() == sorted(set().union(*left))  # nothing has been overwritten
+
+
+def run(edges) -> dict[str, set]:
+    with Program(LOOPS).run({"edge": list(edges)}) as result:
+        return {name: result[name].to_set() for name in result}
+
+
+def files(session) -> set[str]:
+    """Of the partitions, on the disk."""
+    store = Path(session.upkeep.cluster.store.root)
+    return {str(path) for path in store.rglob("*") if path.is_file() and path.parent != store / "values"}
+
+
+def test_relations_and_what_changes_of_them_stay_there(here, nothing_here):
+    with Program(LOOPS).session({"edge": EDGES}, spark=here, retain=1, **SPREAD) as session:
+        before, old = session["path"], run(EDGES)
+        assert before.on_partitions and session["loop"].on_partitions and not session["edge"].on_partitions
+        gone = session.delete("edge", [(5, 38), (6, 5)]).changes["path"]
+        new = run(EDGES - {(5, 38), (6, 5)})
+        assert gone.on_partitions and (gone.inserted, gone.deleted) == (0, len(old["path"]) - len(new["path"]))
+        assert gone.to_set() == {(*row, -1) for row in old["path"] - new["path"]}
+        assert sorted(gone.to_numpy().tolist()) == sorted(map(list, gone)) and gone.columns == ("x", "y", "diff")
+        assert before.to_set() == session.at(0)["path"].to_set() == old["path"]
+        assert {name: session[name].to_set() for name in session} == new
+        assert session.between("path", 0, 1).to_set() == gone.to_set()
+        assert session.between("path", -1, 0).to_set() == {(*row, 1) for row in old["path"]}
+        assert session.query("path(1, y)").to_set() == {(y,) for x, y in new["path"] if x == 1}
+        assert session.query("path(x, 1)").to_set() == {(x,) for x, y in new["path"] if y == 1}
+        assert session.query("path(x, _)").to_set() == {(x,) for x, _ in new["path"]}
+        assert session.query("path(x, x)").to_set() == new["loop"]
+        assert session.query("path(1, 24)").count() == ((1, 24) in new["path"]) and session.query("path(_, 77)").count() == 0
+        assert session.query('sys.memory("path", tuples, bytes)').to_list() == [(len(new["path"]), 0)]
+        assert session.query('sys.index("path", _, tuples, _)').to_list() == [(len(new["path"]),)]
+        assert session.insert("edge", [(5, 38)]).changes["path"].deleted == 0
+        with pytest.raises(ZeroDivisionError), session.transaction() as transaction:
+            transaction.clear("edge")
+            raise ZeroDivisionError
+        assert {name: session[name].to_set() for name in session} == run(EDGES - {(6, 5)})
+    with pytest.raises(ValueError, match="closed"):
+        gone.to_set()
+
+
+def test_files_that_nobody_reads_any_more_are_removed(here):
+    with Program(PATHS).session({"edge": EDGES}, spark=here, **SPREAD) as session:
+        first, path = files(session), session["path"]
+        session.delete("edge", [(5, 38)])
+        session.delete("edge", [(6, 5)])
+        assert first < files(session) and path.to_set() == run(EDGES)["path"]
+        del path
+        session.insert("edge", [(6, 5)])
+        session.insert("edge", [(5, 38)])
+        assert not first & files(session) and files(session) == session["path"].stored.paths
+        root = session.upkeep.cluster.store.root
+        session.clear("edge")  # nothing is on the partitions any more
+        assert not os.path.exists(root) and session["path"].count() == 0
+
+
+def test_subscribers_and_registered_rules(here, nothing_here):
+    told, far = [], []
+    with Program(LOOPS).session({"edge": EDGES}, spark=here, retain=3, **SPREAD) as session:
+        session.subscribe("path", lambda changes, epoch: told.append((epoch, changes.to_set())), snapshot=True)
+        session.register("far", FAR)
+        assert session.query("far(y)", x=6).to_set() == set()
+        session.subscribe("far", lambda changes, epoch: far.append(changes.to_set()), x=6)
+        session.delete("edge", [(5, 38)])
+        session.subscribe("path", lambda changes, epoch: told.append((epoch, changes.to_set())), since=0)
+        old, new = run(EDGES)["path"], run(EDGES - {(5, 38)})["path"]
+        gone = {(*row, -1) for row in old - new}
+        assert told == [(0, {(*row, 1) for row in old}), (1, gone), (1, gone)]
+        assert far == [{(5, 1)}]
+        assert "path" in session.explain("far") and session["far"].to_set() == {(6, 5)}
+
+
+def test_a_value_that_is_best(here):
+    facts = {"edge": [(i, (i + 1) % 9, 1) for i in range(9)], "distance": [(0, 0)]}
+    with Program(SHORTEST).session(facts, spark=here, **SPREAD) as session:
+        changes = session.insert("edge", [(2, 5, -1)]).changes
+        assert changes["distance"].to_set() == {(y, y, -1) for y in range(5, 9)} | {(y, y - 4, 1) for y in range(5, 9)}
+        assert session.query("distance(7, d)").to_list() == [(3,)]
+
+
+def test_runs_that_are_lost_are_derived_anew(here, caplog):
+    with Program(LOOPS).session({"edge": EDGES}, spark=here, **SPREAD) as session:
+        for change in (session.delete, session.insert):
+            before = run(session["edge"].to_set())["path"]
+            shutil.rmtree(Path(session.upkeep.cluster.root) / "1")
+            with pytest.raises(RunsLost):
+                session["path"].to_set()
+            with pytest.raises(RunsLost):
+                session.query("path(x, y)")
+            changes = change("edge", [(5, 38), (6, 5)]).changes["path"].to_set()
+            expected = run(session["edge"].to_set())
+            assert {name: session[name].to_set() for name in session} == expected
+            assert changes == {(*row, 2 * (row in expected["path"]) - 1) for row in before ^ expected["path"]}
+        assert "derived anew" in caplog.text
+
+
+def test_in_a_directory_they_are_derived_anew(here, tmp_path, caplog):
+    text = LOOPS + ".input path\n"
+    with Program(text).session({"edge": EDGES, "path": [(77, 0)]}, path=tmp_path / "s", spark=here, **SPREAD) as session:
+        session.delete("edge", [(5, 38)])
+        expected = {name: session[name].to_set() for name in session}
+    assert (77, 0) in expected["path"] and len(expected["path"]) > len(EDGES)
+    for options in (SPREAD | {"spark": here}, {}):
+        with Program(text).session(path=tmp_path / "s", **options) as session:
+            assert {name: session[name].to_set() for name in session} == expected
+            assert session.derived_anew == [] and session["path"].on_partitions == bool(options)
+            session.insert("edge", [(5, 38)])
+            session.delete("edge", [(5, 38)])
+    assert "derived anew" not in caplog.text
+
+
+def test_relations_grow_onto_the_partitions_and_come_back(here):
+    """What has more tuples than `local_tuples`, and was made there, stays."""
+    config = SPREAD | {"local_tuples": 5}
+    with Program(LOOPS).session({"edge": []}, spark=here, **config) as session:
+        edges = set()
+        for change, some in ((session.insert, EDGES), (session.delete, {(i, (7 * i + 3) % 40) for i in range(2, 40)})):
+            changes = change("edge", some).changes["path"]
+            before, edges = edges, session["edge"].to_set()
+            old, new = run(before), run(edges)
+            assert {name: session[name].to_set() for name in session} == new
+            assert session["path"].on_partitions == (len(new["path"]) > 5)
+            assert (changes.inserted, changes.deleted) == (len(new["path"] - old["path"]), len(old["path"] - new["path"]))
+
+
+def test_with_spark_whose_workers_are_killed(spark, nothing_here):
+    """Jobs are run again; a DataFrame stays readable when its epoch is gone."""
+    with Program(LOOPS).session({"edge": EDGES}, spark=spark, **SPREAD) as session:
+        frame, old = session["path"].to_df(), run(EDGES)["path"]
+        jobs, killed = session.upkeep.cluster.jobs, []
+
+        def job(*tasks, source=None, job=jobs.job):
+            if len(killed) < 3:
+                killed.append(kill_workers())
+            return job(*tasks, source=source)
+
+        jobs.job = job
+        changes = session.delete("edge", [(5, 38), (6, 5)]).changes["path"]
+        new = run(EDGES - {(5, 38), (6, 5)})
+        assert sum(killed) and {name: session[name].to_set() for name in session} == new
+        assert {tuple(row) for row in changes.to_df().collect()} == {(*row, -1) for row in old - new["path"]}
+        assert {tuple(row) for row in session["path"].to_df().collect()} == new["path"]
+        assert {tuple(row) for row in frame.collect()} == old
+
+
+def kill_workers() -> int:
+    """The Python workers of Spark; how many there were."""
+    found = [one for one in psutil.Process().children(recursive=True) if one.name().startswith("python")]
+    workers = [one for one in found if one.parent() and one.parent().name().startswith("python")]
+    for worker in workers:
+        worker.kill()
+    return len(workers)
