@@ -1,22 +1,25 @@
 """What a change costs in a session, beside a run from the start in the same process, and beside DuckDB's recomputation.
 
-    python -m bench.sessions [--rows join,cspa] [--repeat 3] [--changes 30] [--scale 1] [--data DIR] [--quick] [--out FILE]
+    python -m bench.sessions [--rows join,cspa] [--sizes 1,100,10%,all] [--repeat 3] [--changes 30] [--scale 1] [--data DIR]
+        [--timeout 120] [--quick] [--out FILE]
 
-Of each program 1 of its facts, and 100, go out and come back, in transactions of their own; the last facts of crdt, which is
-one of --data, go out by the thousand, and are replayed. A run has its facts as arrays,
-and is warm; DuckDB has them as tables. Prints the median and the 99th percentile of the transactions, and how many of them a
-run takes. Stops with an error when the session's contents are not those of a run, at the end.
+Of one relation of each program so many facts, or such a part of them, go out and come back, in transactions of their own. The
+last facts of crdt, one of --data, also go out by the thousand, and are replayed. A run has its facts as arrays, or those of
+doop as Arrow tables, and is warm; DuckDB has them as tables. Prints the median and the 99th percentile of the transactions,
+and how many of them a run takes. Stops with an error when the session's contents are not those of a run, at the end.
 """
 
+import re
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import csv
 
 from bench import analyses
 from bench.closure import WrongCount
@@ -35,17 +38,31 @@ JOIN = """
 joined(x, z) :- r(x, y), s(y, z).
 """
 JOIN_SQL = "SELECT count(*) FROM (SELECT DISTINCT r.x, s.y FROM r JOIN s ON r.y = s.x)"
-SIZES = 1, 100  # facts of a transaction
+SMALL = """
+.decl edge(x: number, y: number)
+.input edge
+.decl reach(x: number)
+.output reach
+reach(0).
+reach(y) :- reach(x), edge(x, y).
+.decl far(x: number, steps: number)
+.output far
+far(x, n) :- edge(x, _), !reach(x), n = count : { edge(x, _) }.
+"""
+SIZES = "1,10,100,1000,10%,50%,all"  # facts of a transaction
+LARGE = 100  # from there on, fewer transactions tell enough
+FEWER = 5
 EDITS = 1000  # of a transaction that is replayed
+SHOWN = {"Insert_input": ["result"], "_AssignLocal": ["VarPointsTo", "CallGraphEdge"]}
 
 
 @dataclass
 class Case:
-    """A program, its facts, the relation that facts come and go of, and the question to DuckDB, if there is one. edits: (the
-    relation of each, its rows there), as they came."""
+    """A program, its facts, the relation that facts come and go of, and the question to DuckDB, if there is one.
+    edits: (the relation of each, its rows there), as they came."""
 
     program: Program
-    facts: dict[str, np.ndarray]
+    facts: dict[str, np.ndarray | pa.Table]
     changed: str
     sql: str = ""
     edits: tuple[np.ndarray, np.ndarray] | None = None
@@ -63,12 +80,39 @@ def _closure(scale: float) -> Case:
     return _of("closure", {"edge": edges[: max(100, int(len(edges) * scale))]}, "edge")
 
 
+def _rmat(scale: float) -> Case:
+    return _of("closure", {"edge": graphs.rmat(16, max(100, int(60_000 * scale)), seed=2)}, "edge")
+
+
 def _cspa(scale: float) -> Case:
     return _of("cspa", analyses.cspa(max(200, int(20_000 * scale))), "assign")
 
 
 def _andersen(scale: float) -> Case:
     return _of("andersen", analyses.andersen(max(200, int(100_000 * scale))), "copy")
+
+
+def _small(scale: float) -> Case:
+    """A program of milliseconds."""
+    edges = np.random.default_rng(0).integers(300, size=(max(100, int(1000 * scale)), 2))
+    return Case(Program(SMALL), {"edge": edges}, "edge")
+
+
+def _same_generation(scale: float, data: Path) -> Case:
+    edges = graphs.read_edges(data / "tg-cedge.tsv.gz").pairs
+    return _of("same_generation", {"edge": edges[: max(100, int(len(edges) * scale))]}, "edge")
+
+
+def _doop(scale: float, data: Path) -> Case:
+    """Facts of strings, all of them whatever the scale."""
+    text, facts = (data / "doop" / "doop.dl").read_text(), {}
+    for name, file in re.findall(r'^\.input (\w+)\(.*filename="([^"]+)"', text, re.MULTILINE):
+        lines = csv.ParseOptions(delimiter="\t", quote_char=False)
+        path = data / "doop" / "facts" / f"{file}.gz"
+        with path.open("rb") as packed:
+            names = csv.ReadOptions(autogenerate_column_names=True)
+            facts[name] = csv.read_csv(pa.CompressedInputStream(packed, "gzip"), names, lines)
+    return Case(Program(text), facts, "_AssignLocal")
 
 
 def _crdt(scale: float, data: Path) -> Case:
@@ -88,7 +132,10 @@ def _of(name: str, facts: dict, changed: str) -> Case:
     return Case(Program.from_file(PROGRAMS / f"{name}.dl"), facts, changed, (PROGRAMS / f"{name}.sql").read_text())
 
 
-ROWS: dict[str, Callable[[float], Case]] = {"join": _join, "closure": _closure, "cspa": _cspa, "andersen": _andersen}
+ROWS: dict[str, Callable[[float], Case]] = {
+    "join": _join, "closure": _closure, "rmat": _rmat, "cspa": _cspa, "andersen": _andersen, "small": _small,
+}  # fmt: skip
+STORED: dict[str, Callable[[float, Path], Case]] = {"crdt": _crdt, "same-generation": _same_generation, "doop": _doop}
 
 
 def main(arguments=None) -> int:
@@ -98,7 +145,8 @@ def main(arguments=None) -> int:
 def parsed(arguments):
     parser = parser_of("bench.sessions", __doc__, ROWS, timeout=120)
     parser.add_argument("--changes", type=int, default=30, help="transactions of each kind (default: %(default)s)")
-    parser.add_argument("--data", type=Path, help="a folder with crdt/crdt.dl and crdt/facts/*.csv.gz, for the row crdt")
+    parser.add_argument("--sizes", default=SIZES, help="facts of a transaction, or parts of all (default: %(default)s)")
+    parser.add_argument("--data", type=Path, help="a folder with doop/, crdt/ and tg-cedge.tsv.gz, for the rows of these")
     parser.add_argument("--scale", type=float, default=1, help="how large what is made up is (default: %(default)s)")
     return parser.parse_args(arguments)
 
@@ -107,39 +155,53 @@ def run(options) -> dict:
     """Everything, as one dictionary: versions, machine, rows with their samples in seconds."""
     results = {**surroundings(None, options), "rows": {}}
     for name in options.rows.split(","):
-        if name not in ROWS and not (name == "crdt" and options.data):
-            raise ValueError(f"there is no row {name!r}: expected some of {', '.join(ROWS)}, and crdt with --data")
+        if name not in ROWS and not (name in STORED and options.data):
+            raise ValueError(f"there is no row {name!r}: expected some of {', '.join([*ROWS, *STORED])}, the last with --data")
         say(name)
         scale = 0.001 if options.toy else options.scale
-        case = _crdt(scale, options.data) if name == "crdt" else ROWS[name](scale)
+        case = STORED[name](scale, options.data) if name in STORED else ROWS[name](scale)
         changes = 2 if options.toy else options.changes
-        results["rows"][name] = measured(case, changes, options.repeat, options.timeout)
+        results["rows"][name] = measured(case, options.sizes.split(","), changes, options.repeat, options.timeout)
     return results
 
 
-def measured(case: Case, changes: int, repeat: int, timeout: float) -> dict:
+def measured(case: Case, sizes: list[str], changes: int, repeat: int, timeout: float) -> dict:
     """Seconds of runs, of DuckDB's, and of transactions by (operation, facts)."""
     fresh = [_seconds(partial(_fresh, case)) for _ in range(repeat + 1)][1:]
     ask = partial(_asked, case)
     duckdb = by_duckdb(ask, 2, timeout, partial(_load, case)) if case.sql else None
     samples: dict[str, list[float]] = {}
-    every = np.unique(case.facts[case.changed], axis=0)
+    every = case.facts[case.changed]
+    every = every if isinstance(every, pa.Table) else np.unique(every, axis=0)
     with case.program.session(case.facts) as session:
-        for size, number in product(SIZES, range(changes + 1)):
-            rows = _drawn(every, size, number)
-            for operation in ("delete", "insert"):
-                seconds = _seconds(partial(getattr(session, operation), case.changed, rows))
-                if number:  # the first one makes plans and indexes
-                    samples.setdefault(f"{operation} {size}", []).append(seconds)
+        for size in sizes:
+            count = sized(size, len(every))
+            for number in range(1 + (changes if count <= LARGE else min(changes, FEWER))):
+                rows = _drawn(every, count, number)
+                for operation in ("delete", "insert"):
+                    seconds = _seconds(partial(getattr(session, operation), case.changed, rows))
+                    if number:  # the first one makes plans and indexes
+                        samples.setdefault(f"{operation} {size}", []).append(seconds)
         if case.edits:
             samples |= _replayed(case, session, changes)
         counts = {name: session[name].count() for name in _shown(case)}
-        left = {name: session[name].to_numpy() for name in case.facts}
+        left = {name: session[name].to_arrow() for name in case.facts}
     with case.program.run(left) as result:
         if counts != {name: result[name].count() for name in counts}:
             raise WrongCount(f"the session has {counts}, a run { ({name: result[name].count() for name in counts}) }")
     peer = {"duckdb": duckdb.seconds, "duckdb_stopped": duckdb.pairs is None} if duckdb else {}
     return {"fresh": fresh, **peer, "counts": counts, "changes": samples}
+
+
+def sized(size: str, count: int) -> int:
+    """How many of some facts that is.
+
+    >>> [sized(size, 3000) for size in ("100", "10%", "all", "10000")]
+    [100, 300, 3000, 3000]
+    """
+    if size == "all":
+        return count
+    return max(1, count * int(size[:-1]) // 100) if size.endswith("%") else min(int(size), count)
 
 
 def _replayed(case: Case, session, changes: int) -> dict[str, list[float]]:
@@ -150,7 +212,7 @@ def _replayed(case: Case, session, changes: int) -> dict[str, list[float]]:
     for operation, parts in (("delete", last), ("insert", last[::-1])):
         for part in parts:
             edits = {name: case.facts[name][number[part][relation[part] == name]] for name in case.facts}
-            samples.setdefault(f"{operation} {EDITS}", []).append(_seconds(partial(_edited, session, operation, edits)))
+            samples.setdefault(f"{operation} {EDITS} edits", []).append(_seconds(partial(_edited, session, operation, edits)))
     return samples
 
 
@@ -161,8 +223,8 @@ def _edited(session, operation: str, edits: dict[str, np.ndarray]) -> None:
 
 
 def _shown(case: Case) -> list[str]:
-    """What a run and a session are asked for; the program of crdt prints sizes, and has no output."""
-    return list(case.program.outputs) or ["result"]
+    """What a run and a session are asked for; the programs of --data print sizes, and have no output."""
+    return list(case.program.outputs) or SHOWN[case.changed]
 
 
 def _fresh(case: Case) -> None:
@@ -182,9 +244,10 @@ def _load(case: Case, connection) -> None:
         connection.execute(f"CREATE TABLE {name} AS FROM {name}_rows")
 
 
-def _drawn(rows: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """Some of the facts."""
-    return rows[np.random.default_rng((seed, size)).choice(len(rows), min(size, len(rows) // 2), replace=False)]
+def _drawn(rows, size: int, seed: int):
+    """Some of the facts, an array or an Arrow table."""
+    chosen = np.random.default_rng((seed, size)).choice(len(rows), size, replace=False)
+    return rows.take(chosen) if isinstance(rows, pa.Table) else rows[chosen]
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -198,20 +261,22 @@ def table(results: dict):
     from rich.table import Table
 
     made = Table(title="Sessions: milliseconds of a transaction, median (99th percentile), and how many of them a run takes")
-    operations = list(dict.fromkeys(operation for row in results["rows"].values() for operation in row["changes"]))
-    for column in ("program", "run, s", "DuckDB, s", *operations):
+    for column in ("program", "run, s", "DuckDB, s", "facts", "out", "", "in", ""):
         made.add_column(column, justify="left" if column == "program" else "right")
     for name, row in results["rows"].items():
         fresh = float(np.median(row["fresh"]))
         peer = f"{'> ' * row['duckdb_stopped']}{row['duckdb']:.3f}" if "duckdb" in row else "–"
-        cells = [_cell(row["changes"][operation], fresh) if operation in row["changes"] else "–" for operation in operations]
-        made.add_row(name, f"{fresh:.3f}", peer, *cells)
+        told = name, f"{fresh:.3f}", peer
+        for size in dict.fromkeys(operation.partition(" ")[2] for operation in row["changes"]):
+            cells = [_cell(row["changes"][f"{operation} {size}"], fresh) for operation in ("delete", "insert")]
+            made.add_row(*told, size, *cells[0], *cells[1])
+            told = "", "", ""
     return made
 
 
-def _cell(samples: list[float], fresh: float) -> str:
+def _cell(samples: list[float], fresh: float) -> tuple[str, str]:
     median, most = np.median(samples), np.quantile(samples, 0.99)
-    return f"{1e3 * median:,.2f} ({1e3 * most:,.1f})\n{fresh / median:,.1f}×"
+    return f"{1e3 * median:,.2f} ({1e3 * most:,.1f})", f"{fresh / median:,.1f}×"
 
 
 if __name__ == "__main__":

@@ -82,12 +82,8 @@ def put(words, begin, end, word):
     return end + 1
 
 
-@njit(u64(u64, u64), **JIT)
-def merge(left, right):
-    """The union of two sorted arrays, sorted."""
-    if left.size and right.size and left[-1] < right[0]:
-        return np.concatenate((left, right))
-    out = np.empty(left.size + right.size, np.uint64)
+@njit(types.int64(u64, u64, u64), scratch="out", **JIT)
+def _merge(left, right, out):
     i = j = size = 0
     while i < left.size and j < right.size:
         a, b = left[i], right[j]
@@ -103,7 +99,16 @@ def merge(left, right):
         out[size] = right[j]
         j += 1
         size += 1
-    return out[:size]
+    return size
+
+
+def merge(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The union of two sorted arrays, sorted. numpy has the memory for it in large pages, which a kernel would not get: 70 ms
+    for 21 M words where it takes 130 ms otherwise."""
+    if left.size and right.size and left[-1] < right[0]:
+        return np.concatenate((left, right))
+    out = np.empty(left.size + right.size, np.uint64)
+    return out[: _merge(left, right, out)]
 
 
 @njit(types.int64(u64, types.int64, types.uint64), **JIT)
@@ -123,6 +128,20 @@ def seek(words, start, target):
         else:
             high = middle
     return high
+
+
+@njit(i64(u64, u64), **JIT)
+def places(words, known):
+    """Where each of some sorted words is among other sorted ones; -1 if it is not there. Gallops: O(n log(known ÷ n)).
+
+    >>> places(np.array([1, 5, 9], "u8"), np.array([5, 7, 9], "u8")).tolist()
+    [-1, 0, 2]
+    """
+    at, j = np.empty(words.size, np.int64), 0
+    for i in range(words.size):
+        j = seek(known, j, words[i])
+        at[i] = j if j < known.size and known[j] == words[i] else -1
+    return at
 
 
 @njit(types.int64(u64, u64), **JIT)

@@ -99,7 +99,6 @@ def patient(monkeypatch):
 def many_edges(monkeypatch):
     """However few edges a closure follows, they count as many: it follows by its rules."""
     monkeypatch.setattr("semi_naive.session.maintenance.closures.QUICK", -1)
-    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.QUICK", -1)
 
 
 @pytest.fixture

@@ -168,13 +168,15 @@ def random_graphs(draw, nodes: int):
     return {tuple(edge) for edge in (edges * draw(st.sampled_from([1, 1 << 40])) - draw(st.sampled_from([0, 9]))).tolist()}
 
 
-@pytest.mark.parametrize("room", [1, 1 << 20])
+@pytest.mark.parametrize("room, fewer, alone", [(1, 1 << 20, 0), (1 << 20, 0, 1 << 20), (1 << 20, 1, 0)])
 @settings(max_examples=40, **SETTINGS)
 @given(st.sampled_from([LINEAR, DOUBLED, "path(x, z) :- edge(x, y), path(y, z)."]), random_graphs(150), st.data())
-def test_closures_of_which_many_edges_change_at_once(no_rules, room, step, edges, data):
-    """Rules may not run: all changes are found by components, in one strip of bits or in many."""
+def test_closures_of_which_many_edges_change_at_once(no_rules, room, fewer, alone, step, edges, data):
+    """Rules may not run: all changes are found by components, in one strip of bits or in many, for what edges lead to or for
+    what leads there, in one thread or in several."""
     program = Program(PATHS.replace(LINEAR, step))
-    no_rules.setattr("semi_naive.session.maintenance.closures.ROOM", room)
+    for name, value in {"ROOM": room, "FEWER": fewer, "ALONE": alone}.items():
+        no_rules.setattr(f"semi_naive.session.maintenance.closures.{name}", value)
     with program.session({"edge": edges}) as session:
         for _ in range(3):
             come = data.draw(random_graphs(150))

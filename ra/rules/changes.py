@@ -7,6 +7,7 @@ that one of them has and the other has not, and an earlier table stays as it was
 from dataclasses import dataclass
 
 import numpy as np
+from semi_naive.ra import words
 from semi_naive.ra.blocks import among
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules.block import Block, bounds_of, fits, merged, pack, packing_of
@@ -114,6 +115,8 @@ def _positions(few: Block, many: Block) -> np.ndarray:
     """Where each tuple of a block is in another; -1 if it is not there."""
     if isinstance(many, Thinned):
         return many.places(_positions(few, many.whole))
+    if few.packing == many.packing and many.packing.lanes == 1:
+        return words.places(few.words[0], many.words[0])
     return positions_of(few.columns(), few.size, many)
 
 
@@ -127,9 +130,9 @@ def positions_of(columns: list[np.ndarray], size: int, many: Block) -> np.ndarra
     fitting = np.ones(size, np.bool_)
     for column, (low, high) in zip(columns, many.packing.bounds, strict=True):
         fitting &= (column >= low) & (column <= high)
-    words, known = pack(columns, many.packing, size)[0], many.words[0]
-    at = np.minimum(np.searchsorted(known, words), known.size - 1)
-    return np.where(fitting & (known[at] == words), at, -1)
+    wanted, known = pack(columns, many.packing, size)[0], many.words[0]
+    at = np.minimum(np.searchsorted(known, wanted), known.size - 1)
+    return np.where(fitting & (known[at] == wanted), at, -1)
 
 
 # -- tables
@@ -185,6 +188,8 @@ def without(table: Table, lost: Block) -> Table:
     few of many, else the block is copied. Without a lost tuple it is the table itself."""
     if not lost.size:
         return table
+    if lost.size == table.count:
+        return Table(table.arity, packing=table.packing)
     other = snapshot(table)
     for order, blocks in table.full.items():
         gone = lost.reordered(order)
@@ -195,6 +200,11 @@ def without(table: Table, lost: Block) -> Table:
 def _left(block: Block, gone: Block) -> Block:
     """The block itself where it has none of the tuples."""
     if gone.size * NEAR > block.size:
-        return selected(block, ~_among(block, gone))
+        return block.without(gone.repacked(block.packing)) if _fits(gone, block) else selected(block, ~_among(block, gone))
     at = _positions(gone, block)
     return thinned(block, at[at >= 0])
+
+
+def _fits(block: Block, other: Block) -> bool:
+    """Whether a block can be in another one's packing."""
+    return block.packing == other.packing or fits(bounds_of(block.columns()), other.packing)

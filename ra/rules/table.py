@@ -130,7 +130,9 @@ class Table:
         """Tuples in home order that it has not are its delta; nothing is searched."""
         self.delta = {}
         if block.size:
-            if self.packing is None or block.packing != self._ordered(self.home):
+            if self.packing is None:
+                self.packing = Packing(tuple(block.packing.bounds[self.home.index(i)] for i in range(self.arity)))
+            if block.packing != self._ordered(self.home):
                 bounds = bounds_of(block.columns())
                 self._make_room(tuple(bounds[self.home.index(i)] for i in range(self.arity)))
             self.delta = {self.home: block.repacked(self._ordered(self.home))}

@@ -6,15 +6,19 @@ what may have no derivation left would have to suspect nearly every pair: what h
 bits instead (`ra.condensed`), and all other pairs stay as they are, unread.
 """
 
+from collections import deque
+from itertools import accumulate, pairwise
+
 import numpy as np
 
-from semi_naive.ra import condensed, graph
+from semi_naive.ra import blocks, condensed, graph
 from semi_naive.ra.condensed import AFTER, BEFORE
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.block import Block, bounds_of, fits, pack, roomy
-from semi_naive.ra.rules.changes import Change, together, within
+from semi_naive.ra.rules.changes import Change, within
 from semi_naive.ra.rules.table import Table
+from semi_naive.threads import in_threads
 
 MOST = 20_000_000  # edges that all searches together may look at: some 0.3 s
 DEEPEST = 500  # steps of one search
@@ -22,6 +26,15 @@ QUICK = 50_000  # edges that are all read in 8 ms: with no more, components are 
 ONE_BY_ONE = 3  # edges whose ends are searched for, where all can be known in 8 ms
 WORK = 20_000_000  # words of rows that are read in 50 ms
 ROOM = 4_000_000  # words of rows at a time
+ALONE = 200_000  # words of rows that one thread compares sooner than two have begun
+FEWER = 32  # times as few nodes that lead to a changed edge as it leads to: rows of the former are for these bits
+PIECES = 4  # of the nodes for each thread, as some have more pairs than others
+DENSE = 100  # pairs for each edge: from there on what follows from an edge is too much for rules
+
+
+def is_dense(edges: Table, pairs: Table) -> bool:
+    """Whether a closure is to follow by components before its rules are tried."""
+    return edges.count <= QUICK or pairs.count > DENSE * edges.count
 
 
 def felt(edges: Table, change: Change, pairs: Table) -> bool:
@@ -33,9 +46,9 @@ def felt(edges: Table, change: Change, pairs: Table) -> bool:
     return bool(change.lost.size) and (not few or missed(edges, change.lost))
 
 
-def changed(edges: Table, change: Change, pairs: Table) -> Change | None:
+def changed(edges: Table, change: Change, pairs: Table, cores: int = 1) -> Change | None:
     """The pairs of a closure that come and go with its edges; as `felt`. None if it would take longer than to read all pairs.
-    150 ns an edge, and 2 ns for each 64 nodes that it may lead to, in one thread."""
+    200 ns an edge, and 2 ns for each 64 nodes that a changed edge may lead to, or for each 64 that may lead there."""
     xs, ys = (np.concatenate(both) for both in zip(edges.columns(), change.lost.columns(), strict=True))
     found = graph.intern(np.stack([xs, ys], axis=1))
     indptr, targets = graph.adjacency(found)
@@ -43,24 +56,57 @@ def changed(edges: Table, change: Change, pairs: Table) -> Change | None:
     born, lost = (_places(found, block) for block in (change.born, change.lost))
     moments[born], moments[lost] = AFTER, BEFORE
     both = [(moment, *condensed.components(indptr, targets, moments, moment)) for moment in (BEFORE, AFTER)]
-    ends = _ends_that_matter(found, born, both[0][1]), _ends_that_matter(found, lost, both[1][1])
-    nodes = _onward(indptr, targets, np.concatenate(ends))
-    words = -(-nodes.size // 64)
-    if words * (found.words.size + found.domain) > max(WORK, pairs.count):
+    felt = _ends_that_matter(found, born, both[0][1]), _ends_that_matter(found, lost, both[1][1])
+    starts, ends = (np.concatenate(part) for part in zip(*felt, strict=True))
+    onward = _onward(indptr, targets, ends)
+    sources, backward, places = condensed.turned(indptr, targets)
+    back = _onward(sources, backward, starts)
+    packing, of_node, of_bit = _words(found.values, pairs)
+    if turned := FEWER * back.size < onward.size:  # the pairs are found in another order, and sorted
+        both = [(moment, count - 1 - of, count) for moment, of, count in both]
+        graphs, nodes, of_node, of_bit = (sources, backward, moments[places]), back, of_bit, of_node
+    else:
+        graphs, nodes = (indptr, targets, moments), onward
+    width = -(-nodes.size // 64)
+    if width * (found.words.size + found.domain) > max(WORK, pairs.count):
         return None
-    width = max(1, min(words, ROOM // max(1, found.domain)))
-    bits = np.full(found.domain, -1)
+    come, gone = _differing(graphs, both, nodes, of_node, of_bit, 1 if width * found.domain < ALONE else cores)
+    if turned:
+        come, gone = blocks.sort_unique(come), blocks.sort_unique(gone)
+    return Change(Block(packing, come), Block(packing, gone))
+
+
+def _differing(graphs, both, nodes: np.ndarray, of_node, of_bit, cores: int) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs (lanes, n) of any node and one of some nodes, that are there at the later moment and not at the earlier, and
+    the other way round; a pair is of_node | of_bit. both: (moment, component of each node, how many)."""
+    indptr, targets, moments = graphs
+    domain = indptr.size - 1
+    bits = np.full(domain, -1)
     bits[nodes] = np.arange(nodes.size)
-    packing, firsts, seconds = _words(found.values, pairs)
-    seconds = np.ascontiguousarray(seconds[:, nodes])
-    strips: tuple[list[Block], list[Block]] = [], []
+    of_bit = np.ascontiguousarray(of_bit[:, nodes])
+    width = max(1, min(-(-nodes.size // 64), ROOM // max(1, domain)))
+    pieces = np.linspace(0, domain, (1 if cores == 1 else PIECES * cores) + 1).astype(np.int64)
+    strips: tuple[list, list] = [], []
     for begin in range(0, nodes.size, 64 * width):
-        rows = [(of, condensed.reached(indptr, targets, moments, moment, of, count, bits - begin, width))
-            for moment, of, count in both]  # fmt: skip
-        strip = np.ascontiguousarray(seconds[:, begin : begin + 64 * width])
-        for blocks, (one, other) in zip(strips, (rows[::-1], rows), strict=True):
-            blocks.append(Block(packing, condensed.surplus(*one, *other, width, firsts, strip)))
-    return Change(*(together(blocks, 2) for blocks in strips))
+        reach = lambda one, begin=begin: condensed.reached(  # noqa: E731
+            indptr, targets, moments, one[0], *one[1:], bits - begin, width)  # fmt: skip
+        rows = [(one[1], found) for one, found in zip(both, in_threads(reach, both, cores), strict=True)]
+        strip = np.ascontiguousarray(of_bit[:, begin : begin + 64 * width])
+        for found, (one, other) in zip(strips, (rows[::-1], rows), strict=True):
+            found.append(_surplus((*one, *other, width), pieces, of_node, strip, cores))
+    lanes = of_node.shape[0]
+    return blocks.merge_all(strips[0], lanes), blocks.merge_all(strips[1], lanes)
+
+
+def _surplus(rows: tuple, pieces: np.ndarray, of_node: np.ndarray, of_bit: np.ndarray, cores: int) -> np.ndarray:
+    """The pairs (lanes, n) whose bit is in one row of a node and not in the other; pieces: where parts of the nodes begin."""
+    parts = list(pairwise(pieces.tolist()))
+    sizes = list(in_threads(lambda part: condensed.surplus_size(*rows, *part), parts, cores))
+    begins = [0, *accumulate(sizes)]
+    words = np.empty((of_node.shape[0], begins[-1]), np.uint64)
+    fill = lambda part: condensed.surplus(*rows, *part[0], of_node, of_bit, words, part[1])  # noqa: E731
+    deque(in_threads(fill, zip(parts, begins, strict=False), cores), 0)
+    return words
 
 
 def _places(found: graph.Dense, block: Block) -> np.ndarray:
@@ -69,11 +115,12 @@ def _places(found: graph.Dense, block: Block) -> np.ndarray:
     return np.searchsorted(found.words, x << graph.HALF | y)
 
 
-def _ends_that_matter(found: graph.Dense, places: np.ndarray, component: np.ndarray) -> np.ndarray:
-    """Where edges lead that are there at one moment only, unless their ends are in one component at the other."""
+def _ends_that_matter(found: graph.Dense, places: np.ndarray, component: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where edges begin, and lead, that are there at one moment only, unless their ends are in one component at the other."""
     x, y = found.sources[places].astype(np.int64), found.targets[places].astype(np.int64)
     # One node is a component of its own, on a cycle or not: an edge from it to itself does matter.
-    return y[(component[x] != component[y]) | (x == y)]
+    felt = (component[x] != component[y]) | (x == y)
+    return x[felt], y[felt]
 
 
 def _onward(indptr: np.ndarray, targets: np.ndarray, starts: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ from semi_naive.running.local import TooLarge
 from semi_naive.running.recovery import Recovery
 from semi_naive.session.maintenance.anew import Anew, Closure
 from semi_naive.session.maintenance.closed_tables import closed
-from semi_naive.session.maintenance.closures import QUICK, changed, felt
+from semi_naive.session.maintenance.closures import changed, felt, is_dense
 from semi_naive.session.maintenance.flips import is_exact
 from semi_naive.session.maintenance.following import Following
 from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
@@ -192,7 +192,8 @@ class Upkeep(Anew):
         before, closure = dict(self.tables), self._closure(number, own)
         if closure and not felt(self.tables[closure.edges], changes[closure.edges], before[closure.relation]):
             return {}
-        if closure and self.tables[closure.edges].count <= QUICK and (found := self._by_components(closure, changes)):
+        dense = closure and is_dense(self.tables[closure.edges], before[closure.relation])
+        if closure and dense and (found := self._by_components(closure, changes)):
             return found
         if self._can_follow(stratum, own, changes):
             try:
@@ -200,7 +201,7 @@ class Upkeep(Anew):
             except (TooSlow, TooLarge):
                 self.tables = before.copy()
                 self._mark_dense(number, own, changes)
-        if closure and self.tables[closure.edges].count > QUICK and (found := self._by_components(closure, changes)):
+        if closure and not dense and (found := self._by_components(closure, changes)):
             return found
         return self._all_anew(number, before)
 
@@ -220,7 +221,7 @@ class Upkeep(Anew):
         """What changes of a closure; None where its rules, or to compute it anew, are quicker, and where so much has come that
         it is for the partitions."""
         pairs = self.tables[closure.relation]
-        change = changed(self.tables[closure.edges], changes[closure.edges], pairs)
+        change = changed(self.tables[closure.edges], changes[closure.edges], pairs, self.cluster.here)
         if change is None or change.born.size > (self.config.local_tuples or 0):
             return None
         if change.size:
