@@ -31,6 +31,7 @@ from semi_naive.ra.rules.ir import Aggregate, Atom, Const, Order, Range, Rule, T
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.local import Local
 from semi_naive.session.maintenance.closed_tables import is_closed, reached
+from semi_naive.session.maintenance.counting import Counts, counting
 from semi_naive.session.maintenance.flips import NEGATED, flips
 from semi_naive.session.maintenance.guard import PROOF, Proofs, proofs
 from semi_naive.session.maintenance.suspecting import InTime, TooSlow, explicit, suspecting, suspects
@@ -49,7 +50,10 @@ class Following(InTime):
 
     def __post_init__(self):
         small = self.small
+        self.stratum, found = counting(self.stratum)
+        self.indexes.arities.update({one.relation: len(one.atom.args) for one in found})
         super().__post_init__()
+        self.counts = Counts(self, found)
         self.below = names_read(self.stratum.rules) - set(self.stratum.relations)
         relations = self.database.program.relations
         self.closed = {name: relations[name] for name in self.stratum.relations if is_closed(relations[name])}

@@ -9,8 +9,10 @@ What the next strata see of a relation is its table without what it has lost, an
 changed in place: those of the epoch before stay as they are, and are there again if anything fails.
 """
 
+import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -128,6 +130,7 @@ class Upkeep(Anew):
         """Forget strata, and all that there is of their relations. Who reads them now still has their tables."""
         self._go_on_from(self.state())
         for number in numbers:
+            self._forget_counts(number)
             for name in self.strata[number].relations:
                 every: tuple[dict, ...] = (self.tables, self.spread, self.facts.given, self.facts.written, self.lines)
                 for each in (*every, self.program.relations):
@@ -140,6 +143,14 @@ class Upkeep(Anew):
         while self.strata and not self.strata[-1].relations:
             self.strata.pop()
         self.read_by = readers(self.strata)
+
+    def _anew(self, number: int) -> None:
+        super()._anew(number)
+        self._forget_counts(number)
+
+    def _forget_counts(self, number: int) -> None:
+        for one in self.local[number].counts.counted if number in self.local else ():
+            self.tables.pop(one.relation, None)
 
     def _prepare(self, changeable: set[str]) -> None:
         """Before strata are computed: their facts are there."""
@@ -248,12 +259,13 @@ class Upkeep(Anew):
 
     def _follow(self, number: int, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> dict[str, Change]:
         tables, local = self.tables, self._following(number, stratum)
+        until = self._count_missing(local, changes) + max(LEAST, WORTH * self.last[number])
+        changes = changes | self._recounted(local, changes, until)
         below = {name: changes[name] for name in local.below & changes.keys()}
         before = {name: tables[name] for name in stratum.relations}
         for name, order in local.searches(below):
-            if name in before:
-                before[name].blocks("full", order)  # an index that is missing is made once, whatever becomes of this
-        until = time.perf_counter() + max(LEAST, WORTH * self.last[number])
+            if name in before or name in below:
+                tables[name].blocks("full", order)  # an index that is missing is made once, whatever becomes of this
         suspected = self._suspected(local, own, below, until, self.ticks.get(number))
         rest = {name: without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
         ticks = self.ticks.get(number)
@@ -276,9 +288,41 @@ class Upkeep(Anew):
                 found[name] = self._compared_here(name, before[name], tables[name])
             else:
                 found[name] = self._changed(name, before[name], table, suspected.get(name))
+        for one in local.counts.counted:
+            tables[one.relation].settle()
         if ticks and clock:
             self.ticks[number] = ticks.after(clock, {name: change.lost for name, change in found.items()})
         return found
+
+    def _count_missing(self, local: Following, changes: dict[str, Change]) -> float:
+        """Count what was there before, as far as it is not known; when that was done. It takes as long as the aggregates."""
+        missing = [one for one in local.counts.counted if one.relation not in self.tables]
+        local.until = math.inf
+        with self._reversed({name: change for one in missing for name, change in changes.items() if name in one.reads}):
+            for one in missing:
+                self.tables[one.relation] = local.counts.whole(one)
+        return time.perf_counter()
+
+    def _recounted(self, local: Following, changes: dict[str, Change], until: float) -> dict[str, Change]:
+        """What changes of the counts that a stratum's rules have; their tables then have what is new as their delta."""
+        wanted = [one for one in local.counts.counted if one.reads & changes.keys()]
+        below = {name: change for one in wanted for name, change in changes.items() if name in one.reads}
+        local.until, found = until, {}
+        with self._reversed(below):
+            lost = [local.counts.changed(one, below, gained=False) for one in wanted]
+        for one, parts in zip(wanted, lost, strict=True):
+            change = local.counts.change(one, local.counts.changed(one, below, gained=True), parts)
+            self.tables[one.relation] = grown(without(self.tables[one.relation], change.lost), change.born)
+            found[one.relation] = change
+        return found
+
+    @contextmanager
+    def _reversed(self, below: dict[str, Change]) -> Iterator[None]:
+        """Relations are as they were before they changed, and have what they have lost as their delta."""
+        now = {name: self.tables[name] for name in below}
+        self.tables.update({name: reversed_to(table, below[name].lost) for name, table in now.items()})
+        yield
+        self.tables.update(now)
 
     def _close(self, name: str, table: Table, facts: bool) -> None:
         """A relation has a table of its own sort with the tuples that are left, and with `facts` its explicit ones, as new."""
@@ -305,12 +349,9 @@ class Upkeep(Anew):
         shut = {flip.relation for flip in local.flips}
         if not deleted and not any(change.lost.size or name in shut for name, change in below.items()):
             return {}
-        tables = self.tables
-        now = {name: tables[name] for name in below}
-        tables.update({name: reversed_to(tables[name], change.lost) for name, change in below.items()})
         given = {name: self._explicit(name) for name in local.stratum.relations if name in local.known}
-        found = local.suspect(deleted, below, given, until, ticks)
-        tables.update(now)
+        with self._reversed(below):
+            found = local.suspect(deleted, below, given, until, ticks)
         return {name: block for name, block in found.items() if block.size}
 
     def _following(self, number: int, stratum: Stratum) -> Following:

@@ -1,0 +1,275 @@
+"""Counts and sums in rules, kept up to date by what their bodies gain and lose, of which no tuple is kept.
+
+    corners(c) :- c = count : { edge(x, y), edge(y, z), edge(x, z) }.
+
+becomes, with the relation {}1 of how many there are:
+
+    corners(c) :- {}1(c).        corners(c) :- !{}1(_), c = 0.
+
+{}1 follows by the delta versions of the body, as a rule's head does: what they make of new tuples is counted, and what they
+make of lost ones, with all else as it was, is counted off. A variable that nothing else asks for is not even listed. Where the
+aggregate shares variables with the rest of the rule, {}1 has these before the count, and a row for each of their values that
+has any. A negated atom is one more that may change: its new tuples take away, the ones that it has lost give. Sums of floats do
+not follow so, nor what is the least or the mean.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import chain, count, islice
+from typing import Any
+
+import numpy as np
+
+from semi_naive.planning.body import Body, Compiler, has_wild, names
+from semi_naive.planning.multiway import Core, core_of
+from semi_naive.planning.order import Greedy, outgrown, searched, share_indexes, versions
+from semi_naive.planning.strata import Stratum
+from semi_naive.ra.rules import ir
+from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import Change, own_order
+from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.extend import Weigh
+from semi_naive.ra.rules.functors import evaluate
+from semi_naive.ra.rules.ir import Aggregate, Atom, Compare, Const, Kind, Not, Rule, Truth, Var, Wild
+from semi_naive.ra.rules.slices import slices
+from semi_naive.ra.rules.steps import WEIGHT, Join, run_steps
+from semi_naive.ra.rules.table import Table
+from semi_naive.running.local import located
+from semi_naive.threads import in_threads
+
+LITERALS = Atom, Not, Compare, ir.Test, Truth  # of a body whose bindings are counted
+WHOLE = Kind.NUMBER, Kind.UNSIGNED  # kinds of which a sum is another one less what is not in it
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """An aggregate, the relation of its results, and the variables that come first there; `body`: with its wildcards named."""
+
+    relation: str
+    rule: Rule
+    literal: Aggregate
+    outer: tuple[Var, ...]
+    body: tuple
+
+    @property
+    def atom(self) -> Atom:
+        return Atom(self.relation, (*self.outer, self.literal.result))
+
+    @property
+    def reads(self) -> set[str]:
+        return {each.relation for each in map(_atom_of, self.body) if each is not None}
+
+
+def counted(rule: Rule, place: int, relation: str) -> Counted | None:
+    """The aggregate at a place of a rule's body, if it can follow by what its body gains and loses: its own atoms bind all that
+    it shares with the rest of the rule. Where it shares any, only a cyclic body: of another, changed tuples often tell which
+    groups to compute again."""
+    literal = rule.body[place]
+    sums = literal.op == "sum" and getattr(literal.target, "kind", None) in WHOLE
+    if not (literal.op == "count" or sums) or not all(isinstance(each, LITERALS) for each in literal.body):
+        return None
+    body = tuple(_named(each, number) for number, each in enumerate(literal.body))
+    atoms = {number: each for number, each in enumerate(body) if isinstance(each, Atom)}
+    bound = {term.name: term for atom in atoms.values() for term in atom.args if isinstance(term, Var)}
+    outside = names(rule.head).union(*map(names, rule.body[:place] + rule.body[place + 1 :]))
+    inner = names(body) | (names(literal.target) if literal.target is not None else set())
+    if not atoms or not inner <= bound.keys() or any(map(_is_odd, body)) or inner & outside and not core_of(atoms):
+        return None
+    return Counted(relation, rule, literal, tuple(bound[name] for name in sorted(inner & outside)), body)
+
+
+def replaced(rule: Rule, named: Callable[[], str]) -> tuple[list[Rule], list[Counted]]:
+    """The rule with relations in place of its aggregates, as far as these can follow so, and which they are.
+
+    >>> x, y, n = (Var(name, Kind.NUMBER) for name in "xyn")
+    >>> rule = Rule(Atom("edges", (n,)), (Aggregate(n, "count", None, (Atom("edge", (x, y)),)),))
+    >>> for each in replaced(rule, lambda: "{}1")[0]: print(each)
+    edges(n) :- {}1(n).
+    edges(n) :- !{}1(_), n = 0.
+    """
+    rules, found = [rule], []
+    for literal in [each for each in rule.body if isinstance(each, Aggregate)]:
+        one = counted(rule, rule.body.index(literal), named())
+        if one is not None:
+            found.append(one)
+            zero = Compare("=", literal.result, Const(0, literal.result.kind), literal.result.kind)
+            none = Not(replace(one.atom, args=(*one.outer, Wild())))
+            rules = [_with(each, literal, instead) for each in rules for instead in ((one.atom,), (none, zero))]
+    return rules, found
+
+
+def counting(stratum: Stratum) -> tuple[Stratum, list[Counted]]:
+    """A stratum with relations in place of the aggregates that can follow so, and which they are."""
+    number = count()
+    rules: list[Rule] = []
+    found: list[Counted] = []
+    for rule in stratum.rules:
+        made, some = replaced(rule, lambda: f"{stratum.relations[0]}{{{next(number)}}}")
+        rules, found = rules + made, found + some
+    return replace(stratum, rules=rules), found
+
+
+def _with(rule: Rule, literal, instead: tuple) -> Rule:
+    place = rule.body.index(literal)
+    return replace(rule, body=(*rule.body[:place], *instead, *rule.body[place + 1 :]), plan=None)
+
+
+def _named(literal, number: int):
+    """An atom whose wildcards have names, as each of their values counts."""
+    if not isinstance(literal, Atom):
+        return literal
+    args = (Var(f"{number}:{i}", Kind.NUMBER) if isinstance(term, Wild) else term for i, term in enumerate(literal.args))
+    return replace(literal, args=tuple(args))
+
+
+def _is_odd(literal) -> bool:
+    """Whether a literal has wildcards within terms."""
+    atom = _atom_of(literal)
+    return atom is not None and any(has_wild(term) and not isinstance(term, Wild) for term in atom.args)
+
+
+def _atom_of(literal) -> Atom | None:
+    return literal.atom if isinstance(literal, Not) else literal if isinstance(literal, Atom) else None
+
+
+@dataclass
+class Counts:
+    """The counts of one stratum, from one transaction to the next: `local`, a `Following`, has its plans."""
+
+    local: Any
+    counted: list[Counted]
+    bodies: dict = field(default_factory=dict)
+
+    def whole(self, one: Counted) -> Table:
+        """All that there is, of tables as they are."""
+        table = Table(len(one.outer) + 1)
+        rows, amounts = self._summed(one, [self._made(one, one.body, {}, None, "whole")])
+        table.insert_block(_block(rows, amounts, amounts != 0))
+        table.settle()
+        return table
+
+    def changed(self, one: Counted, below: dict[str, Change], gained: bool) -> list:
+        """What the body has gained, where changed relations have what is new as their delta; or what it has lost, where they
+        have that. As `_summed` takes it."""
+        tables, made = self.local.database.tables, []
+        own, other = ("born", "lost") if gained else ("lost", "born")
+        nots = [each for each in one.body if isinstance(each, Not) and each.atom.relation in below]
+        for number, each in enumerate(nots):
+            block = getattr(below[each.atom.relation], other)
+            for name, some in (_aside(one, number), block), (_flipping(one, number), _projected(block, each.atom)):
+                self.local.indexes.arities[name] = some.arity
+                tables[name] = Table(some.arity)
+                tables[name].begin_with(some)
+        try:
+            rule = Rule(one.atom, one.body)
+            unchanged = tuple(Not(replace(each.atom, relation=_aside(one, n))) for n, each in enumerate(nots))
+            for place, parts in versions(rule, one.reads):
+                if (change := below.get(one.body[place].relation)) and getattr(change, own).size:
+                    made.append(self._made(one, one.body + unchanged, parts, place, (place, *nots)))
+            for number, each in enumerate(nots):
+                if getattr(below[each.atom.relation], other).size:
+                    first = Atom(_flipping(one, number), tuple(term for term in each.atom.args if not isinstance(term, Wild)))
+                    body = (first, *one.body, *unchanged[number + 1 :])
+                    made.append(self._made(one, body, {0: "delta"}, 0, (number, each, *nots)))
+        finally:
+            for number in range(len(nots)):
+                tables.pop(_aside(one, number), None)
+                tables.pop(_flipping(one, number), None)
+        return made
+
+    def change(self, one: Counted, gained: list, lost: list) -> Change:
+        """Of the relation of its results, as the table has it."""
+        table = self.local.database.tables[one.relation]
+        rows, amounts = self._summed(one, [*gained, *((keys, -weights) for keys, weights in lost)])
+        known = np.zeros(amounts.size, np.int64)
+        for block in table.blocks("all", own_order(table.arity)):
+            lows, highs = block.ranges(rows, amounts.size)
+            there = np.flatnonzero(highs > lows)
+            known[there] = block.column(len(rows), lows[there])
+        changed, after = amounts != 0, known + amounts
+        return Change(_block(rows, after, changed & (after != 0)), _block(rows, known, changed & (known != 0)))
+
+    def _summed(self, one: Counted, parts: list) -> tuple[list[np.ndarray], np.ndarray]:
+        """(columns of the outer variables, each combination once; the sum for each). parts: (such columns, weights)."""
+        weights = np.concatenate([np.empty(0, np.int64), *(weights for _, weights in parts)])
+        columns = [np.concatenate([np.empty(0, np.int64), *(keys[i] for keys, _ in parts)]) for i in range(len(one.outer))]
+        if not columns:
+            return [], weights.sum(keepdims=True)
+        groups = Block.of(columns, weights.size)
+        inverse, _ = groups.ranges(columns, weights.size)
+        amounts = np.zeros(groups.size, np.int64)
+        np.add.at(amounts, inverse, weights)
+        return groups.columns(), amounts
+
+    def _made(self, one: Counted, body: tuple, parts: dict[int, str], delta: int | None, key):
+        """What a version makes: the outer variables' columns, and a weight for each row of these."""
+        local, steps = self.local, self._plan(one, body, parts, delta, (one.relation, key))
+        derivation, context = Derivation(steps, one.relation, ()), local.database
+        names = [each.name for each in one.outer]
+
+        def summed(batch: Batch):
+            found = []
+            for made in run_steps(steps[1:], batch, context):
+                local._in_time()
+                found.append(self._weighed(one, made, names))
+            return self._summed(one, found)
+
+        for relation, order in searched(steps):
+            context.blocks(relation, "all", order)  # not by all threads
+        batches = slices(derivation, context, local.cores)
+        some = list(islice(batches, 2))
+        try:
+            made = map(summed, some) if len(some) < 2 else in_threads(summed, chain(some, batches), local.cores)
+            return self._summed(one, list(made))
+        except EvaluationError as error:
+            raise located(error, one.rule) from None
+
+    def _weighed(self, one: Counted, batch: Batch, names: list[str]):
+        weights = batch.columns.get(WEIGHT, np.ones(batch.size, np.int64))
+        if (target := one.literal.target) is not None:
+            column = evaluate(target, batch.columns, batch.size, self.local.database.values)
+            weights = weights * column.view(np.int64)
+        return [batch.columns[name] for name in names], weights
+
+    def _plan(self, one: Counted, body: tuple, parts: dict[int, str], delta: int | None, key) -> list:
+        """The steps of a body of which every binding counts, planned again when sizes have changed a lot."""
+        local, sizes = self.local, self.local.database
+        if key not in self.bodies or outgrown(self.bodies[key], sizes):
+            rule = Rule(one.atom, body)
+            made = None if delta is None else local._indexes_made()
+            compiler = Compiler(rule, Greedy(sizes, parts, delta, made=made), local.indexes.order_for, parts, every=True)
+            places = core_of({n: each for n, each in enumerate(body) if isinstance(each, Atom)})
+            compiler.core = Core(places, "", indexed=True) if places and local.multiway != "never" else None
+            outside = {each.name for each in one.outer} | (names(one.literal.target) if one.literal.target else set())
+            steps = [_weighing(step) for step in compiler.compile(body, outside=outside)]
+            read = {each.relation for each in body if isinstance(each, Atom)}
+            self.bodies[key] = Body(rule, Derivation(steps, one.relation, ()), [], {name: sizes.size(name) for name in read})
+            share_indexes(self.bodies, local.indexes)
+        return self.bodies[key].derivation.steps if key in self.bodies else self._plan(one, body, parts, delta, key)
+
+
+def _weighing(step):
+    """A join that binds nothing which is needed counts what it meets."""
+    return Weigh(step) if isinstance(step, Join) and step.every and not step.binds else step
+
+
+def _aside(one: Counted, number: int) -> str:
+    """The relation of what a negated atom's has on the other side of a change; no program has one of that name."""
+    return f"{one.relation}~{number}"
+
+
+def _flipping(one: Counted, number: int) -> str:
+    """The same, as far as the atom asks."""
+    return f"{one.relation}!{number}"
+
+
+def _projected(block: Block, atom: Atom) -> Block:
+    """The columns in which an atom has no wildcard."""
+    columns = [block.column(i) for i, term in enumerate(atom.args) if not isinstance(term, Wild)]
+    return Block.of(columns, block.size)
+
+
+def _block(rows: list[np.ndarray], amounts: np.ndarray, wanted: np.ndarray) -> Block:
+    return Block.of([column[wanted] for column in (*rows, amounts)], int(np.count_nonzero(wanted)))
