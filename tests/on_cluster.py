@@ -20,7 +20,7 @@ from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive import Config, Program, RunsLost, subgraphs, transitive_closure
 from semi_naive.io import ranges
 from semi_naive.running import files
-from semi_naive.session.maintenance import spread
+from semi_naive.session.maintenance import continuing, spread
 
 PARTITIONED = Config(local_tuples=0)
 LONGEST = 600  # seconds that a host is kept busy
@@ -147,11 +147,12 @@ def triangles(spark) -> None:
 
 
 def sessions(spark) -> None:
-    """Relations stay on the hosts; so do changes of them, as none are few."""
+    """Relations stay on the hosts, where they go on by delta rules; so do changes of them, as none are few."""
     text, edges = LOOPS, {tuple(map(int, pair)) for pair in random_pairs(3, 400, 700)}
     gone = set(sorted(edges)[::90])
     with (
         mock.patch.object(spread, "FEW", -2),
+        mock.patch.object(continuing, "LEAST", 1e9),
         Program(text).session({"edge": edges}, spark=spark, config=PARTITIONED) as session,
     ):
         before = {name: session[name].to_set() for name in session}
@@ -163,6 +164,9 @@ def sessions(spark) -> None:
         right["changes"] = changes.to_set() == {(*row, -1) for row in before["path"] - expected["path"]}
         right["frames"] = {tuple(row) for row in session["path"].to_df().collect()} == expected["path"]
         right["query"] = session.query("path(x, x)").to_set() == expected["loop"]
+        back = session.insert("edge", gone).changes["path"].to_set()
+        right["back"] = back == {(*row, 1) for row in before["path"] - expected["path"]}
+        right["as before"] = {name: session[name].to_set() for name in session} == before and not session.upkeep.waits
         say("a session", right=all(right.values()), parts=right, counts=changes.count())
 
 

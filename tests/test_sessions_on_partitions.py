@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from semi_naive.ra.runs import subtracted
 from semi_naive.ra.words import merge_all
-from session_cases import PATHS, SETTINGS, SHORTEST, agrees
+from session_cases import PATHS, SETTINGS, SHORTEST, agrees, folded
 
 from semi_naive import Program, RunsLost
-from semi_naive.session.maintenance import spread
+from semi_naive.session.maintenance import continuing, spread
 
 SPREAD = {"local_tuples": 0, "partitions": 2, "buckets": 4}
 EDGES = {(i, (7 * i + 3) % 40) for i in range(40)}
@@ -25,7 +25,23 @@ LOOPS = f"""
 .output loop
 loop(x) :- path(x, x).
 """
+LINEAR = "path(x, z) :- path(x, y), edge(y, z)."
+OTHERS = (
+    "path(x, z) :- path(x, y), path(y, z).",
+    "path(x, z) :- edge(x, y), path(y, z), edge(z, _).",
+    LINEAR + "path(x, y) :- path(y, x), x < 5.",
+    LINEAR + "path(x, x) :- seen(x). .decl seen(x: number) .output seen seen(x) :- path(x, y), path(y, x), y > 3.",
+)
+PAIRS = st.tuples(st.integers(0, 9), st.integers(0, 9))
+FEW = st.sampled_from([-2, 2, 1 << 18])
+REPLICATED = st.sampled_from([0, 1 << 30])
 FAR = ".decl far(y: number)\nfar(y) :- path($x, y), !edge(y, _)."
+
+
+@pytest.fixture(autouse=True)
+def in_time(monkeypatch):
+    """However busy the machine is, what goes on by delta rules does."""
+    monkeypatch.setattr(continuing, "LEAST", 1e9)
 
 
 @pytest.fixture
@@ -35,11 +51,32 @@ def nothing_here(monkeypatch):
 
 
 @settings(max_examples=50, **SETTINGS)
-@given(programs(), st.data(), st.sampled_from([-2, 2, 1 << 18]), st.sampled_from([0, 1 << 30]))
-def test_any_transactions_leave_what_a_fresh_run_makes(here, case, data, few, replicated):
+@given(programs(), st.data(), FEW, REPLICATED, st.booleans())
+def test_any_transactions_leave_what_a_fresh_run_makes(here, case, data, few, replicated, anew):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spread, "FEW", few)
+        if anew:
+            patch.setattr(continuing.Continuing, "_can_go_on", lambda *_: False)
         agrees(case, data, spark=here, replicate_bytes=replicated, **SPREAD)
+
+
+@settings(max_examples=30, **SETTINGS)
+@given(st.sampled_from([LINEAR, *OTHERS]), st.sets(PAIRS, max_size=25), st.data(), FEW, REPLICATED, st.sampled_from([0, 1000]))
+def test_graphs_whose_edges_come_and_go(here, step, edges, data, few, replicated, ahead):
+    """Paths that were suspected come back, by rules that are linear and by others."""
+    program, config = Program(PATHS.replace(LINEAR, step)), SPREAD | {"replicate_bytes": replicated, "run_ahead": ahead}
+    with pytest.MonkeyPatch.context() as patch, program.session({"edge": edges}, spark=here, **config) as session:
+        patch.setattr(spread, "FEW", few)
+        for _ in range(4):
+            before = {name: session[name].to_set() for name in program.outputs}
+            with session.transaction() as transaction:
+                transaction.insert("edge", data.draw(st.sets(PAIRS, max_size=4)))
+                transaction.delete("edge", data.draw(st.sets(st.sampled_from(sorted(edges | {(0, 0)})), max_size=4)))
+            with program.run({"edge": session["edge"].to_list()}) as result:
+                after = {name: result[name].to_set() for name in result}
+            assert {name: session[name].to_set() for name in session} == after
+            told = folded({name: list(changes) for name, changes in transaction.changes.items()}, before)
+            assert told == {name: after[name] for name in told}
 
 
 @settings(max_examples=100, **SETTINGS)
@@ -91,6 +128,38 @@ def test_relations_and_what_changes_of_them_stay_there(here, nothing_here):
         assert {name: session[name].to_set() for name in session} == run(EDGES - {(6, 5)})
     with pytest.raises(ValueError, match="closed"):
         gone.to_set()
+
+
+def test_a_stratum_goes_on_from_its_runs(here, anew, nothing_here):
+    """What nothing has changed of is not written again, and no rule begins from nothing."""
+    with Program(LOOPS).session({"edge": EDGES}, spark=here, retain=1, **SPREAD) as session:
+        begun = session["path"].stored.paths
+        session.insert("edge", [(5, 77), (78, 5)])
+        assert begun < session["path"].stored.paths
+        session.delete("edge", [(78, 5)])
+        session.delete("edge", [(5, 38)])
+        assert {name: session[name].to_set() for name in session} == run((EDGES | {(5, 77)}) - {(5, 38)})
+        assert session.at(2)["path"].to_set() == run(EDGES | {(5, 77)})["path"] and not anew
+        assert not [name for name in session.upkeep.program.relations if name not in session]
+
+
+def test_what_takes_longer_than_to_begin_anew_begins_anew(here, anew, monkeypatch):
+    """And is not tried the next times."""
+    tried, go_on = [], continuing.Continuing._go_on
+    monkeypatch.setattr(continuing.Continuing, "_go_on", lambda upkeep, *rest: tried.append(rest) or go_on(upkeep, *rest))
+    with Program(PATHS).session({"edge": EDGES}, spark=here, **SPREAD) as session:
+        monkeypatch.setattr(continuing, "LEAST", -1e9)
+        for number in range(4):
+            session.upkeep.last = dict.fromkeys(session.upkeep.last, -1e9)
+            session.insert("edge", [(5, 77 + number)])
+            assert session["path"].to_set() == run(session["edge"].to_set())["path"]
+        assert len(tried) == 2 and len(anew) == 4
+        monkeypatch.setattr(continuing, "LEAST", 1e9)
+        monkeypatch.setattr(continuing, "SOME", 3)
+        monkeypatch.setattr(continuing, "MOST", 0.01)
+        session.upkeep.waits.clear()
+        session.delete("edge", [(5, 38)])  # suspects more paths than that
+        assert session["path"].to_set() == run(session["edge"].to_set())["path"] and len(tried) == 3 and len(anew) == 5
 
 
 def test_files_that_nobody_reads_any_more_are_removed(here):

@@ -77,6 +77,11 @@ class PartitionedIndex:
         return sum(block.size for blocks in self.delta for block in blocks)
 
 
+def at_rest(index: PartitionedIndex) -> PartitionedIndex:
+    """What an index has in full, as another one that can be gone on with."""
+    return PartitionedIndex(index.order, index.keys, index.map, list(index.full), sizes=index.sizes)
+
+
 @dataclass
 class PartitionedRelation:
     """`lasting`: no tuple will be added. `lattice`: (min or max, kind of the last column) of a relation that is aggregated in

@@ -11,7 +11,8 @@ from semi_naive.ra.rules.block import Block, packing_of
 from semi_naive.ra.rules.changes import apart, together
 from semi_naive.ra.rules.ir import Order
 from semi_naive.ra.rules.loading import blocks_of
-from semi_naive.ra.rules.partitioned import PartitionedRelation, Parts
+from semi_naive.ra.rules.local_insert import weighed
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation, Parts
 from semi_naive.ra.rules.stored import StoredBlock, store
 from semi_naive.ra.runs import subtracted, unlink, write_run
 
@@ -45,6 +46,7 @@ class Differing:
     partition: int
     born: list[StoredBlock]
     lost: list[StoredBlock]
+    sizes: dict[str, np.ndarray]  # tuples in each slot, by the side
     blocks: dict[str, Block] | None
 
 
@@ -69,7 +71,8 @@ class Subtract:
         path = os.path.join(self.root, str(partition), f"{name}-{self.label}")
         found = {side: write_left(f"{path}-{side}", *blocks, len(order)) for side, blocks in sides.items()}
         few = sum(one.size for stored in found.values() for one in stored) <= self.few
-        yield Differing(partition, found["born"], found["lost"], _read(found, order) if few else None)
+        sizes = {side: slot_sizes([one.open() for one in stored], self.after.home) for side, stored in found.items()}
+        yield Differing(partition, found["born"], found["lost"], sizes, _read(found, order) if few else None)
 
 
 def _read(found: dict[str, list[StoredBlock]], order: Order) -> dict[str, Block]:
@@ -77,6 +80,41 @@ def _read(found: dict[str, list[StoredBlock]], order: Order) -> dict[str, Block]
     back = tuple(order.index(place) for place in range(len(order)))
     blocks = {side: together([one.open().reordered(back) for one in stored], len(order)) for side, stored in found.items()}
     return {side: Block(block.packing, block.words.copy()) for side, block in blocks.items()}
+
+
+def slot_sizes(blocks: list[Block], index: PartitionedIndex) -> np.ndarray:
+    """How many tuples of some blocks are in each slot of an index."""
+    return sum((weighed(block, index)[0] for block in blocks), np.zeros_like(index.sizes))
+
+
+@dataclass
+class TakenOut:
+    """What a partition has left of an index, and how many tuples are gone from each slot."""
+
+    index: int
+    partition: int
+    full: list[StoredBlock]
+    sizes: np.ndarray
+
+
+@dataclass
+class TakeOut:
+    """A relation without tuples that it has, given with the same indexes. Runs that have none of them stay."""
+
+    relation: PartitionedRelation
+    gone: PartitionedRelation
+    root: str
+    label: str
+
+    def __call__(self, partition, records):
+        for number, (index, other) in enumerate(zip(self.relation.indexes, self.gone.indexes, strict=True)):
+            gone, full = together([one.open() for one in other.full[partition]], self.relation.arity), []
+            for place, stored in enumerate(index.full[partition]):
+                block = stored.open()
+                left = apart(block, gone)
+                path = os.path.join(self.root, str(partition), f"{self.relation.name}-{number}-{self.label}-{place}")
+                full += [stored] if left.size == block.size else store(path, left)
+            yield TakenOut(number, partition, full, slot_sizes([gone], index))
 
 
 def write_left(path: str, those: list[Block], known: list[Block], arity: int) -> list[StoredBlock]:

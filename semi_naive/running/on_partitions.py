@@ -122,8 +122,13 @@ class InRuns(Readable):
 
     @property
     def paths(self) -> set[str]:
-        """Of all of them."""
-        return {stored.run.path for blocks in self.blocks for stored in blocks}
+        """Of all of them, in all indexes."""
+        return {stored.run.path for blocks in self.every for stored in blocks}
+
+    @property
+    def every(self) -> Parts:
+        """The same in all indexes."""
+        return self.blocks
 
     @property
     def _runs(self) -> list:
@@ -145,6 +150,10 @@ class OnPartitions(InRuns):
     @property
     def blocks(self) -> Parts:
         return self.relation.home.full
+
+    @property
+    def every(self) -> Parts:
+        return [[one for index in self.relation.indexes for one in index.full[p]] for p in range(self.pieces)]
 
     @property
     def count(self) -> int:

@@ -260,9 +260,12 @@ class Partitioned:
 
     def _discard(self) -> None:
         """Remove the runs that were merged or moved since the last time: no later job reads them."""
-        now = [{path for relation in self.relations.values() for path in relation.paths(p)} for p in range(self.partitions)]
+        now = [self._own_runs(partition) for partition in range(self.partitions)]
         self.cluster.jobs.discard([sorted(before - after) for before, after in zip(self.runs, now, strict=True)])
         self.runs = now
+
+    def _own_runs(self, partition: int) -> set[str]:
+        return {path for relation in self.relations.values() for path in relation.paths(partition)}
 
     def _meetings(self) -> Meetings:
         """What the tuples that are born in this iteration will be joined with, if the balance is looked at after it."""

@@ -86,13 +86,17 @@ class Anew(Placed):
         below = {name: each for name, each in self.spread.items() if name not in stratum.relations}
         with memory.at(partial(self._place, number)):
             self._evaluate(number, stratum)
-            self.database.collect([name for name in stratum.relations if not self._stays(name)])
+            self._rest_there(stratum)
         for name, each in below.items():
             self._keep(name, each)  # also what has been collected, for a stratum that is evaluated in one place
-        for name in stratum.relations:
-            self.tables[name] = plain(self.tables[name])
         self.plans.clear()
         self.last[number] = time.perf_counter() - begun
+
+    def _rest_there(self, stratum: Stratum) -> None:
+        """What is large of a stratum that was evaluated on the partitions stays there, and comes here otherwise."""
+        self.database.collect([name for name in stratum.relations if not self._stays(name)])
+        for name in stratum.relations:
+            self.tables[name] = plain(self.tables[name])
 
     def _anew_timed(self, number: int, stratum: Stratum) -> bool:
         """Compute a stratum in this process, and when its tuples are born. Not if it has too many iterations for that, each a

@@ -39,6 +39,10 @@ class State:
     facts: Facts
     ticks: dict[int, Ticks]
 
+    def kept(self, name: str) -> Kept:
+        """Where a relation was."""
+        return self.spread.get(name) or self.tables[name]
+
 
 class Placed(Explicit):
     """A relation on the partitions has an empty table."""
@@ -48,6 +52,7 @@ class Placed(Explicit):
         self.ticks: dict[int, Ticks] = {}  # of strata whose suspects are guarded
         self.read: weakref.WeakSet[InRuns] = weakref.WeakSet()  # all on the partitions that somebody may read
         self.swept = 0  # what `Cluster.labels` was then
+        self.origin = self.state()  # of the transaction that is open
 
     @property
     def spread(self) -> dict[str, OnPartitions]:
@@ -106,7 +111,14 @@ class Placed(Explicit):
     def _trying(self, work: Callable[[], T], again: Callable[[int], Any]) -> T:
         """Do something that begins at the state of now, and again if runs are lost: when what was lost of that state is there
         `again`, stratum by stratum. RunsLost if they are lost again and again; whatever has failed, the state is as it was."""
-        state, lost = self.state(), False
+        self.origin = self.state()
+        try:
+            return self._tried(self.origin, work, again)
+        finally:
+            self.origin = self.state()
+
+    def _tried(self, state: State, work: Callable[[], T], again: Callable[[int], Any]) -> T:
+        lost = False
         for attempt in range(RESTARTS + 1):
             try:
                 if lost:
@@ -128,7 +140,7 @@ class Placed(Explicit):
         """Derive anew what was lost of a state, and put it there."""
         self.cluster.renew()
         self._go_on_from(state)
-        kept = {name: each.blocks for name, each in state.spread.items()}
+        kept = {name: each.every for name, each in state.spread.items()}
         gone = set(self.cluster.jobs.job(Gone(kept))) if kept else set()
         for number, stratum in enumerate(self.strata):
             if lost := gone & set(stratum.relations):

@@ -5,7 +5,7 @@ these are compared where they lie, a partition at a time. What they differ in co
 lies on the partitions, too.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, difference, own_order, together
 from semi_naive.ra.rules.loading import Reorder, Settle
 from semi_naive.ra.rules.local_insert import Born
-from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
-from semi_naive.ra.rules.subtracting import SIDES, Signed, Subtract
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation, Parts
+from semi_naive.ra.rules.subtracting import SIDES, Differing, Signed, Subtract
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.on_partitions import OnPartitions, SignedInRuns
@@ -29,6 +29,8 @@ class SpreadChange:
     """As `Change`, of tuples that are on the partitions."""
 
     signed: SignedInRuns
+    born: PartitionedRelation
+    lost: PartitionedRelation
 
     @property
     def size(self) -> int:
@@ -36,11 +38,11 @@ class SpreadChange:
 
     @property
     def came(self) -> int:
-        return self.signed.relation.count("born")
+        return self.born.count
 
     @property
     def went(self) -> int:
-        return self.signed.relation.count("lost")
+        return self.lost.count
 
     def collected(self) -> Change:
         """To this process."""
@@ -62,7 +64,7 @@ def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange
     if isinstance(before, Table) and isinstance(after, Table):
         return difference(before, after)
     like = next(each.relation.home for each in (after, before) if isinstance(each, OnPartitions))
-    left, right = (_laid_out(cluster, name, each, like) for each in (before, after))
+    left, right = (laid_out(cluster, name, each, like) for each in (before, after))
     partitions = cluster.jobs.partitions
     found = cluster.jobs.job(Subtract(left, right, FEW // partitions, cluster.root, cluster.label("changes")))
     blocks = [each.blocks for each in found if each.blocks is not None]
@@ -70,21 +72,44 @@ def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange
         arity = len(like.order)
         return Change(*(together([each[side] for each in blocks], arity) for side in SIDES))
     found.sort(key=lambda each: each.partition)
-    signed = Signed(like.order, [each.born for each in found], [each.lost for each in found])
-    return SpreadChange(SignedInRuns(signed, cluster))
+    sides = {side: _relation(name, like, [getattr(each, side) for each in found], found, side) for side in SIDES}
+    signed = Signed(like.order, *(each.home.full for each in sides.values()))
+    return SpreadChange(SignedInRuns(signed, cluster), **sides)
 
 
-def _laid_out(cluster: Cluster, name: str, kept: Kept, like: PartitionedIndex) -> PartitionedRelation:
-    """A relation in the buckets of an index."""
-    if isinstance(kept, OnPartitions) and _alike(kept.relation.home, like):
+def _relation(name: str, like: PartitionedIndex, full: Parts, found: list[Differing], side: str) -> PartitionedRelation:
+    sizes = sum((each.sizes[side] for each in found), np.zeros_like(like.sizes))
+    return PartitionedRelation(name, len(like.order), [PartitionedIndex(like.order, like.keys, like.map, full, sizes=sizes)])
+
+
+def side(cluster: Cluster, name: str, change: AnyChange, born: bool) -> Kept:
+    """What has come, or what is gone, as a relation of a name."""
+    found = change.born if born else change.lost
+    if isinstance(found, PartitionedRelation):
+        return OnPartitions(replace(found, name=name), cluster)
+    table = Table(found.arity)
+    table.insert_block(found)
+    table.settle()
+    return table
+
+
+def index_of(cluster: Cluster, arity: int) -> PartitionedIndex:
+    """Where a relation is of which nothing is known."""
+    return PartitionedIndex(own_order(arity), min(1, arity), cluster.bucket_map())
+
+
+def laid_out(cluster: Cluster, name: str, kept: Kept, *like: PartitionedIndex) -> PartitionedRelation:
+    """A relation in the buckets of some indexes."""
+    if isinstance(kept, OnPartitions) and len(like) == 1 and _alike(kept.relation.home, like[0]):
         return kept.relation
-    index = PartitionedIndex(like.order, like.keys, like.map)
+    indexes = [PartitionedIndex(each.order, each.keys, each.map) for each in like]
     source = kept.relation if isinstance(kept, OnPartitions) else _shared(cluster, name, kept)
-    reorder = Reorder({name: source}, {name: [index]}, cluster.jobs.partitions)
-    for born in cluster.jobs.job(reorder, Settle({name: [index]}, cluster.label("laid-out"), cluster.root)):
+    reorder = Reorder({name: source}, {name: indexes}, cluster.jobs.partitions)
+    for born in cluster.jobs.job(reorder, Settle({name: indexes}, cluster.label("laid-out"), cluster.root)):
         if isinstance(born, Born):
-            index.full[born.partition] = born.full
-    return PartitionedRelation(name, len(like.order), [index])
+            index = indexes[born.index]
+            index.full[born.partition], index.sizes = born.full, index.sizes + born.sizes
+    return PartitionedRelation(name, len(like[0].order), indexes)
 
 
 def _alike(one: PartitionedIndex, other: PartitionedIndex) -> bool:

@@ -2,7 +2,8 @@
 
 1. Facts of a relation without rules are inserted into its table, or taken out of it.
 2. A stratum that reads what has changed, and none of it negated or in an aggregate, follows by delta rules (`following`).
-3. Any other stratum is computed anew, by the plan that a run would choose, and compared with what it was: a pass over sorted
+3. One on the partitions goes on there by delta rules, too (`continuing`).
+4. Any other stratum is computed anew, by the plan that a run would choose, and compared with what it was: a pass over sorted
    blocks. So is one for which a large part of what it reads has changed, and one that has followed for too long.
 
 What the next strata see of a relation is its table without what it has lost, and what is new as its delta. Tables are never
@@ -27,9 +28,10 @@ from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.running.local import TooLarge
 from semi_naive.running.recovery import Recovery
-from semi_naive.session.maintenance.anew import Anew, Closure
+from semi_naive.session.maintenance.anew import Closure
 from semi_naive.session.maintenance.closed_tables import closed
 from semi_naive.session.maintenance.closures import changed, felt, is_dense
+from semi_naive.session.maintenance.continuing import Continuing
 from semi_naive.session.maintenance.flips import is_exact
 from semi_naive.session.maintenance.following import Following
 from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
@@ -45,7 +47,7 @@ KERNELS = *SEARCHES, "blocks._among", "words._drop", "unions._rows"
 LEAST = 0.05  # seconds that it may follow in any case
 
 
-class Upkeep(Anew):
+class Upkeep(Continuing):
     """The relations of a session."""
 
     def __post_init__(self):
@@ -137,7 +139,7 @@ class Upkeep(Anew):
                     each.pop(name, None)
                 self.shared.discard(name)
                 self.indexes.arities.pop(name, None)
-            for kept in (self.local, self.closures, self.last, self.ticks, self.dense):
+            for kept in (self.local, self.closures, self.last, self.ticks, self.dense, self.deltas, self.waits):
                 kept.pop(number, None)
             self.strata[number] = Stratum((), [], False)
         while self.strata and not self.strata[-1].relations:
@@ -196,8 +198,10 @@ class Upkeep(Anew):
 
     def _of_stratum(self, number: int, stratum: Stratum, own: dict, changes: dict) -> Mapping[str, AnyChange]:
         """What changes of a stratum's relations; their tables then have what is new as their delta."""
-        if number in self.stale or self._is_spread(stratum, changes):
+        if number in self.stale:
             return self._all_anew(number, {name: self.kept(name) for name in stratum.relations})
+        if self._is_spread(stratum, changes):
+            return self._on_partitions(number, stratum, own, changes)
         if not stratum.rules and self._are_plain(stratum):
             return {name: self._of_facts(name, change) for name, change in own.items()}
         before, closure = dict(self.tables), self._closure(number, own)

@@ -1,0 +1,224 @@
+"""A stratum on the partitions that follows by delta rules: it goes on from the runs that there are, not from nothing.
+
+1. suspect: what has a derivation from tuples that are gone, by a stratum of its own (`suspecting`), with all else as it was
+2. what is suspected is taken out: only runs that have such tuples are written again
+3. with all as it is now, what is suspected and still has a derivation comes back, what is new of the relations below makes
+   new tuples, and the recursion goes on from these
+
+Each step is evaluated by the balanced plan. Where it takes longer than to compute the stratum anew, or much is suspected,
+the stratum is computed anew.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from semi_naive.planning.strata import Stratum, names_read
+from semi_naive.ra.rules.ir import Atom, Rule
+from semi_naive.ra.rules.partitioned import PartitionedRelation, at_rest
+from semi_naive.ra.rules.subtracting import TakeOut
+from semi_naive.ra.rules.table import Table
+from semi_naive.running.choose_plan import in_one_place
+from semi_naive.running.fixpoint import RETURNS, Fixpoint
+from semi_naive.running.local import Local
+from semi_naive.running.on_partitions import OnPartitions
+from semi_naive.session.maintenance.anew import Anew
+from semi_naive.session.maintenance.continued import Continued
+from semi_naive.session.maintenance.flips import flips, is_exact
+from semi_naive.session.maintenance.following import rederiving
+from semi_naive.session.maintenance.spread import FEW, AnyChange, Kept, index_of, laid_out, side
+from semi_naive.session.maintenance.suspecting import TooSlow, explicit, suspecting, suspects
+
+GAINED, LOST = "+", "-"  # of a relation, what it has gained or lost; no program has one of such a name
+MOST = 0.2  # of a stratum's tuples may be suspected, and of what it reads be new or gone
+LEAST = 0.5  # seconds that it may go on in any case
+SOME = 10_000  # tuples that may be in any case
+
+Watch = Callable[..., None]
+
+
+@dataclass
+class Deltas:
+    """The rules by which one stratum goes on. `gained`, `lost`: by the relation below whose changes they begin with."""
+
+    stratum: Stratum
+    known: set[str]  # its relations that may have explicit facts
+    gained: list[tuple[str, Rule]] = field(init=False)
+    lost: list[tuple[str, Rule]] = field(init=False)
+
+    def __post_init__(self):
+        rules, own = self.stratum.rules, set(self.stratum.relations)
+        self.below = names_read(rules) - own
+        self.closed = {flip.relation for rule in rules for flip in flips(rule)}
+        self.suspecting = suspecting(self.stratum, self.known)
+        self.gained = [one for rule in rules for one in _beginning(rule, self.below, GAINED)]
+        heads = [replace(rule, head=replace(rule.head, relation=suspects(rule.head.relation))) for rule in rules]
+        self.lost = [one for rule in heads for one in _beginning(rule, self.below, LOST)]
+        self.rederiving = [rederiving(rule) for rule in rules]
+
+
+def _beginning(rule: Rule, below: set[str], how: str) -> Iterator[tuple[str, Rule]]:
+    """For each atom of a relation below, the rule with what has changed of it there."""
+    for place, literal in enumerate(rule.body):
+        if isinstance(literal, Atom) and literal.relation in below:
+            changed = replace(literal, relation=literal.relation + how)
+            yield literal.relation, replace(rule, body=(*rule.body[:place], changed, *rule.body[place + 1 :]), plan=None)
+
+
+class Continuing(Anew):
+    """A session's strata on the partitions."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.deltas: dict[int, Deltas] = {}
+        self.waits: dict[int, list[int]] = {}  # of strata that took too long: transactions that do not try, of them to come
+
+    def _on_partitions(
+        self, number: int, stratum: Stratum, own: Mapping[str, AnyChange], changes: Mapping[str, AnyChange]
+    ) -> Mapping[str, AnyChange]:
+        """What changes of a stratum that is, or reads, what is on the partitions."""
+        before = {name: self.kept(name) for name in stratum.relations}
+        if self._can_go_on(number, stratum, own, changes):
+            try:
+                self._go_on(number, stratum, own, changes)
+                self.waits.pop(number, None)
+                self._rest_there(stratum)
+                return {name: self._compared(name, before[name]) for name in stratum.relations}
+            except TooSlow:
+                for name, kept in before.items():
+                    self._keep(name, kept)
+                wait = 2 * self.waits.get(number, [0, 1])[1]
+                self.waits[number] = [wait, wait]
+        return self._all_anew(number, before)
+
+    def _can_go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> bool:
+        relations = [self.program.relations[name] for name in stratum.relations]
+        if not self._are_plain(stratum) or in_one_place(stratum, self.program.relations):
+            return False
+        if not all(map(is_exact, stratum.rules)) or any(not each.arity and self.kept(each.name).count for each in relations):
+            return False
+        if number not in self.deltas:
+            self.deltas[number] = Deltas(stratum, {*self.facts.given, *self.facts.written} & set(stratum.relations))
+        names = self.deltas[number].below | set(stratum.relations)
+        if self.deltas[number].closed & changes.keys():
+            return False
+        changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
+        if changed > max(SOME, MOST * sum(self.database.count(name) for name in names)):
+            return False
+        if wait := self.waits.get(number):
+            wait[0] -= 1
+        return not wait or wait[0] < 0
+
+    def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> None:
+        """The relations of the stratum follow. TooSlow, and they are good for nothing."""
+        until, deltas = time.perf_counter() + max(LEAST, self.last.get(number, 0.0)), self.deltas[number]
+        below = {name: changes[name] for name in deltas.below & changes.keys()}
+        whole = {name: self._as_spread(name) for name in stratum.relations if self.database.count(name)}
+        with self._beside() as put:
+            gone = self._suspected_there(number, deltas, own, below, put, until)
+            rest = {name: self._taken_out(each, gone[name]) if name in gone else each for name, each in whole.items()}
+            once = [rule for rule in deltas.rederiving if rule.head.relation in gone]
+            for name in (name for name, change in below.items() if change.came):
+                put(name + GAINED, name, side(self.cluster, name + GAINED, below[name], born=True))
+                once += [rule for other, rule in deltas.gained if other == name]
+            for name in stratum.relations:
+                table = Table(self.program.relations[name].arity)
+                for columns in self.facts.columns(name) if name in gone else ():
+                    table.insert(columns, columns[0].size)
+                if name in own:
+                    table.insert_block(own[name].born)
+                self._keep(name, table)
+            apart = {suspects(name) for name, each in gone.items() if each.count > FEW}
+            self._evaluated(number, stratum, once, rest, frozenset(apart), self._watching(until))
+
+    def _suspected_there(
+        self, number: int, deltas: Deltas, own: Mapping, below: Mapping[str, AnyChange], put: Callable, until: float
+    ) -> dict[str, PartitionedRelation]:
+        """The tuples that may have no derivation left, of each relation that has any."""
+        names = deltas.stratum.relations
+        lost = [name for name, change in below.items() if change.went]
+        if not lost and not any(name in own and own[name].lost.size for name in names):
+            return {}
+        now, most = {name: self.kept(name) for name in below}, max(SOME, MOST * sum(map(self.database.count, names)))
+        for name in lost:
+            put(name + LOST, name, side(self.cluster, name + LOST, below[name], born=False))
+        for name in deltas.known:
+            put(explicit(name), name, self._explicit(name))
+        for name in names:
+            table = Table(self.program.relations[name].arity)
+            if name in own:
+                table.insert_block(own[name].lost)
+            put(suspects(name), name, table)
+        once = [rule for name, rule in deltas.lost if name in lost]
+        for name in below:
+            self._keep(name, self.origin.kept(name))
+        try:
+            self._evaluated(number, deltas.suspecting, once, {}, frozenset(names), self._watching(until, most))
+        finally:
+            for name, kept in now.items():
+                self._keep(name, kept)
+        found = {name: self.database.partitioned(suspects(name)) for name in names}
+        return {name: each for name, each in found.items() if each is not None and each.count}
+
+    def _explicit(self, name: str) -> Table:
+        table = Table(self.program.relations[name].arity)
+        for columns in self.facts.columns(name):
+            table.insert(columns, columns[0].size if columns else 1)
+        table.settle()
+        return table
+
+    def _evaluated(
+        self, number: int, stratum: Stratum, once: list[Rule], begun: dict, apart: frozenset[str], watch: Watch
+    ) -> None:
+        """A stratum on the partitions, where its relations have `begun`, by some rules once and by its recursion."""
+        local = Local(
+            stratum, number, self.database, self.indexes, self.profile, tell=watch, multiway=self.config.multiway,
+            returns=RETURNS, cores=self.cluster.here,
+        )  # fmt: skip
+        local.once = once
+        self.database.kept.clear()
+        partitioned = Continued(local, self.database, self.cluster, self.config, begun=begun, apart=apart)
+        Fixpoint(partitioned, self.recovery).run()
+
+    @staticmethod
+    def _watching(until: float, most: float = float("inf")) -> Watch:
+        def watch(iteration: int, delta: int, tuples: int) -> None:
+            if tuples > most or time.perf_counter() > until:
+                raise TooSlow
+
+        return watch
+
+    @contextmanager
+    def _beside(self) -> Iterator[Callable[[str, str, Kept], None]]:
+        """`put(name, like, kept)`: a relation like another one, while the block runs."""
+        added = []
+
+        def put(name: str, like: str, kept: Kept) -> None:
+            self.program.relations[name] = replace(self.program.relations[like], name=name)
+            self.indexes.arities[name] = self.program.relations[like].arity
+            self._keep(name, kept)
+            added.append(name)
+
+        try:
+            yield put
+        finally:
+            for name in added:
+                for each in (self.program.relations, self.tables, self.spread):
+                    each.pop(name, None)
+
+    def _as_spread(self, name: str) -> PartitionedRelation:
+        """A relation on the partitions, also one that is here."""
+        kept = self.kept(name)
+        if isinstance(kept, OnPartitions):
+            return kept.relation
+        return laid_out(self.cluster, name, kept, index_of(self.cluster, kept.arity))
+
+    def _taken_out(self, whole: PartitionedRelation, gone: PartitionedRelation) -> PartitionedRelation:
+        """A relation without some of its tuples."""
+        gone = laid_out(self.cluster, gone.name, OnPartitions(gone, self.cluster), *whole.indexes)
+        rest = [at_rest(index) for index in whole.indexes]
+        for found in self.cluster.jobs.job(TakeOut(whole, gone, self.cluster.root, self.cluster.label("rest"))):
+            index = rest[found.index]
+            index.full[found.partition], index.sizes = found.full, index.sizes - found.sizes
+        return PartitionedRelation(whole.name, whole.arity, rest)
