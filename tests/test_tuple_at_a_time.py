@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time import stratum
+from semi_naive.ra.tuple_at_a_time import sharing, stratum
 
 from semi_naive import EvaluationError, Program
 from semi_naive.running import local, small
@@ -68,11 +69,31 @@ def answers(text: str, facts: dict, **options):
         return str(error)
 
 
+@contextmanager
+def sharing_all(threads: int = 3):
+    """Every iteration of every machine is shared, of each delta two rows at a time."""
+
+    def made(*given, **options):
+        return stratum.Interpreter(*given, **options | {"cores": threads})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stratum, "LEAST", 1)
+        patch.setattr(sharing, "TAKEN", 2)
+        patch.setattr(small, "Interpreter", made)
+        yield
+
+
 def agree(text: str, facts: dict, **options):
-    """What both ways give."""
+    """What all ways give."""
     by_tuples, by_blocks = answers(text, facts, **options), answers(text, facts, **options | BLOCKS)
-    assert repr(by_tuples) == repr(by_blocks)  # which tells -0.0 from 0.0, and takes nan for itself
     assert used, "no machine was used"
+    alone = list(used)
+    with sharing_all():
+        by_threads = answers(text, facts, **options)
+    assert used[-1].shares, "no iteration was shared"
+    used[:] = alone
+    assert repr(by_tuples) == repr(by_blocks)  # which tells -0.0 from 0.0, and takes nan for itself
+    assert repr(by_threads) == repr(by_blocks)
     return by_tuples
 
 
@@ -305,7 +326,7 @@ def test_an_iteration_is_begun_again_where_joins_are_due_and_one_takes_long(monk
     monkeypatch.setattr(stratum.Interpreter, "_forget", lambda self: forgotten.append(self) or forget(self))
     text = ".decl a(x: number)\n.output a\na(0).\na(x) :- a(0), x = range(1, 1000).\n"
     agree(text + "a(x + 1000 * y) :- a(x), a(y), x < 60, y < 60.\n", {})
-    assert len(forgotten) == 1 and used[1] is not forgotten[0]
+    assert len(forgotten) == 2 and used[1] is not forgotten[0]  # once by one thread, once shared by three
 
 
 def test_the_delta_is_sifted_by_facts_that_it_is_joined_with_but_not_past_what_has_no_value():
@@ -336,6 +357,37 @@ def test_the_delta_is_sifted_by_facts_that_it_is_joined_with_but_not_past_what_h
 def sieves(machine) -> list[int]:
     """Of the first instruction of each version, which scans a delta, where its sieve is; -1 if it has none."""
     return [int(machine.code[entry + at.SIEVE]) for entry in machine.versions[:, at.ENTRY].tolist()]
+
+
+def test_threads_have_room_for_all_that_they_make():
+    """Thousands of heads of each, most of them several times, and thousands of bindings that are told apart."""
+    text = """
+    .decl a(x: number, y: number)
+    .output a
+    .decl next(y: number, z: number)
+    .input next
+    a(0, 0).
+    a(x, x) :- a(0, 0), x = range(1, 100).
+    a(1000 * x + y, y) :- a(x, _), x > 0, x < 100, y = range(x - x, 300).
+    a(z, 0) :- a(_, y), next(y, w), next(w, z).
+    """
+    facts = {"next": [(y, z) for y in range(120) for z in range(60)]}
+    agree(text, facts)
+    used.clear()
+    with sharing_all():
+        answers(text, facts)
+    room = np.array([[len(share.heads) for share in machine.shares.shares] for machine in used if machine.shares])
+    assert (room.max(axis=0) > 4096).all(), room
+
+
+def test_small_iterations_of_threads_are_looked_at_between_them(monkeypatch):
+    """None of them takes as many instructions as there are between two looks."""
+    looks, pause = [], small.Small._pause
+    monkeypatch.setattr(small.Small, "_pause", lambda self: looks.append(self) or pause(self))
+    monkeypatch.setattr(stratum, "SLICE", 500)
+    with sharing_all():
+        answers(grown(400), {})
+    assert len(looks) > 2
 
 
 def test_an_iteration_that_is_too_much_work_is_followed_by_some_a_block_at_a_time(monkeypatch):

@@ -65,6 +65,7 @@ class Assembler:
     registers: list[int] = field(default_factory=list)  # what they hold when the machine starts
     cursors: int = 0  # how many numbers cursors and sets of bindings take
     sets: dict[int, int] = field(default_factory=dict)  # where sets are among them, and how many variables each has
+    splits: bool = False  # whether the version that came last begins with the rows of the delta
     binary: bool = False  # whether the version that came last has binary joins instead of a cyclic core
 
     def version(self, derivation: Derivation, order: Order) -> int:
@@ -80,7 +81,7 @@ class Assembler:
     def _version(self, derivation: Derivation, order: Order) -> int:
         self.named: dict[str, int] = {}
         self.constants: dict[tuple, int] = {}
-        self.back, begin, self.binary = -1, len(self.code), False
+        self.back, begin, self.binary, self.splits = -1, len(self.code), False, False
         self.scanned: dict[str, int] | None = None  # the columns of the delta's rows, by variable, while they may be sifted
         self.sieve: list[tuple[int, int]] = []
         self._steps(derivation.steps)
@@ -144,6 +145,7 @@ class Assembler:
         begin = len(self.code)
         self._sift(operation, step, access, relation)
         if self.back < 0 and operation == at.JOIN and part == "delta" and not keys:
+            self.splits = True
             self.scanned = {name: column for (_, name), (_, column, _) in zip(binds, bound, strict=True)}
         cursor = self._cursor() if operation == at.JOIN else 0
         self._emit(operation, cursor, relation, index, PARTS[part], access, len(keys), len(bound), -1, *keys, *columns)

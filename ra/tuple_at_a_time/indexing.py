@@ -127,6 +127,16 @@ def _index_many(relations, relation, indexes, index, begin, end):
 
 
 @njit(**COMPILED)
+def fetch_home(code, relations, indexes, heads, place):
+    """Begin to fetch from memory the slot by which a head that was proposed will be looked up."""
+    relation = value_at(code, value_at(heads, place + at.INSTRUCTION) + at.HEAD_RELATION)
+    home = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
+    count, columns = value_at(indexes, home + at.INDEX_KEYS), value_at(indexes, home + at.INDEX_COLUMNS)
+    hashed = _hash_of_row(indexes, columns, count, heads, np.int64(1), place + at.VALUES)
+    fetch(value_at(indexes, home + at.SLOTS), np.int64(hashed & np.uint64(value_at(indexes, home + at.MASK))))
+
+
+@njit(**COMPILED)
 def index_born(relations, relation, indexes, begin, end):
     """At the end of an iteration, put the rows that it has made into the indexes that have none of them."""
     first = value_at(relations, relation + at.INDEX_LIST)

@@ -4,9 +4,12 @@ import numpy as np
 from semi_naive.balance.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.functors import LEAST
-from semi_naive.ra.tuple_at_a_time.indexing import index_new, newest
+from semi_naive.ra.tuple_at_a_time.indexing import fetch_home, index_new, newest
 from semi_naive.ra.tuple_at_a_time.memory import COMPILED, address, held, increase, put_flag, put_value, row_at, value_at
 from semi_naive.ra.tuple_at_a_time.searching import in_blocks
+
+KNOWN = -2
+AHEAD = 8  # heads of others that are inserted while what is fetched for one comes from memory
 
 
 @njit(**COMPILED)
@@ -96,21 +99,41 @@ def _unite(code, values, relations, relation, indexes, regs, state):
 
 
 @njit(**COMPILED)
-def insert(code, pc, relations, indexes, blocks, regs, state):
-    """Insert a head: how many tuples were born, or -1 if there is no room."""
+def _known(code, pc, relations, indexes, regs):
+    """KNOWN if a head is no news to the rows; else the row of a lattice that it improves on, or -1."""
     relation, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
     arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
-    rows, count = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.COUNT)
     home = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
     _, known = newest(code, relations, relation, indexes, home, values, regs)
     if known >= 0:
-        if sort < at.MIN:
-            return np.int64(0)
-        place = known * arity + arity - 1
-        if not _improves(sort, held(regs, code, values + arity - 1), value_at(rows, place)):
-            return np.int64(0)
-    elif in_blocks(code, value_at(code, pc + at.HEAD_ACCESS), blocks, values + arity, arity, regs):
+        best = value_at(relations, relation + at.ROWS), known * arity + arity - 1
+        if sort < at.MIN or not _improves(sort, held(regs, code, values + arity - 1), value_at(best[0], best[1])):
+            return np.int64(KNOWN)
+    return known
+
+
+@njit(**COMPILED)
+def _in_base(code, pc, relations, blocks, regs):
+    """Whether a head is among the tuples that were there before."""
+    arity = value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.ARITY)
+    return in_blocks(code, value_at(code, pc + at.HEAD_ACCESS), blocks, pc + at.HEAD_VALUES + arity, arity, regs)
+
+
+@njit(**COMPILED)
+def insert(code, pc, relations, indexes, blocks, regs, state):
+    """Insert a head: how many tuples were born, or -1 if there is no room."""
+    known = _known(code, pc, relations, indexes, regs)
+    if known == KNOWN or (known < 0 and _in_base(code, pc, relations, blocks, regs)):
         return np.int64(0)
+    return _insert_new(code, pc, known, relations, indexes, regs, state)
+
+
+@njit(**COMPILED)
+def _insert_new(code, pc, known, relations, indexes, regs, state):
+    """The same of a head that is new; `known`: the row that it improves on, or -1."""
+    relation, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
+    arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
+    rows, count = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.COUNT)
     put_value(state, at.GROWING, relation)
     if sort == at.EQUIVALENCE:
         return _unite(code, values, relations, relation, indexes, regs, state)
@@ -143,3 +166,56 @@ def insert_rows(code, pc, regs, relations, indexes, blocks, state, rows, count):
             return np.int64(row), born
         born += found
     return count, born
+
+
+@njit(**COMPILED)
+def propose(code, pc, version, relations, indexes, blocks, regs, state):
+    """Keep a head, unless it is known, for `insert_proposed`: 0, or -1 if there is no room."""
+    known = _known(code, pc, relations, indexes, regs)
+    if known == KNOWN or (known < 0 and _in_base(code, pc, relations, blocks, regs)):
+        return np.int64(0)
+    count, size = value_at(state, at.PROPOSED_COUNT), value_at(state, at.PROPOSED_SIZE)
+    if count == value_at(state, at.PROPOSED_ROOM):
+        put_value(state, at.GROWING, 0)
+        return np.int64(-1)
+    heads, place = value_at(state, at.PROPOSED), count * size
+    put_value(heads, place + at.PROPOSER, version)
+    put_value(heads, place + at.INSTRUCTION, pc)
+    for column in range(value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.ARITY)):
+        put_value(heads, place + at.VALUES + column, held(regs, code, pc + at.HEAD_VALUES + column))
+    put_value(state, at.PROPOSED_COUNT, count + 1)
+    return np.int64(0)
+
+
+@njit(**COMPILED)
+def _insert_one(code, heads, place, relations, indexes, versions, regs, state):
+    """Insert a head that was proposed: how many tuples were born, or -1 if there is no room. Only what has been inserted since
+    may be the same."""
+    pc = value_at(heads, place + at.INSTRUCTION)
+    for column in range(value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.ARITY)):
+        put_value(regs, value_at(code, pc + at.HEAD_VALUES + column), value_at(heads, place + at.VALUES + column))
+    known = _known(code, pc, relations, indexes, regs)
+    if known == KNOWN:
+        return np.int64(0)
+    born = _insert_new(code, pc, known, relations, indexes, regs, state)
+    if born > 0:
+        increase(versions, value_at(heads, place + at.PROPOSER) + at.BORN, born)
+    return born
+
+
+@njit(types.boolean(*9 * (address,)), **COMPILED)
+def insert_proposed(code, regs, relations, indexes, versions, state, shares, shares_end, size):
+    """Insert what threads have proposed, heads of `size` numbers, version after version as if one had made them all. False
+    where there is no room: it goes on from there when there is."""
+    for version in range(0, value_at(state, at.VERSIONS_END), at.VERSION_SIZE):
+        for share in range(0, shares_end, at.HEADS_SIZE):
+            heads, count = value_at(shares, share + at.HEADS), value_at(shares, share + at.HEADS_COUNT)
+            done = value_at(shares, share + at.HEADS_DONE)
+            while done < count and value_at(heads, done * size + at.PROPOSER) == version:
+                if done + AHEAD < count:
+                    fetch_home(code, relations, indexes, heads, (done + AHEAD) * size)
+                if _insert_one(code, heads, done * size, relations, indexes, versions, regs, state) < 0:
+                    return False
+                done += 1
+                put_value(shares, share + at.HEADS_DONE, done)
+    return True

@@ -61,7 +61,8 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
         return False
     row, end = value_at(cursors, cursor + at.AT), value_at(cursors, cursor + at.END)
     if index < 0:
-        row = _sifted(code, value_at(code, pc + at.SIEVE), relations, relation, blocks, row, end)
+        shared = value_at(code, pc + at.BACK) < 0 and value_at(code, pc + at.PART) == at.DELTA
+        row = _sifted(code, value_at(code, pc + at.SIEVE), relations, relation, blocks, row, end, shared)
         put_value(cursors, cursor + at.AT, row + 1)
         found = row < end
     else:
@@ -75,13 +76,28 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
 
 
 @njit(**COMPILED)
-def _sifted(code, sieve, relations, relation, blocks, row, end):
-    """The first row from one on that has not been superseded, and that a sieve, if there is one, lets through."""
-    row = first_alive(relations, relation, row, end)
+def _sifted(code, sieve, relations, relation, blocks, row, end, shared):
+    """The first row from one on that has not been superseded, and that a sieve, if there is one, lets through. `shared`: among
+    those of this thread."""
+    row = _first(relations, relation, row, end, shared)
     if sieve >= 0:
         rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)
         while row < end and not _let_through(code, sieve, blocks, rows, row * arity):
-            row = first_alive(relations, relation, row + 1, end)
+            row = _first(relations, relation, row + 1, end, shared)
+    return row
+
+
+@njit(**COMPILED)
+def _first(relations, relation, row, end, shared):
+    """The first row from one on that has not been superseded; `shared`: of those that are this thread's. The threads take
+    some rows of the delta in turn, as neighbours are likely to be alike much work."""
+    row, shares = first_alive(relations, relation, row, end), value_at(relations, relation + at.SHARES)
+    begin, taken = value_at(relations, relation + at.DELTA_BEGIN), value_at(relations, relation + at.TAKEN)
+    while shared and shares > 1 and row < end:
+        turn = (row - begin) // taken
+        if turn % shares == value_at(relations, relation + at.SHARE):
+            break
+        row = first_alive(relations, relation, begin + taken * (turn + 1), end)
     return row
 
 

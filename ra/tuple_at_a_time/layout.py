@@ -39,11 +39,12 @@ DELTA, FULL, ALL = range(3)  # the part of a relation that is read
 
 # -- a relation of the stratum. Its rows lie in the order they were born in: full, delta, new. INDEX_LIST: where in `indexes`
 # its indexes are listed, first the one by which known tuples are found: by all columns, of a lattice by all but the last; of an
-# equivalence the second is by the first column.
+# equivalence the second is by the first column. SHARES: how many threads share an iteration, if they do; SHARE: which of them
+# this is; TAKEN: rows of the delta that it takes in turn.
 (
-    ROWS, ARITY, COUNT, DELTA_BEGIN, DELTA_END, ROOM, INDEX_LIST, INDEXES, SORT, DEAD, DEAD_COUNT, BASED, LIMIT,
-    RELATION_SIZE,
-) = range(14)  # fmt: skip
+    ROWS, ARITY, COUNT, DELTA_BEGIN, DELTA_END, ROOM, INDEX_LIST, INDEXES, SORT, DEAD, DEAD_COUNT, BASED, LIMIT, SHARE, SHARES,
+    TAKEN, RELATION_SIZE,
+) = range(17)  # fmt: skip
 PLAIN, EQUIVALENCE, MIN, MAX, MIN_UNSIGNED, MAX_UNSIGNED, MIN_FLOAT, MAX_FLOAT = range(8)  # SORT; from MIN on: a lattice
 
 # -- an index of it: slots with 32 bits of a hash and the number, from 1, of the newest row that has a key; NEXT: of each row,
@@ -59,18 +60,26 @@ SLOTS, MASK, NEXT, INDEX_KEYS, INDEX_COLUMNS, INDEX_SIZE = range(6)
 LANE, SHIFT, FIELD_MASK, LOW, HIGH, FIELD_SIZE = range(6)
 
 # -- a version of a rule: how many heads it has made, how many were born, how often it has run, and that at the end of the last
-# iteration
-ENTRY, DELTA_RELATION, WORK, MADE, BORN, RUNS, MADE_THEN, BORN_THEN, RUNS_THEN, VERSION_SIZE = range(10)
+# iteration. SPLITS: whether it begins with the rows of the delta, so that each thread may take some of them
+ENTRY, DELTA_RELATION, WORK, MADE, BORN, RUNS, MADE_THEN, BORN_THEN, RUNS_THEN, SPLITS, VERSION_SIZE = range(11)
 THEN = MADE_THEN - MADE
 
 # -- the state: where the machine goes on, and when it stops. WORKED: the instructions before this iteration, of which MOST_WORK
-# may be done in one.
+# may be done in one. SHARED: the tuples of a delta from which on threads share an iteration. PROPOSED: where a thread that has
+# a share of one puts its heads, 0 if nothing is shared; then how many there are, there is room for, and how many numbers each
+# has.
 (
     COUNTER, AGAIN, VERSION, ITERATION, ITERATIONS, ITERATION_MADE, BUDGET, SMALL, MOST, SLICE, GROWING, NEEDED,
-    RELATIONS_END, VERSIONS_END, HAS_OTHERS, OTHERS_DONE, WORKED, MOST_WORK, STATE_SIZE,
-) = range(19)  # fmt: skip
+    RELATIONS_END, VERSIONS_END, HAS_OTHERS, OTHERS_DONE, WORKED, MOST_WORK, SHARED, PROPOSED, PROPOSED_COUNT, PROPOSED_ROOM,
+    PROPOSED_SIZE, STATE_SIZE,
+) = range(24)  # fmt: skip
 
-# -- why it has stopped. In the first four cases it goes on where it was (OTHERS: once what else there is has been done in this
-# iteration). FAULT and TOO_MANY are in the middle of an iteration, and what it has made is to be forgotten; the others at its
-# end.
-PAUSED, GROW, COMPACT, OTHERS, FIXPOINT, LARGE, SLOW, ENOUGH, FAULT, TOO_MANY = range(10)
+# -- a head that a thread proposes: its version, the instruction that made it, its values. Of each thread: where they are, how
+# many there are, and how many have been inserted
+PROPOSER, INSTRUCTION, VALUES = range(3)
+HEADS, HEADS_COUNT, HEADS_DONE, HEADS_SIZE = range(4)
+
+# -- why it has stopped. In the first five cases it goes on where it was (OTHERS: once what else there is has been done in this
+# iteration; SHARING: the next one is to be shared, or a share is done). FAULT and TOO_MANY are in the middle of an iteration,
+# and what it has made is to be forgotten; the others at its end.
+PAUSED, GROW, COMPACT, OTHERS, SHARING, FIXPOINT, LARGE, SLOW, ENOUGH, FAULT, TOO_MANY = range(11)

@@ -15,7 +15,7 @@ from semi_naive.balance.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.functors import compared, computed
 from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_born, index_rows
-from semi_naive.ra.tuple_at_a_time.inserting import insert, insert_rows
+from semi_naive.ra.tuple_at_a_time.inserting import insert, insert_proposed, insert_rows, propose
 from semi_naive.ra.tuple_at_a_time.joining import bind_next, bind_value, exists, passed
 from semi_naive.ra.tuple_at_a_time.memory import (
     COMPILED,
@@ -84,16 +84,19 @@ def _turned(relations, indexes, versions, state):
         return at.SLOW
     if delta > value_at(state, at.SMALL) or tuples > value_at(state, at.MOST):
         return at.LARGE
-    return at.COMPACT if wasted else at.PAUSED
+    if wasted:
+        return at.COMPACT
+    return at.SHARING if delta >= value_at(state, at.SHARED) else at.PAUSED
 
 
 @njit(**COMPILED)
 def _next_version(relations, versions, version, end):
-    """The next version whose delta is not empty."""
+    """The next version whose delta is not empty; of a share, if it has any of it."""
     version += at.VERSION_SIZE
     while version < end:
         relation = value_at(versions, version + at.DELTA_RELATION)
-        if value_at(relations, relation + at.DELTA_BEGIN) < value_at(relations, relation + at.DELTA_END):
+        mine = value_at(relations, relation + at.SHARE) == 0 or value_at(versions, version + at.SPLITS)
+        if mine and value_at(relations, relation + at.DELTA_BEGIN) < value_at(relations, relation + at.DELTA_END):
             return version
         version += at.VERSION_SIZE
     return version
@@ -115,6 +118,9 @@ def run(code, regs, cursors, relations, indexes, blocks, versions, state):
             if version < end:
                 pc, again = value_at(versions, version + at.ENTRY), False
                 increase(versions, version + at.RUNS, 1)
+                continue
+            if value_at(state, at.PROPOSED):
+                version, why = end, np.int64(at.SHARING)
                 continue
             if value_at(state, at.HAS_OTHERS) and not value_at(state, at.OTHERS_DONE):
                 put_value(state, at.OTHERS_DONE, 1)
@@ -154,7 +160,10 @@ def run(code, regs, cursors, relations, indexes, blocks, versions, state):
             else:
                 pc, again = value_at(code, pc + at.BACK), True
         elif op == at.HEAD:
-            born = insert(code, pc, relations, indexes, blocks, regs, state)
+            if value_at(state, at.PROPOSED):
+                born = propose(code, pc, version, relations, indexes, blocks, regs, state)
+            else:
+                born = insert(code, pc, relations, indexes, blocks, regs, state)
             if born < 0:
                 why = np.int64(at.GROW)
                 continue
@@ -192,4 +201,4 @@ def run(code, regs, cursors, relations, indexes, blocks, versions, state):
     return why
 
 
-KERNELS = run, insert_rows, index_rows, forget_new
+KERNELS = run, insert_rows, insert_proposed, index_rows, forget_new

@@ -13,8 +13,9 @@ from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time import machine
 from semi_naive.ra.tuple_at_a_time.assembler import Assembler, Unknown
 from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_rows
-from semi_naive.ra.tuple_at_a_time.inserting import insert_rows
+from semi_naive.ra.tuple_at_a_time.inserting import insert_proposed, insert_rows
 from semi_naive.ra.tuple_at_a_time.rows import LEAST_ROOM, Rows
+from semi_naive.ra.tuple_at_a_time.sharing import LEAST, NEVER, Cursors, InThreads, Shares, address_of
 
 SLICE = 1_000_000  # instructions between two looks at the world outside: some 20 ms
 WORD = 1 << 64
@@ -36,11 +37,15 @@ class Interpreter:
 
     `versions`: (derivation, relation of the delta); `slow`: the places of those that are not to be run here. `tables`: the
     stratum's, which stay as they are until `store`. `context`: the `ra.rules.steps.Context` in which a block at a time would be
-    evaluated. Unknown if no version is one that it knows.
+    evaluated. `in_threads`: calls a function with each of some shares of an iteration, in `cores` threads. Unknown if it knows
+    no version.
     """
 
-    def __init__(self, versions: list[tuple[Derivation, str]], tables: dict, limits: dict[str, int], context: Any, slow=()):
-        self.context, self.slow = context, slow
+    def __init__(
+        self, versions: list[tuple[Derivation, str]], tables: dict, limits: dict[str, int], context: Any, slow=(),
+        cores: int = 1, in_threads: InThreads = map,
+    ):  # fmt: skip
+        self.context, self.slow, self.cores, self.in_threads = context, slow, cores, in_threads
         self.relations = {name: Rows(table, number, limits.get(name)) for number, (name, table) in enumerate(tables.items())}
         self.numbers = itertools.count()
         for rows in self.relations.values():
@@ -65,7 +70,7 @@ class Interpreter:
                     raise unknown
                 entry = assembler.version(derivation, self.relations[derivation.relation].table.home)
                 self.binary += [len(entries)] * assembler.binary
-                entries.append((entry, self.relations[delta].number * at.RELATION_SIZE))
+                entries.append((entry, self.relations[delta].number * at.RELATION_SIZE, int(assembler.splits)))
                 self.known.append(place)
             except Unknown as step:
                 unknown = step
@@ -75,12 +80,9 @@ class Interpreter:
         heads = {versions[place][0].relation for place in self.others}
         self.inserting = {name: assembler.inserting(name, self.relations[name].table.home) for name in heads}
         self.code, self.registers = np.array(assembler.code, np.int64), np.array(assembler.registers + [0], np.int64)
-        self.cursors = np.zeros(assembler.cursors + 1, np.int64)
-        self.sets, self.bindings = assembler.sets, {}
-        for begin in self.sets:
-            self._grow_set(begin)
+        self.cursors = Cursors(assembler.cursors, assembler.sets)
         self.versions = np.zeros((len(entries), at.VERSION_SIZE), np.int64)
-        self.versions[:, [at.ENTRY, at.DELTA_RELATION]] = entries
+        self.versions[:, [at.ENTRY, at.DELTA_RELATION, at.SPLITS]] = entries
 
     def _access(self, relation: str, order: Order, keys: int, part: str | None = None) -> tuple[int, int, int]:
         """(list of blocks, relation, index) for a search by the first columns of an order; -1 where there is none."""
@@ -143,7 +145,8 @@ class Interpreter:
         self.state = np.zeros(at.STATE_SIZE, np.int64)
         self.state[[at.COUNTER, at.VERSION]] = -1, -at.VERSION_SIZE
         self.state[[at.RELATIONS_END, at.VERSIONS_END]] = self.relation_table.size, self.versions.size
-        self.state[at.HAS_OTHERS] = len(self.others)
+        self.state[at.HAS_OTHERS], self.state[at.SHARED] = len(self.others), LEAST if self.cores > 1 else NEVER
+        self.shares: Shares | None = None  # once an iteration is shared
         for rows in self.relations.values():
             self._give_room(rows, room_for(rows.count))
 
@@ -158,19 +161,6 @@ class Interpreter:
             described[at.NEXT] = address_of(index.chain)
         index_rows(address_of(self.relation_table), rows.number * at.RELATION_SIZE, address_of(self.index_words))
 
-    def _grow_set(self, begin: int) -> None:
-        """More room for a set of bindings, which is empty then."""
-        entry = self.cursors[begin : begin + at.SET_SIZE]
-        room = max(LEAST_ROOM, 4 * entry[at.BINDING_ROOM])
-        bindings, slots = np.empty((room, self.sets[begin]), np.int64), np.zeros(2 * room, np.uint64)
-        entry[at.BINDINGS], entry[at.BINDING_SLOTS], entry[at.BINDING_MASK] = (
-            address_of(bindings),
-            address_of(slots),
-            2 * room - 1,
-        )
-        entry[at.BINDING_COUNT], entry[at.BINDING_ROOM] = 0, room
-        self.bindings[begin] = bindings, slots
-
     # -- running
 
     def run(self, bounds: Bounds, pause: Callable[[], bool], do_others: Callable[[], bool]) -> int:
@@ -181,12 +171,11 @@ class Interpreter:
         self.state[[at.SMALL, at.MOST, at.BUDGET, at.ITERATIONS]] = bounds.small, bounds.most, bounds.made, iterations
         self.state[[at.MOST_WORK, at.SLICE]] = bounds.work, SLICE
         while True:
-            why = machine.run(
-                *map(address_of, (self.code, self.registers, self.cursors, self.relation_table, self.index_words)),
-                *map(address_of, (self.block_words, self.versions, self.state)),
-            )
+            why = self._share(pause) if self._is_for_threads() else self._go_on()
+            if why == at.SHARING:
+                continue
             if why == at.GROW and self.state[at.GROWING] < 0:
-                self._grow_set(-1 - int(self.state[at.GROWING]))
+                self.cursors.grow(-1 - int(self.state[at.GROWING]))
             elif why == at.GROW:
                 self._grow()
             elif why == at.COMPACT:
@@ -200,6 +189,32 @@ class Interpreter:
                 if why in (at.FAULT, at.TOO_MANY):
                     self._forget()
                 return why
+
+    def _go_on(self) -> int:
+        return machine.run(
+            *map(address_of, (self.code, self.registers, self.cursors.words, self.relation_table, self.index_words)),
+            *map(address_of, (self.block_words, self.versions, self.state)),
+        )
+
+    def _is_for_threads(self) -> bool:
+        """Whether an iteration begins that several threads are to share."""
+        return self.state[at.COUNTER] < 0 and self.state[at.VERSION] < 0 and self.delta >= self.state[at.SHARED]
+
+    def _share(self, pause: Callable[[], bool]) -> int:
+        """All versions of an iteration, by threads; PAUSED, and none, if it is time to."""
+        if self.state[at.SLICE] < 0:
+            return at.PAUSED
+        self.shares = self.shares or Shares(self, self.cores, self.in_threads)
+        why = self.shares.make(SLICE, pause)
+        if why == at.SHARING:
+            listed = self.shares.listed()
+            while not insert_proposed(
+                *map(address_of, (self.code, self.registers, self.relation_table, self.index_words)),
+                *map(address_of, (self.versions, self.state, listed)), listed.size, self.shares.width,
+            ):  # fmt: skip
+                self._grow()
+            self.state[at.VERSION] = self.state[at.VERSIONS_END]
+        return why
 
     def _advised(self, do_others: Callable[[], bool]) -> bool:
         """Do what the machine does not know, with the tables as they are in this iteration."""
@@ -288,12 +303,8 @@ class Interpreter:
 
     @property
     def nbytes(self) -> int:
-        sets = sum(bindings.nbytes + slots.nbytes for bindings, slots in self.bindings.values())
-        return sets + sum(rows.nbytes for rows in self.relations.values())
-
-
-def address_of(array: np.ndarray) -> int:
-    return array.ctypes.data
+        shares = self.shares.nbytes if self.shares else 0
+        return self.cursors.nbytes + shares + sum(rows.nbytes for rows in self.relations.values())
 
 
 def room_for(count: int) -> int:

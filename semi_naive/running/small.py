@@ -17,6 +17,7 @@ from semi_naive.ra.rules.ir import Atom
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.assembler import Unknown
 from semi_naive.ra.tuple_at_a_time.stratum import Bounds, Interpreter
+from semi_naive.threads import in_threads
 
 __all__ = ["Small", "Unknown"]
 
@@ -35,7 +36,9 @@ class Small:
         self.bodies = local.compiled()
         versions = [(body.derivation, relation) for _, relation, body in self.bodies]
         self.done: list[tuple] = []  # (rule, heads made, tuples born, runs, seconds), not yet in the profile
-        self.machine = Interpreter(versions, local.tables, local.limits, local.database, local.slow)
+        self.machine = Interpreter(
+            versions, local.tables, local.limits, local.database, local.slow, cores=local.cores, in_threads=in_threads
+        )
         self.planned = max(64, self.machine.tuples)
         self.before = -1, self.machine.versions[:, at.WORK].copy()  # an iteration, and the instructions that were done by then
 

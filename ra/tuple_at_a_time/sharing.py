@@ -1,0 +1,153 @@
+"""An iteration that threads share: each takes some rows of the delta, and keeps the heads that it makes.
+
+Nothing that threads read is written meanwhile. Once all have done their part, the heads are inserted by one of them, version
+after version, so that what there is then, and what each rule is said to have made, is as if one thread had made them all. A
+delta of fewer than `LEAST` tuples takes as long as it takes to have threads begin, 0.1 ms.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from semi_naive.ra.tuple_at_a_time import layout as at
+from semi_naive.ra.tuple_at_a_time import machine
+from semi_naive.ra.tuple_at_a_time.rows import LEAST_ROOM
+
+LEAST = 1000  # tuples of a delta
+TAKEN = 64  # rows of it that a thread takes at a time
+NEVER = 1 << 62
+
+InThreads = Callable[[Callable[[Any], int], Iterable[Any]], Iterator[int]]
+
+
+def address_of(array: np.ndarray) -> int:
+    return array.ctypes.data
+
+
+class Cursors:
+    """Where the joins and ranges of a thread are, and its sets of bindings: `sets`, where each begins and how many variables it
+    has."""
+
+    def __init__(self, size: int, sets: dict[int, int]):
+        self.words, self.sets = np.zeros(size + 1, np.int64), sets
+        self.bindings: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        for begin in sets:
+            self.grow(begin)
+
+    def grow(self, begin: int) -> None:
+        """More room for a set of bindings, which is empty then."""
+        entry = self.words[begin : begin + at.SET_SIZE]
+        room = max(LEAST_ROOM, 4 * entry[at.BINDING_ROOM])
+        bindings, slots = np.empty((room, self.sets[begin]), np.int64), np.zeros(2 * room, np.uint64)
+        entry[at.BINDINGS], entry[at.BINDING_SLOTS] = address_of(bindings), address_of(slots)
+        entry[at.BINDING_MASK], entry[at.BINDING_COUNT], entry[at.BINDING_ROOM] = 2 * room - 1, 0, room
+        self.bindings[begin] = bindings, slots
+
+    @property
+    def nbytes(self) -> int:
+        return sum(bindings.nbytes + slots.nbytes for bindings, slots in self.bindings.values())
+
+
+@dataclass
+class Share:
+    """What a thread has for itself. `whole`: the `stratum.Interpreter`; `number`: which of so many shares it is."""
+
+    whole: Any
+    number: int
+    count: int
+
+    def __post_init__(self):
+        whole = self.whole
+        self.registers, self.cursors = whole.registers.copy(), Cursors(whole.cursors.words.size, whole.cursors.sets)
+        self.versions, self.state = whole.versions.copy(), whole.state.copy()
+        self.heads = np.empty((LEAST_ROOM, at.VALUES + int(whole.relation_table[:, at.ARITY].max())), np.int64)
+
+    def begin(self) -> None:
+        """An iteration."""
+        self.relations = self.whole.relation_table.copy()
+        self.relations[:, [at.SHARE, at.SHARES, at.TAKEN]] = self.number, self.count, TAKEN
+        self.versions[:, [at.MADE, at.WORK]] = 0
+        self.state[:] = self.whole.state
+        self._keep(0)
+
+    def _keep(self, count: int) -> None:
+        """The room for heads, of which so many are there."""
+        self.state[[at.PROPOSED, at.PROPOSED_COUNT]] = address_of(self.heads), count
+        self.state[[at.PROPOSED_ROOM, at.PROPOSED_SIZE]] = self.heads.shape
+
+    def go_on(self, instructions: int) -> int:
+        """For so many instructions: PAUSED if there is more to do, SHARING if not, or what is wrong."""
+        self.state[at.SLICE] = instructions
+        while True:
+            whole = self.whole
+            why = machine.run(
+                *map(address_of, (whole.code, self.registers, self.cursors.words, self.relations, whole.index_words)),
+                *map(address_of, (whole.block_words, self.versions, self.state)),
+            )
+            if why != at.GROW:
+                return why
+            if self.state[at.GROWING] < 0:
+                self.cursors.grow(-1 - int(self.state[at.GROWING]))
+            else:
+                self.heads = np.concatenate([self.heads, np.empty_like(self.heads)])
+                self._keep(len(self.heads) // 2)
+
+    @property
+    def made(self) -> int:
+        return int(self.state[at.ITERATION_MADE])
+
+    @property
+    def nbytes(self) -> int:
+        return self.heads.nbytes + self.cursors.nbytes
+
+
+class Shares:
+    """The shares of a machine's iterations, in as many threads."""
+
+    def __init__(self, whole: Any, count: int, in_threads: InThreads):
+        self.whole, self.in_threads = whole, in_threads
+        self.shares = [Share(whole, number, count) for number in range(count)]
+
+    def make(self, instructions: int, pause: Callable[[], bool]) -> int:
+        """The heads of an iteration, in pieces of so many instructions. SHARING if all is well; FAULT, also if `pause` says not
+        to go on, or TOO_MANY: then nothing has been inserted."""
+        for share in self.shares:
+            share.begin()
+        runs, left = self.shares[0].versions[:, at.RUNS].copy(), self.shares
+        while left:
+            whys = list(self.in_threads(lambda share: share.go_on(instructions // len(self.shares)), left))
+            self._tell()
+            made = sum(share.made for share in self.shares)
+            if at.FAULT in whys:
+                return at.FAULT
+            if at.TOO_MANY in whys or made > self.whole.state[at.BUDGET]:
+                return at.TOO_MANY
+            left = [share for share, why in zip(left, whys, strict=True) if why == at.PAUSED]
+            if left and not pause():
+                return at.FAULT
+            if left:
+                self.whole.state[at.SLICE] = instructions
+        self.whole.versions[:, at.RUNS] += self.shares[0].versions[:, at.RUNS] - runs
+        self.whole.state[at.ITERATION_MADE] = made
+        return at.SHARING
+
+    def _tell(self) -> None:
+        """The whole how much has been done."""
+        for share in self.shares:
+            self.whole.state[at.SLICE] -= share.versions[:, at.WORK].sum()
+            self.whole.versions[:, [at.MADE, at.WORK]] += share.versions[:, [at.MADE, at.WORK]]
+            share.versions[:, [at.MADE, at.WORK]] = 0
+
+    def listed(self) -> np.ndarray:
+        """Where the heads are, for `inserting.insert_proposed`."""
+        return np.array([[address_of(share.heads), share.state[at.PROPOSED_COUNT], 0] for share in self.shares], np.int64)
+
+    @property
+    def width(self) -> int:
+        """How many numbers a head has."""
+        return self.shares[0].heads.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(share.nbytes for share in self.shares)
