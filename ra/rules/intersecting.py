@@ -4,7 +4,8 @@ An index has up to `BLOCKS` blocks of sorted words. For a binding, those of a bl
 `lows` and `highs`, and one field of them is the variable's value: ascending there, repeated where columns follow it. The words
 at the positions `gone` are not there. Of two indexes one proposes its values, and the other one is asked for them: by a search
 from where the last one ended, or in a map of marks, which is made once for all bindings next to each other that have its key
-in common. A hub's values are marked once then, and not searched for each of its edges.
+in common. A hub's values are marked once then, and not searched for each of its edges. Positions are unsigned in inner loops,
+as numba looks at the sign of others: 2 ns a value that is proposed, and 3.
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ from semi_naive.balance.jit import njit, types
 from semi_naive.ra.words import JIT, i64, u8, u64
 
 BLOCKS = 8
-MARKED = 4  # values that are proposed are worth marking so many times as many: a search takes as long as some ten marks
+MARKED = 16  # values are marked where they are at most so many for each that is proposed: a search takes as long
 
 words_of = types.UniTuple(u64, BLOCKS)
 gone_of = types.UniTuple(i64, BLOCKS)
@@ -34,31 +35,33 @@ def _before(gone, position):
     return low
 
 
-@njit(types.int64(u64, types.int64, types.int64, u64, types.int64), **JIT)
-def _seek(words, low, high, field, value):
-    """The first of the positions low … high - 1 whose value is not below one, or `high`: by steps that double."""
-    shift, mask, least = field[0], field[1], field[2]
-    if low >= high or np.int64(((words[low] >> shift) & mask) + least) >= value:
-        return low
-    step = 1
-    while low + step < high and np.int64(((words[low + step] >> shift) & mask) + least) < value:
+@njit(types.uint64(types.uint64, u64, types.int64), inline="always", **JIT)
+def _word(like, field, value):
+    """The least word that agrees with another one before the field, and has a value there, which fits."""
+    below = (field[1] << field[0]) | ((np.uint64(1) << field[0]) - np.uint64(1))
+    return (like & ~below) | ((np.uint64(value) - field[2]) << field[0])
+
+
+@njit(types.int64(u64, types.int64, types.int64, types.uint64), inline="always", **JIT)
+def _seek(words, low, high, target):
+    """The first of the positions low … high - 1 whose word is not below one, or `high`: by steps that double, and then without
+    a branch to mispredict."""
+    step = 4
+    while low + step <= high and words[low + step - 1] < target:
         low += step
         step <<= 1
-    high = min(high, low + step)
-    low += 1
-    while low < high:
-        middle = (low + high) >> 1
-        if np.int64(((words[middle] >> shift) & mask) + least) < value:
-            low = middle + 1
-        else:
-            high = middle
+    size = min(step, high - low)
+    while size > 0:
+        half = (size + 1) >> 1
+        low += half * np.int64(words[low + half - 1] < target)
+        size -= half
     return low
 
 
-@njit(types.boolean(u64, i64, types.int64, types.int64, u64, types.int64), **JIT)
-def _stands(words, gone, position, high, field, value):
-    """Whether a word that is not gone has a value: words with it, if there are any, begin at a position."""
-    while position < high and np.int64(((words[position] >> field[0]) & field[1]) + field[2]) == value:
+@njit(types.boolean(u64, i64, types.int64, types.int64, types.uint64, types.uint64), **JIT)
+def _stands(words, gone, position, high, target, shift):
+    """Whether a word that is not gone has the value that a target has: words with it, if there are any, begin at a position."""
+    while position < high and (words[position] ^ target) >> shift == np.uint64(0):
         if not gone.size:
             return True
         place = _before(gone, position)
@@ -71,32 +74,29 @@ def _stands(words, gone, position, high, field, value):
 @njit(types.boolean(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, types.int64, types.int64), **JIT)
 def _repeated(words, gone, lows, highs, field, row, block, position, value):
     """Whether a value stands before a position as well, in its block or in an earlier one."""
-    for earlier in range(block):
-        low, high = lows[earlier, row], highs[earlier, row]
+    for earlier in range(block + 1):
+        low, high = lows[earlier, row], position if earlier == block else highs[earlier, row]
         if low < high:
-            found = _seek(words[earlier], low, high, field, value)
-            if _stands(words[earlier], gone[earlier], found, high, field, value):
+            target = _word(words[earlier][low], field, value)
+            if _stands(words[earlier], gone[earlier], _seek(words[earlier], low, high, target), high, target, field[0]):
                 return True
-    low = lows[block, row]
-    if position == low or np.int64(((words[block][position - 1] >> field[0]) & field[1]) + field[2]) != value:
-        return False
-    return _stands(words[block], gone[block], _seek(words[block], low, position, field, value), position, field, value)
+    return False
 
 
-@njit(types.void(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, u8, types.boolean), **JIT)
-def _mark(words, gone, lows, highs, field, row, least, marks, there):
-    """Mark the values of a binding, as their distances from the least one; or take the marks away."""
+@njit(types.void(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, u8, types.uint8), **JIT)
+def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
+    """Mark the values of a binding, as their distances from the least one, by a stamp."""
     shift, mask, base = field[0], field[1], field[2] - np.uint64(least)
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]
         if low >= high:
             continue
         word, out = words[block], gone[block]
-        place = _before(out, low) if there and out.size else out.size
+        place = _before(out, low) if out.size else 0
         while low < high:
             stop = min(high, out[place]) if place < out.size else high
-            for i in range(low, stop):
-                marks[((word[i] >> shift) & mask) + base] = there
+            for i in range(np.uint64(low), np.uint64(stop)):
+                marks[((word[i] >> shift) & mask) + base] = stamp
             low, place = stop + 1, place + 1
 
 
@@ -113,7 +113,7 @@ def meet(
     shift, mask, base, follows = field[0], field[1], field[2], field[3] != np.uint64(0)
     their_shift, their_mask, their_base = their_field[0], their_field[1], their_field[2]
     counting, room, made = rows.size == 0, rows.size, 0
-    cursors = np.zeros(BLOCKS, np.int64)
+    cursors, stamp, reach = np.zeros(BLOCKS, np.int64), 0, np.uint64(0)
     while at < order.size:
         first, end, asked, known = order[at], at, 0, 0
         least, most = np.int64((1 << 63) - 1), np.int64(-1 << 63)
@@ -134,9 +134,13 @@ def meet(
                 asked += highs[block, order[end]] - lows[block, order[end]]
             end += 1
         span = np.uint64(most) - np.uint64(least)
-        marked = known <= MARKED * asked and span < np.uint64(marks.size)
+        marked = known <= MARKED * asked and span < np.uint64(marks.size - 1)
         if known and marked:
-            _mark(theirs, their_gone, their_lows, their_highs, their_field, first, least, marks, True)
+            if stamp == 255:
+                marks[: reach + np.uint64(2)] = 0
+                stamp = 0
+            stamp, reach = stamp + 1, max(reach, span)
+            _mark(theirs, their_gone, their_lows, their_highs, their_field, first, least, marks, np.uint8(stamp))
         full = False
         while known and at < end and not full:
             row, passed = order[at], 0
@@ -156,18 +160,16 @@ def meet(
                         stop = min(stop, begin + room - made)
                     if marked and not follows and counting:
                         found = 0
-                        for i in range(begin, stop):
+                        for i in range(np.uint64(begin), np.uint64(stop)):
                             near = (((word[i] >> shift) & mask) + base) - np.uint64(least)
-                            if near <= span:
-                                found += np.int64(marks[near])
+                            found += np.int64(marks[min(near, span + np.uint64(1))] == stamp)
                         counts[row] += found
                     elif marked and not follows:
-                        for i in range(begin, stop):
+                        for i in range(np.uint64(begin), np.uint64(stop)):
                             value = ((word[i] >> shift) & mask) + base
                             near = value - np.uint64(least)
                             rows[made], values[made] = row, np.int64(value)
-                            if near <= span:
-                                made += np.int64(marks[near])
+                            made += np.int64(marks[min(near, span + np.uint64(1))] == stamp)
                     else:
                         for i in range(begin, stop):
                             value = np.int64(((word[i] >> shift) & mask) + base)
@@ -175,14 +177,15 @@ def meet(
                             if near > span:
                                 continue
                             if marked:
-                                has = marks[near] != 0
+                                has = marks[near] == stamp
                             else:
                                 for other in range(their_lows.shape[0]):
                                     till = their_highs[other, row]
                                     if cursors[other] < till:
-                                        cursors[other] = _seek(theirs[other], cursors[other], till, their_field, value)
+                                        target = _word(theirs[other][cursors[other]], their_field, value)
+                                        cursors[other] = _seek(theirs[other], cursors[other], till, target)
                                         has |= _stands(
-                                            theirs[other], their_gone[other], cursors[other], till, their_field, value
+                                            theirs[other], their_gone[other], cursors[other], till, target, their_shift
                                         )
                             if has and follows:
                                 has = not _repeated(words, gone, lows, highs, field, row, block, i, value)
@@ -200,12 +203,11 @@ def meet(
             if full:
                 break
             at, skip = at + 1, 0
-        if known and marked:
-            _mark(theirs, their_gone, their_lows, their_highs, their_field, first, least, marks, False)
         if full:
-            return made, at, skip
+            break
         at, skip = end, 0
-    return made, at, 0
+    marks[: reach + np.uint64(2)] = 0
+    return made, at, skip
 
 
 @njit(types.boolean[::1](*index, i64, i64), **FEW)
@@ -220,6 +222,9 @@ def kept(words, gone, lows, highs, field, rows, values):
             if i == 0 or rows[i - 1] != row or values[i - 1] > value:
                 cursors[block] = lows[block, row]
             if cursors[block] < high:
-                cursors[block] = _seek(words[block], cursors[block], high, field, value)
-                found[i] |= _stands(words[block], gone[block], cursors[block], high, field, value)
+                if np.uint64(value) - field[2] > field[1]:
+                    continue
+                target = _word(words[block][cursors[block]], field, value)
+                cursors[block] = _seek(words[block], cursors[block], high, target)
+                found[i] |= _stands(words[block], gone[block], cursors[block], high, target, field[0])
     return found
