@@ -92,7 +92,7 @@ def run(capsys, tmp_path, monkeypatch):
 @pytest.fixture
 def patient(monkeypatch):
     """However busy the machine is, what follows by change does."""
-    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.LEAST", 1e9)
+    monkeypatch.setattr("semi_naive.session.maintenance.pace.Pace.allowed", lambda *given: 1e9)
 
 
 @pytest.fixture

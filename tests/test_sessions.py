@@ -592,8 +592,7 @@ def test_the_same_of_a_closure_of_many_edges_whose_rules_are_quick(many_edges, b
 
 
 def test_rules_of_a_closure_that_take_too_long_give_way_to_components(monkeypatch, many_edges, by_rules, by_components, anew):
-    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.LEAST", -1.0)
-    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.WORTH", 0.0)
+    monkeypatch.setattr("semi_naive.session.maintenance.pace.Pace.allowed", lambda *given: 1e-9)
     told = same(PATHS, {"edge": [(1, 2)]}, ("insert", "edge", [(2, 3), (3, 4)]), ("delete", "edge", [(2, 3)]))
     assert len(told[0]["path"]) == 5 and len(told[1]["path"]) == 4
     assert by_rules and len(by_components) == 2 and anew == []
@@ -646,8 +645,7 @@ def test_a_closure_whose_rows_of_bits_would_be_long_is_computed_anew(monkeypatch
 
 
 def test_a_stratum_that_follows_for_too_long_is_computed_anew(monkeypatch, anew):
-    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.LEAST", -1.0)
-    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.WORTH", 0.0)
+    monkeypatch.setattr("semi_naive.session.maintenance.pace.Pace.allowed", lambda *given: 1e-9)
     around = PATHS.replace("edge(y, z).", "edge(y, z), edge(z, _).")
     steps = [("insert", "edge", [(2, 3), (3, 4), (4, 5)]), ("delete", "edge", [(2, 3)])]
     told = same(around, {"edge": [(1, 2)]}, *steps)

@@ -150,7 +150,8 @@ def test_what_takes_longer_than_to_begin_anew_begins_anew(here, anew, monkeypatc
     with Program(PATHS).session({"edge": EDGES}, spark=here, **SPREAD) as session:
         monkeypatch.setattr(continuing, "LEAST", -1e9)
         for number in range(4):
-            session.upkeep.last = dict.fromkeys(session.upkeep.last, -1e9)
+            for pace in session.upkeep.paces.values():
+                pace.anew = -1e9
             session.insert("edge", [(5, 77 + number)])
             assert session["path"].to_set() == run(session["edge"].to_set())["path"]
         assert len(tried) == 2 and len(anew) == 4

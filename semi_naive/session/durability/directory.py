@@ -124,7 +124,7 @@ class Directory:
         fresh = Log(self.path / log, self.every)
         self.files.publish({
             "version": VERSION, "epoch": epoch, "log": log, "relations": relations, "values": self.pieces, "batches": batches,
-            "seconds": {upkeep.strata[number].relations[0]: seconds for number, seconds in upkeep.last.items()},
+            "seconds": {upkeep.strata[number].relations[0]: pace.anew for number, pace in upkeep.paces.items()},
         })  # fmt: skip
         self._begin(fresh, blocks)
 
@@ -224,7 +224,7 @@ class Directory:
             if not saved.get("spread"):
                 upkeep.taken_up[name] = self._read(saved["whole" if "whole" in saved else "given"], saved["arity"])
         for number, stratum in enumerate(upkeep.strata):
-            upkeep.last[number] = manifest["seconds"].get(stratum.relations[0], 0.0)
+            upkeep.paces[number].anew = manifest["seconds"].get(stratum.relations[0], 0.0)
 
     def _read(self, saved: list[dict], arity: int) -> Table:
         blocks = []

@@ -1,10 +1,11 @@
 """Strata that are computed anew, by the plan that a run would choose, and compared with what they were."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from semi_naive.planning.strata import Stratum
+from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra import memory
 from semi_naive.ra.rules.changes import Change, difference, grown, plain, without
 from semi_naive.ra.rules.table import Table
@@ -12,12 +13,14 @@ from semi_naive.running.detect_closure import Following as Closure
 from semi_naive.running.detect_closure import following
 from semi_naive.running.local import TooLarge
 from semi_naive.session.maintenance.following import Timed
+from semi_naive.session.maintenance.pace import Pace
 from semi_naive.session.maintenance.placed import Placed
 from semi_naive.session.maintenance.spread import AnyChange, Kept
 from semi_naive.session.maintenance.suspecting import TooSlow
 from semi_naive.session.maintenance.ticks import Clock, Ticks
 
 MOST_GONE = 0.25  # of a relation may be taken out of its indexes; where more has changed, they are made anew
+PAIRS = 4  # times local_tuples: a closure of so many pairs comes to this process, where an edge that changes few is quick
 
 
 class Anew(Placed):
@@ -25,7 +28,7 @@ class Anew(Placed):
 
     def __post_init__(self):
         super().__post_init__()
-        self.last: dict[int, float] = {}  # seconds that each stratum has taken when it was computed last
+        self.paces: defaultdict[int, Pace] = defaultdict(Pace)  # of strata
         self.closures: dict[int, Closure] = {}
         self.shared: set[str] = set()  # relations whose explicit facts are all that they have
         self.dense: dict[int, bool] = {}  # of strata that have had too many suspects: whether they are to have ticks, and can
@@ -40,8 +43,11 @@ class Anew(Placed):
         return not any(self.program.relations[name].eqrel for name in stratum.relations)
 
     def _all_anew(self, number: int, before: Mapping[str, Kept]) -> dict[str, AnyChange]:
+        begun = time.perf_counter()
         self._anew(number)
-        return {name: self._compared(name, before[name]) for name in self.strata[number].relations}
+        found = {name: self._compared(name, before[name]) for name in self.strata[number].relations}
+        self.paces[number].anew = time.perf_counter() - begun
+        return found
 
     def _compared(self, name: str, before: Kept) -> AnyChange:
         """What has changed of a relation that was computed anew. A table keeps the indexes that it had, where that is less
@@ -77,7 +83,6 @@ class Anew(Placed):
             self.tables |= {name: self.facts.given[name] for name in stratum.relations}
             return
         if self.dense.get(number) and self._anew_timed(number, stratum):
-            self.last[number] = time.perf_counter() - begun
             return
         self.ticks.pop(number, None)
         for name in stratum.relations:
@@ -86,15 +91,18 @@ class Anew(Placed):
         below = {name: each for name, each in self.spread.items() if name not in stratum.relations}
         with memory.at(partial(self._place, number)):
             self._evaluate(number, stratum)
-            self._rest_there(stratum)
+            self._rest_there(number, stratum)
         for name, each in below.items():
             self._keep(name, each)  # also what has been collected, for a stratum that is evaluated in one place
         self.plans.clear()
-        self.last[number] = time.perf_counter() - begun
+        if number not in self.paces:
+            tuples = sum(self.database.count(name) for name in {*names_read(stratum.rules), *stratum.relations})
+            self.paces[number].begins(time.perf_counter() - begun, tuples)
 
-    def _rest_there(self, stratum: Stratum) -> None:
+    def _rest_there(self, number: int, stratum: Stratum) -> None:
         """What is large of a stratum that was evaluated on the partitions stays there, and comes here otherwise."""
-        self.database.collect([name for name in stratum.relations if not self._stays(name)])
+        times = PAIRS if number in self.closures else 1
+        self.database.collect([name for name in stratum.relations if not self._stays(name, times)])
         for name in stratum.relations:
             self.tables[name] = plain(self.tables[name])
 

@@ -37,10 +37,12 @@ def is_dense(edges: Table, pairs: Table) -> bool:
     return edges.count <= QUICK or pairs.count > DENSE * edges.count
 
 
-def felt(edges: Table, change: Change, pairs: Table) -> bool:
-    """Whether some pair of the closure may come or go. edges: as they are now; change: what has become of them; pairs: the
-    closure as it was. A search for each edge that is gone; not if they are too many to search for."""
-    if change.born.size and not within(change.born, pairs).all():
+def felt(edges: Table, change: Change, pairs: Table | None) -> bool:
+    """Whether some pair of the closure may come or go. edges: as they are now, what is new as their delta; change: what has
+    become of them; pairs: the closure as it was, if it is in this process. A search for each edge that is gone, and else for
+    each that is new; not if they are too many to search for."""
+    new = not within(change.born, pairs).all() if pairs is not None else missed(edges, change.born, "full")
+    if new:
         return True
     few = change.lost.size <= ONE_BY_ONE or edges.count > QUICK
     return bool(change.lost.size) and (not few or missed(edges, change.lost))
@@ -142,9 +144,9 @@ def _words(values: np.ndarray, pairs: Table) -> tuple[Packing, np.ndarray, np.nd
     return packing, pack([values, least[1]], packing, values.size), pack([least[0], values], packing, values.size)
 
 
-def missed(edges: Table, lost: Block) -> bool:
-    """Whether some of the lost edges have ends that the edges do not connect, or it takes too long to know. A breadth-first
-    search for each, in an index of the edges.
+def missed(edges: Table, lost: Block, part: str = "all") -> bool:
+    """Whether some of the lost edges have ends that the edges, or a part of them, do not connect, or it takes too long to know.
+    A breadth-first search for each, in an index of the edges.
 
     >>> edges = Table(2)
     >>> edges.insert([np.array([1, 2]), np.array([2, 3])], 2), edges.settle()
@@ -154,7 +156,7 @@ def missed(edges: Table, lost: Block) -> bool:
     """
     if lost.size * edges.count > MOST:
         return True
-    blocks = edges.blocks("all", (0, 1))
+    blocks = edges.blocks(part, (0, 1))
     return not all(_connected(blocks, x, y) for x, y in zip(*(column.tolist() for column in lost.columns()), strict=True))
 
 

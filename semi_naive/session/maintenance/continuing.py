@@ -83,7 +83,7 @@ class Continuing(Anew):
             try:
                 self._go_on(number, stratum, own, changes)
                 self.waits.pop(number, None)
-                self._rest_there(stratum)
+                self._rest_there(number, stratum)
                 return {name: self._compared(name, before[name]) for name in stratum.relations}
             except TooSlow:
                 for name, kept in before.items():
@@ -112,7 +112,7 @@ class Continuing(Anew):
 
     def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> None:
         """The relations of the stratum follow. TooSlow, and they are good for nothing."""
-        until, deltas = time.perf_counter() + max(LEAST, self.last.get(number, 0.0)), self.deltas[number]
+        until, deltas = time.perf_counter() + max(LEAST, self.paces[number].anew), self.deltas[number]
         below = {name: changes[name] for name in deltas.below & changes.keys()}
         whole = {name: self._as_spread(name) for name in stratum.relations if self.database.count(name)}
         with self._beside() as put:

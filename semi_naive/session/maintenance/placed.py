@@ -77,10 +77,11 @@ class Placed(Explicit):
             self.spread.pop(name, None)
             self.tables[name] = kept
 
-    def _stays(self, name: str) -> bool:
-        """Whether a relation that was evaluated on the partitions stays there: then it is among those that are read."""
-        found = self.spread.get(name)
-        if not isinstance(found, OnPartitions) or not found.relation.arity or found.count <= (self.config.local_tuples or 0):
+    def _stays(self, name: str, times: int = 1) -> bool:
+        """Whether a relation that was evaluated on the partitions stays there: then it is among those that are read. Not if it
+        has no more than so many times `local_tuples`."""
+        found, most = self.spread.get(name), times * (self.config.local_tuples or 0)
+        if not isinstance(found, OnPartitions) or not found.relation.arity or found.count <= most:
             return False
         self.read.add(found)
         return True

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 from semi_naive.balance.jit import load
 from semi_naive.planning.passes import Compiled
@@ -34,17 +35,16 @@ from semi_naive.session.maintenance.closures import changed, felt, is_dense
 from semi_naive.session.maintenance.continuing import Continuing
 from semi_naive.session.maintenance.flips import is_exact
 from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.pace import Kind, kind_of
 from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
 from semi_naive.session.maintenance.suspecting import TooSlow
 from semi_naive.session.maintenance.ticks import Clock
 
 LARGE = 0.2  # of what a stratum reads and has: where more of it is new, the stratum is computed anew
 FEW = 100  # tuples that are followed whatever part they are
-WORTH = 0.2  # of the seconds in which a stratum was computed last: it may follow for so long, then it is computed anew
 MANY = 1 << 17  # tuples of a session whose transactions call kernels by their machine code, from the first one on
 SEARCHES = "kernels.ranges", "kernels.inside", "kernels.expand_some", "kernels.field_at"
 KERNELS = *SEARCHES, "blocks._among", "words._drop", "unions._rows"
-LEAST = 0.05  # seconds that it may follow in any case
 
 
 class Upkeep(Continuing):
@@ -139,7 +139,7 @@ class Upkeep(Continuing):
                     each.pop(name, None)
                 self.shared.discard(name)
                 self.indexes.arities.pop(name, None)
-            for kept in (self.local, self.closures, self.last, self.ticks, self.dense, self.deltas, self.waits):
+            for kept in (self.local, self.closures, self.paces, self.ticks, self.dense, self.deltas, self.waits):
                 kept.pop(number, None)
             self.strata[number] = Stratum((), [], False)
         while self.strata and not self.strata[-1].relations:
@@ -200,21 +200,29 @@ class Upkeep(Continuing):
         """What changes of a stratum's relations; their tables then have what is new as their delta."""
         if number in self.stale:
             return self._all_anew(number, {name: self.kept(name) for name in stratum.relations})
+        if closure := self._closure(number, own, changes):
+            pairs = None if closure.relation in self.spread else self.tables[closure.relation]
+            if not felt(self.tables[closure.edges], cast(Change, changes[closure.edges]), pairs):
+                return {}
         if self._is_spread(stratum, changes):
             return self._on_partitions(number, stratum, own, changes)
         if not stratum.rules and self._are_plain(stratum):
             return {name: self._of_facts(name, change) for name, change in own.items()}
-        before, closure = dict(self.tables), self._closure(number, own)
-        if closure and not felt(self.tables[closure.edges], changes[closure.edges], before[closure.relation]):
-            return {}
+        before = dict(self.tables)
         dense = closure and is_dense(self.tables[closure.edges], before[closure.relation])
         if closure and dense and (found := self._by_components(closure, changes)):
             return found
         if self._can_follow(stratum, own, changes):
+            pace, kind = self.paces[number], self._kind(stratum, own, changes)
+            begun, seconds = time.perf_counter(), pace.allowed(kind)
             try:
-                return self._follow(number, stratum, own, changes)
+                found = self._follow(number, stratum, own, changes, seconds) if seconds else None
+                if found is not None:
+                    pace.following(kind, time.perf_counter() - begun)
+                    return found
             except (TooSlow, TooLarge):
                 self.tables = before.copy()
+                pace.failing(kind, time.perf_counter() - begun)
                 self._mark_dense(number, own, changes)
         if closure and not dense and (found := self._by_components(closure, changes)):
             return found
@@ -225,12 +233,12 @@ class Upkeep(Continuing):
         changed = {name for name, change in changes.items() if isinstance(change, SpreadChange)}
         return bool((self.spread.keys() | changed) & (names_read(stratum.rules) | set(stratum.relations)))
 
-    def _closure(self, number: int, own: dict[str, Change]) -> Closure | None:
-        """What a stratum follows that is a closure, if it has no explicit facts by now, and no ages."""
+    def _closure(self, number: int, own: dict[str, Change], changes: dict[str, AnyChange]) -> Closure | None:
+        """What a stratum follows that is a closure, if it has no explicit facts by now, and no ages, and its edges are here."""
         closure = self.closures.get(number)
         if closure is None or own or number in self.ticks or any(True for _ in self.facts.columns(closure.relation)):
             return None
-        return closure
+        return closure if isinstance(changes.get(closure.edges), Change) and closure.edges not in self.spread else None
 
     def _by_components(self, closure: Closure, changes: dict[str, Change]) -> dict[str, Change] | None:
         """What changes of a closure; None where its rules, or to compute it anew, are quicker, and where so much has come that
@@ -261,15 +269,21 @@ class Upkeep(Continuing):
         changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
         return changed <= max(FEW, LARGE * sum(self.database.count(name) for name in names))
 
-    def _follow(self, number: int, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> dict[str, Change]:
+    def _kind(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> Kind:
+        read = [change for name, change in changes.items() if name in names_read(stratum.rules)]
+        return kind_of((change.born.size, change.lost.size) for change in [*read, *own.values()])
+
+    def _follow(self, number: int, stratum: Stratum, own: dict, changes: dict, seconds: float) -> dict[str, Change]:
+        """What changes of a stratum, by its rules, if it takes no longer than some seconds; else TooSlow."""
         tables, local = self.tables, self._following(number, stratum)
-        until = self._count_missing(local, changes) + max(LEAST, WORTH * self.last[number])
+        until = self._count_missing(local, changes) + seconds
         changes = changes | self._recounted(local, changes, until)
         below = {name: changes[name] for name in local.below & changes.keys()}
-        before = {name: tables[name] for name in stratum.relations}
+        before, begun = {name: tables[name] for name in stratum.relations}, time.perf_counter()
         for name, order in local.searches(below):
             if name in before or name in below:
                 tables[name].blocks("full", order)  # an index that is missing is made once, whatever becomes of this
+        until += time.perf_counter() - begun
         suspected = self._suspected(local, own, below, until, self.ticks.get(number))
         rest = {name: without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
         ticks = self.ticks.get(number)

@@ -1,0 +1,92 @@
+"""How long a session follows a change until it computes a stratum anew."""
+
+import pytest
+from session_cases import PATHS
+
+from semi_naive import Program
+from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.pace import LEAST, LEFT, SPENT, WORTH, Pace, kind_of
+from semi_naive.session.maintenance.suspecting import TooSlow
+
+AROUND = PATHS.replace("edge(y, z).", "edge(y, z), edge(z, _).")  # no closure
+SMALL, LARGE = (True, 1), (True, 6)
+
+
+def test_the_first_attempt_wastes_a_fifth_at_most():
+    assert Pace(anew=10.0).allowed(SMALL) == WORTH * 10.0 and Pace().allowed(SMALL) == LEAST
+
+
+def test_what_was_saved_may_be_spent_and_is_gone_then():
+    pace = Pace(anew=10.0)
+    pace.following(SMALL, 7.0)
+    assert pace.allowed(LARGE) == WORTH * 10.0 + 3.0
+    pace.following(SMALL, 0.1)
+    assert pace.allowed(LARGE) == (WORTH + SPENT) * 10.0
+    pace.failing(LARGE, 7.0)
+    pace.failing(LARGE, 9.0)
+    assert pace.saved == 0.0 and pace.allowed(SMALL) == WORTH * 10.0
+
+
+def test_all_transactions_together_take_a_fifth_longer_at_most():
+    """Whatever follows in which order: each attempt fails as late as it may, or is as quick as nothing."""
+    for pattern in range(1 << 10):
+        pace, spent = Pace(anew=1.0), 0.0
+        for place in range(10):
+            allowed = pace.allowed((True, place % 3))
+            if pattern >> place & 1 and allowed:
+                pace.following((True, place % 3), 0.5)
+                spent += 0.5
+            else:
+                pace.failing((True, place % 3), allowed) if allowed else None
+                spent += allowed + 1.0
+            assert spent <= (1 + WORTH) * (place + 1) + 1e-9
+
+
+def test_a_success_is_one_for_smaller_changes_too_and_one_that_took_longer_than_anew_is_none():
+    pace = Pace(anew=1.0)
+    for _ in range(3):
+        pace.failing(SMALL, 0.2)
+    assert pace.allowed(LARGE) == 0.0 and pace.allowed((False, 6)) > 0
+    pace.following(LARGE, 1.5)
+    assert pace.allowed(SMALL) == 0.0
+    pace.following(LARGE, 0.5)
+    assert pace.allowed(SMALL) > 0
+
+
+def test_it_is_never_left_for_ever():
+    pace, tried = Pace(anew=1.0), 0
+    for _ in range(30):
+        for _ in range(LEFT + 1):
+            if pace.allowed(SMALL):
+                pace.failing(SMALL, 0.2)
+                tried += 1
+                break
+        else:
+            pytest.fail("it has been left")
+    assert tried == 30
+
+
+def test_the_first_run_of_a_process_says_less_than_its_tuples():
+    pace = Pace()
+    pace.begins(30.0, 1000)
+    assert pace.anew == pytest.approx(0.001)
+
+
+def test_a_kind_is_what_was_lost_and_how_many():
+    assert kind_of([(1, 0)]) == kind_of([(1, 0), (0, 0)]) != kind_of([(0, 1)]) == (True, 0)
+
+
+def test_a_session_leaves_changes_that_it_has_followed_in_vain(monkeypatch, anew):
+    attempts = []
+
+    def in_vain(self, *given):
+        attempts.append(len(anew))
+        raise TooSlow
+
+    with Program(AROUND).session({"edge": [(i, i + 1) for i in range(50)]}) as session:
+        monkeypatch.setattr(Following, "follow", in_vain)
+        for i in range(20):
+            assert session.insert("edge", [(100 + i, 101 + i)]).epoch == i + 1
+        assert len(anew) == 20 and attempts == [0, 1, 6, 15]
+        with Program(AROUND).run({"edge": session["edge"].to_list()}) as result:
+            assert session["path"].to_set() == result["path"].to_set()
