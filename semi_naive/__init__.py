@@ -13,6 +13,7 @@ _LAZY = {
     "Program": "semi_naive.program",
     "ProgramError": "semi_naive.language.errors",
     "EvaluationError": "semi_naive.ra.rules.arithmetic",
+    "Branch": "semi_naive.branch",
     "transitive_closure": "semi_naive.closure",
     "simulate": "semi_naive.simulation",
     "subgraphs": "semi_naive.subgraph_queries.matching",

@@ -3,6 +3,7 @@
 import re
 from numbers import Integral, Real
 
+from semi_naive.branch import Branch
 from semi_naive.language import syntax
 from semi_naive.language.errors import Span
 from semi_naive.rules import Expression, Value
@@ -35,6 +36,10 @@ def source(relations: dict, rules, outputs=None, types: dict | None = None, file
     for name in dict.fromkeys(heads if outputs is None else outputs):
         written(lambda line, name=name: line.output(name))
     return syntax.Source(statements, {file: "\n".join(lines)})
+
+
+def _pairs(items) -> tuple:
+    return tuple(items.items()) if isinstance(items, dict) else tuple(map(tuple, items))
 
 
 class _Line:
@@ -72,8 +77,20 @@ class _Line:
         if isinstance(definition, str):
             self.text += f"<: {self._name(definition, 'a type')}"
             return self._node(syntax.SubtypeDecl, 0, name, definition)
-        fields, spans = self._typed(definition, "= [", "]")
+        pairs = _pairs(definition)
+        if pairs and not any(isinstance(pair[1], str) for pair in pairs if len(pair) == 2):
+            self.text += "= "
+            return self._node(syntax.SumDecl, 0, name, self._separated(pairs, self._branch_decl, " | "))
+        fields, spans = self._typed(pairs, "= [", "]")
         return self._node(syntax.RecordDecl, 0, name, fields, spans)
+
+    def _branch_decl(self, pair) -> syntax.BranchDecl:
+        if len(pair) != 2:
+            raise self._wrong(pair, "a pair: the name of a branch and its fields")
+        begin = len(self.text)
+        self.text += f"{self._name(pair[0], 'a branch')} "
+        fields, spans = self._typed(pair[1], "{", "}")
+        return self._node(syntax.BranchDecl, begin, pair[0], fields, spans)
 
     def relation(self, name: str, attributes):
         self.where = f"relations[{name!r}]"
@@ -84,7 +101,7 @@ class _Line:
 
     def _typed(self, fields, opened: str, closed: str) -> tuple[tuple, tuple]:
         """(name, type) of attributes or fields, given as a dict or as pairs, and where the types are."""
-        pairs, spans = tuple(fields.items()) if isinstance(fields, dict) else tuple(map(tuple, fields)), []
+        pairs, spans = _pairs(fields), []
         self.text += opened
         for at, pair in enumerate(pairs):
             if len(pair) != 2:
@@ -171,6 +188,11 @@ class _Line:
             args = self._separated(data, self._term)
             self.text += "]"
             return self._node(syntax.Record, begin, args)
+        if isinstance(data, Branch):
+            self.text += f"${self._name(data.name, 'a branch')}("
+            args = self._separated(data.fields, self._term)
+            self.text += ")"
+            return self._node(syntax.BranchInit, begin, data.name, args)
         if isinstance(data, tuple) and data and isinstance(data[0], str):
             return self._functor(data[0], data[1:], begin)
         return self._number(data, begin)

@@ -24,6 +24,7 @@ A rule is (head, literal, …), a fact (head,). An atom is (relation, term, …)
     "x"                              a variable, "_" any value
     3, 1.5, value("a"), None         a constant: a number, a string, nil
     ["x", 1]                         a record
+    Branch("Cons", "x", "t")         a branch of an algebraic data type; see `semi_naive.Branch`
     ("+", "x", 1), ("cat", "s", …)   a functor, by the name it has in Datalog; also var("x") + 1
     ("sum", "n", [("b", "x", "n")])  an aggregate over a body; ("count", [("b", "x", "_")])
     ("min", "d")                     in a head, as the last term: the least in recursion; ("max", "d")

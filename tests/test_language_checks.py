@@ -39,6 +39,84 @@ CASES = {
         .type L = [a: Nowhere]                //! Undefined type Nowhere in definition of field a
         .type M = [a: number, a: symbol]      //! Doubly defined field name a in definition of type M
     """,
+    "algebraic data types": """
+        .type A = X {a: number} | Y {}
+        .type B = P {a: Sub, b: symbol} | Y2 {}
+        .type Sub <: number
+        .type Other <: number
+        .type Twice = T {} | T {a: number}    //! Branch T is defined multiple times
+        .type Again = T2 {} | U {}
+        .type Odd = V {q: Nowhere, r: number} //! Undefined type Nowhere in definition of branch V
+        .type D = A | number                  //! Union type D contains the non-primitive type A
+    """,
+    "names of branches": """
+        .type A = X {a: number} | Y {}        //! Branch Y is defined multiple times
+        .type B = Z {} | Y {b: A}
+    """,
+    "branches": """
+        .type A = X {a: number} | Y {}
+        .type B = P {a: Sub, b: symbol} | Q {}
+        .type Sub <: number
+        .type Other <: number
+        .type C <: A
+        .type E = A
+        .decl a(x: A)
+        .decl b(x: B)
+        .decl c(x: C)
+        .decl e(x: E)
+        .decl n(x: number)
+        .decl o(x: Other)
+        a($X(1)).
+        a($Why()).                            //! Undeclared branch
+        a($X()).                              //! Invalid arity, the declared arity of X is 1
+        a($Y(1)).                             //! Invalid arity, the declared arity of Y is 0
+        a($X("a")).                           //! Symbol constant (type mismatch)
+        a($P(1, "b")).                        //! Atom's argument type is not a subtype of its declared type
+        a($X($Y())).                          //! Ambiguous branch
+        a(1).                                 //! Atom's argument type is not a subtype of its declared type
+        a(nil).                               //! Nil constant used as a non-record
+        n($Y()).                              //! Ambiguous branch
+        c($Y()).                              //! Atom's argument type is not a subtype of its declared type
+        e($X(1)).
+        e(x) :- a(x).
+        a(x) :- e(x).
+        c(as(x, C)) :- a(x).
+        b(x) :- a(x).                         //! Atom's argument type is not a subtype of its declared type
+        n(x) :- a(x).                         //! Unable to deduce type for variable x
+        b($P(x, "b")) :- n(x).
+        b($P(x, "b")) :- o(x).                //! Unable to deduce type for variable x
+        n(1) :- a($P(_, _)).                  //! Ambiguous branch
+        n(1) :- a([1]).                       //! Ambiguous record  //! Number constant (type mismatch)
+        n(1) :- a(x), x < $Y().               //! Constraint requires an operand  //! Constraint requires an operand
+        n(1) :- a(x), x != 3.                 //! Unable to deduce type for variable x  //! Number constant (type mismatch)
+        n(min x : { a(x) }).                  //! Couldn't assign types  //! Unable to deduce type for variable x
+        n(strlen(x)) :- a(x).                 //! no valid overloads
+    """,
+    "groundedness of branches": """
+        .type A = X {a: number} | Y {}
+        .decl a(x: A, y: A)
+        a($Y(), $X(3)).
+        a($X(x), x).                          //! Argument in fact is not constant  //! Argument in fact is not constant
+        a($X(1), $X(_)).                      //! Argument in fact is not constant  //! Underscore in head of rule
+        a($X(u), $Y()) :- a($X(_), $Y()).     //! Ungrounded ADT branch  //! Ungrounded variable u
+        a(x, x) :- a(x, _), !a(x, $X(_)).     //! Ungrounded ADT branch
+        a(x, x) :- a(x, _), x != $X(_).       //! Ungrounded ADT branch
+        a(x, x) :- a(x, _), _ = $Y().         //! Underscore in binary relation
+        a(x, $X(z)) :- a(x, _), x = $X(y), z = y + 1.
+    """,
+    "branches of components": """
+        .comp Option<T> {
+            .type Option = None {} | Some {it: T}
+            .decl option(o: Option)
+            option($None()).
+            option($Some(1)).                 //! Number constant (type mismatch)
+            option($Other()).                 //! Undeclared branch
+        }
+        .init names = Option<symbol>
+        .decl a(o: names.Option)
+        a($names.None()).
+        a($None()).                           //! Undeclared branch
+    """,
     "equivalence relations": """
         .decl a(x: number, y: number) eqrel
         .decl b(x: number) eqrel              //! Equivalence relation b is not binary

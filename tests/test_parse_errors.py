@@ -66,8 +66,6 @@ def test_one_argument_for_min_and_max_outside_of_a_head():
 @pytest.mark.parametrize(
     "feature, text",
     [
-        ("algebraic data types", ".type T = A {} | B { x: number }"),
-        ("algebraic data types", "A(>>>$B(1))."),
         ("lattices", ".lattice L<> { Bottom -> 1, Lub -> @f(_, _) }"),
         ("lattices", ".decl A(>>>x: T<>)"),
         ("subsumption", "A(x) <= A(y) :- x < y."),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from semi_naive.balance.hashing import mix
 from semi_naive.ra.blocks import combined
+from semi_naive.ra.rules import branches
 from semi_naive.ra.rules.distinct import distinct
 from semi_naive.ra.rules.hashing import hash_rows, hash_strings
 from semi_naive.ra.rules.ir import Kind, Relation, Type
@@ -54,25 +55,47 @@ class Fingerprint:
         """The ids of records in the fields of records, by type."""
         found: dict[str, list] = {}
         for name, ids in level.items():
-            fields = self._open(name, ids)
-            for values, (_, inner) in zip(fields, self.types[name].fields, strict=True):
-                if values.size and self.types[inner].kind == Kind.RECORD:
-                    found.setdefault(inner, []).append(values)
+            for part in self._open(name, ids):
+                for values, inner in part.fields:
+                    if values.size and self.types[inner].kind == Kind.RECORD:
+                        found.setdefault(inner, []).append(values)
         return {name: np.unique(np.concatenate(parts)) for name, parts in found.items()}
 
-    def _open(self, name: str, ids: np.ndarray) -> np.ndarray:
-        return self.values.fields(ids[ids != 0], len(self.types[name].fields))
+    def _open(self, name: str, ids: np.ndarray) -> list["_Part"]:
+        """The fields of records; of an algebraic data type each branch by itself."""
+        type_, there = self.types[name], ids != 0
+        if not type_.branches:
+            columns = self.values.fields(ids[there], len(type_.fields))
+            return [_Part(there, [(column, inner) for column, (_, inner) in zip(columns, type_.fields, strict=True)])]
+        tags, payloads = branches.open_(ids, self.values)
+        parts = []
+        for tag in np.unique(tags).tolist():
+            kinds = [inner for _, inner in type_.branches[tag].fields]
+            columns = branches.fields(payloads[tags == tag], len(kinds), self.values)
+            parts.append(_Part(tags == tag, list(zip(columns, kinds, strict=True)), tag))
+        return parts
 
     def _hashed(self, name: str, ids: np.ndarray, below: dict) -> np.ndarray:
-        hashed, contents = np.zeros(ids.size, np.int64), []  # nil stays 0
-        for values, (_, inner) in zip(self._open(name, ids), self.types[name].fields, strict=True):
-            if self.types[inner].kind == Kind.RECORD:
-                known, of_known = below.get(inner, (values, values))
-                contents.append(of_known[np.searchsorted(known, values)])
-            else:
-                contents.append(self._contents(values, inner, self.types[inner].kind))
-        hashed[ids != 0] = hash_rows(np.array(contents, np.int64).reshape(len(contents), -1)).view(np.int64)
+        hashed = np.zeros(ids.size, np.int64)  # nil stays 0
+        for part in self._open(name, ids):
+            contents = [] if part.tag is None else [np.full(np.count_nonzero(part.rows), part.tag)]
+            for values, inner in part.fields:
+                if self.types[inner].kind == Kind.RECORD:
+                    known, of_known = below.get(inner, (values, values))
+                    contents.append(of_known[np.searchsorted(known, values)])
+                else:
+                    contents.append(self._contents(values, inner, self.types[inner].kind))
+            hashed[part.rows] = hash_rows(np.array(contents, np.int64).reshape(len(contents), -1)).view(np.int64)
         return hashed
+
+
+@dataclass
+class _Part:
+    """Some of the records of a type: which `rows` they are, their fields as (column, type name), and the tag of a branch."""
+
+    rows: np.ndarray
+    fields: list[tuple[np.ndarray, str]]
+    tag: int | None = None
 
 
 @dataclass

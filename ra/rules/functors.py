@@ -7,7 +7,7 @@ bits, `^` goes by way of a float. What has no value (a division by zero, a strin
 import operator
 
 import numpy as np
-from semi_naive.ra.rules import arithmetic, ir, text
+from semi_naive.ra.rules import arithmetic, branches, ir, text
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.ir import Autoinc, Call, Compare, Const, Kind, Literal, Pack, Term, Truth, Var
 
@@ -63,7 +63,8 @@ def _column(term: Term, columns, size: int, values) -> np.ndarray:
         return values.autoinc(size)
     if isinstance(term, Pack):
         fields = [_column(arg, columns, size, values) for arg in term.args]
-        return values.pack(np.array(fields, np.int64).reshape(len(fields), size))
+        packed = np.array(fields, np.int64).reshape(len(fields), size)
+        return branches.pack(term.tag, packed, values) if term.branch else values.pack(packed)
     if isinstance(term, Call):
         return _call(term, [_column(arg, columns, size, values) for arg in term.args], size, values)
     raise TypeError(f"{term} has no value by itself: a {type(term).__name__} may only stand in an atom of the body")

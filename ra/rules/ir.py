@@ -28,12 +28,27 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
+class Constructor:
+    """A branch of an algebraic data type, as it is declared: the (name, type name) of its fields."""
+
+    name: str
+    fields: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Type:
-    """A declared type: its kind, and of a record the (name, type name) of its fields."""
+    """A declared type: its kind, and of a record the (name, type name) of its fields. An algebraic data type has `branches`, in
+    the order of their names, and its values are records (see `ra.rules.branches`)."""
 
     name: str
     kind: Kind
     fields: tuple[tuple[str, str], ...] = ()
+    branches: tuple[Constructor, ...] = ()
+
+    @property
+    def inner(self) -> tuple[str, ...]:
+        """The names of the types of all fields, those of branches too."""
+        return tuple(name for fields in (self.fields, *(each.fields for each in self.branches)) for _, name in fields)
 
 
 # -- terms
@@ -93,17 +108,21 @@ class Call:
 
 @dataclass(frozen=True)
 class Pack:
-    """[a, b, …]: a record. In a positive body atom or an equality with something bound it also takes one apart."""
+    """[a, b, …]: a record, or $branch(a, b, …), which has the number `tag` in its type. In a positive body atom or an equality
+    with something bound it also takes one apart."""
 
     args: tuple
     type: str
+    branch: str = ""
+    tag: int = 0
 
     @property
     def kind(self) -> Kind:
         return Kind.RECORD
 
     def __str__(self):
-        return f"[{', '.join(map(str, self.args))}]"
+        inside = ", ".join(map(str, self.args))
+        return f"${self.branch}({inside})" if self.branch else f"[{inside}]"
 
 
 @dataclass(frozen=True)

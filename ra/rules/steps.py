@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from semi_naive.ra import local_join_by_row, unions
 from semi_naive.ra.local_join import KeyedJoin
-from semi_naive.ra.rules import ir, kernels
+from semi_naive.ra.rules import branches, ir, kernels
 from semi_naive.ra.rules.aggregates import Reduction
 from semi_naive.ra.rules.batch import Batch, joined
 from semi_naive.ra.rules.block import HALVES, Block, Chunked, halved
@@ -258,15 +258,22 @@ class Bind:
 
 @dataclass
 class Unpack:
-    """[name, name, …] = record: nil has no fields."""
+    """[name, name, …] = record: nil has no fields. Or $branch(name, …) = record, which holds of records with that `tag`."""
 
     record: Term
     names: tuple[str, ...]
+    branch: str = ""
+    tag: int = 0
 
     def __call__(self, batch, context):
         ids = evaluate(self.record, batch.columns, batch.size, context.values)
         batch, ids = batch.where(ids != 0), ids[ids != 0]
-        fields = context.values.fields(ids, len(self.names))
+        if self.branch:
+            tags, payloads = branches.open_(ids, context.values)
+            batch, ids = batch.where(tags == self.tag), payloads[tags == self.tag]
+            fields = branches.fields(ids, len(self.names), context.values)
+        else:
+            fields = context.values.fields(ids, len(self.names))
         yield batch.with_columns(dict(zip(self.names, map(np.ascontiguousarray, fields), strict=True)))
 
 

@@ -234,13 +234,14 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
 
 
 def _plain(text: str, at: int) -> tuple[str, int]:
-    """The field up to a blank that is in no brackets, and where it ends."""
+    """The field up to a blank that is in no brackets, and where it ends. Those of a branch are round."""
     begin, depth, within = at, 0, False
+    opening, closing = ("[(", "])") if text.startswith("$", at) else ("[", "]")
     while at < len(text) and (depth > 0 or within or not text[at].isspace()):
         if depth and text[at] == '"' and text[at - 1] != "\\":
             within = not within
         elif not within:
-            depth += (text[at] == "[") - (text[at] == "]" and depth > 0)
+            depth += (text[at] in opening) - (text[at] in closing and depth > 0)
         at += 1
     return text[begin:at], at
 

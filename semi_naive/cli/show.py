@@ -10,14 +10,19 @@ def datalog(program: ir.Program) -> str:
 
     Every rule has one head, no disjunction is left, and aggregates and ranges stand on their own.
     """
-    lines = [_record(each) for each in program.types.values() if each.fields]
+    lines = [_type(each) for each in program.types.values() if each.fields or each.branches]
     lines += [_declaration(relation) for relation in program.relations.values()]
     lines += [_directive(directive) for directive in program.directives]
     return "\n".join(lines + [str(rule) for rule in program.rules])
 
 
-def _record(type_: ir.Type) -> str:
-    return f".type {type_.name} = [{', '.join(f'{name}: {of}' for name, of in type_.fields)}]"
+def _type(type_: ir.Type) -> str:
+    branches = " | ".join(f"{each.name} {{{_fields(each.fields)}}}" for each in type_.branches)
+    return f".type {type_.name} = {branches or f'[{_fields(type_.fields)}]'}"
+
+
+def _fields(fields: tuple) -> str:
+    return ", ".join(f"{name}: {of}" for name, of in fields)
 
 
 def _declaration(relation: ir.Relation) -> str:

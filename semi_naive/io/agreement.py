@@ -28,7 +28,8 @@ def unix_lines(data: bytes, form) -> bytes:
 def check(data: bytes, form, wanted: list, width: int) -> None:
     """Mismatch where Arrow would read something else: attributes of the types `wanted`, of lines with `width` fields."""
     delimiter = form.delimiter.encode()
-    bracketed = b"," in delimiter and not form.rfc4180 and (b"[" in data or b"]" in data)
+    brackets = (b"[", b"]", b"(") if any(type_.branches for type_ in wanted) else (b"[", b"]")
+    bracketed = b"," in delimiter and not form.rfc4180 and any(bracket in data for bracket in brackets)
     if len(delimiter) > 1 or delimiter == b"\n" or bracketed:
         raise Mismatch("Arrow knows single bytes that separate, and no brackets")
     symbols = all(type_.kind == Kind.SYMBOL for type_ in wanted)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from semi_naive.io.bits import BUILT_IN, EXPECTED, NAME, Mismatch
+from semi_naive.io.bits import BUILT_IN, NAME, Mismatch, expected
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of, plain_type
 from semi_naive.io.order import distinct
@@ -15,7 +15,8 @@ from semi_naive.ra.rules.ir import Kind
 def arrow_table(relation, types: dict, columns: np.ndarray, values):
     """A pyarrow table with the declared names: number int64, unsigned uint64, float float64, symbol string.
 
-    A record is a struct, of its type's fields, with null for nil; where its type may hold itself, it is its text.
+    A record is a struct, of its type's fields, with null for nil; where its type may hold itself, it is its text, and so is a
+    branch.
     """
     import pyarrow as pa
 
@@ -52,7 +53,7 @@ def column_array(column: np.ndarray, type_, types: dict, values, dictionaries: b
         views = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
         return arrow_of(np.ascontiguousarray(column).view(views[type_.kind]))
     found, at = distinct(column)
-    if is_recursive(type_, types):
+    if type_.branches or is_recursive(type_, types):
         unpacked, style = Unpacked(found[found != NIL], type_, types, values), Readable()
         return pa.array([unpacked.text(i, type_, style) for i in found.tolist()], pa.string()).take(arrow_of(at))
     return _structs(found, type_, types, values).take(arrow_of(at))
@@ -81,11 +82,16 @@ def is_recursive(type_, types: dict) -> bool:
     return any(name in _held(types[name], types) for name in {type_.name} | _held(type_, types))
 
 
+def has_branches(type_, types: dict) -> bool:
+    """Whether it is an algebraic data type, or a record that holds one at some depth."""
+    return any(types[name].branches for name in {type_.name} | _held(type_, types))
+
+
 def _held(type_, types: dict) -> set:
     """The names of all types in a record type, at any depth."""
     held, waiting = set(), [type_]
     while waiting:
-        new = {name for _, name in waiting.pop().fields} - held
+        new = set(waiting.pop().inner) - held
         held |= new
         waiting += [types[name] for name in new]
     return held
@@ -121,8 +127,8 @@ def columns_of_table(table, relation, types: dict, values, file: str, first_row:
     found = table.column_names
     names = [name for name, _ in relation.attributes]
     if len(found) != len(names):
-        expected = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
-        message = f"{relation.name} has {len(names)} attributes ({expected}), found {len(found)} columns ({', '.join(found)})"
+        attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
+        message = f"{relation.name} has {len(names)} attributes ({attributes}), found {len(found)} columns ({', '.join(found)})"
         raise BadInput(message, file, hint="select as many columns as there are attributes")
     if not names:
         return np.zeros((0, min(1, table.num_rows)), np.int64)
@@ -133,7 +139,7 @@ def columns_of_table(table, relation, types: dict, values, file: str, first_row:
 
         def fault(row: int, wrong, hint: str = "", type_=type_, label=f"column {relation.name}.{name}") -> BadInput:
             place = "" if first_row is None else f", row {first_row + row}"
-            hint = hint or getattr(wrong, "hint", "") or f"expected {EXPECTED[type_.kind]}"
+            hint = hint or getattr(wrong, "hint", "") or f"expected {expected(type_)}"
             return BadInput(f"{label}{place}: {wrong}", file, hint=hint)
 
         _check_type(table.column(at), type_, f"column {relation.name}.{name}", file)
@@ -147,7 +153,7 @@ def _check_type(column, type_, label: str, file: str) -> None:
     if type_.kind != Kind.RECORD and len(column) > column.null_count and not _fits(column.type, type_):
         missing = first_missing(column, type_.kind)
         if missing is None:
-            message = f"{label} has type {column.type}, expected {EXPECTED[type_.kind]}"
+            message = f"{label} has type {column.type}, expected {expected(type_)}"
             raise BadInput(message, file, hint=f"cast it to {arrow_type(type_.kind)}")
 
 

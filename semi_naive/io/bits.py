@@ -21,6 +21,7 @@ EXPECTED = {
     Kind.SYMBOL: "a symbol: a string",
     Kind.RECORD: "a record: [1, [2, nil]] in text, a tuple or None in Python",
 }
+BRANCH = 'a branch: $Name(1, "a", $Other) in text, Branch("Name", 1, "a", Branch("Other")) in Python'
 BUILT_IN = {kind.value: Type(kind.value, kind) for kind in Kind if kind != Kind.RECORD}
 INTEGER = re.compile(r"\s*([+-]?)(?:0[xX]([0-9a-fA-F]+)|0b([01]+)|([0-9]+))\s*", re.ASCII)
 DECIMAL = re.compile(r"\s*-?[0-9]+\s*", re.ASCII)
@@ -100,6 +101,11 @@ class Vertex(Type):
 VERTEX = Vertex("vertex", Kind.NUMBER)
 NAME = Type("vertex", Kind.SYMBOL)  # what names a vertex where vertices are strings: integers are, by their text
 ANY_VERTEX = Vertex("vertex", Kind.NUMBER, low=-SIGN, high=SIGN - 1)
+
+
+def expected(type_: Type) -> str:
+    """What a value of a type is, for errors."""
+    return BRANCH if type_.branches else EXPECTED[type_.kind]
 
 
 def within(type_: Type, column: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from math import isinf
 
 import numpy as np
 
-from semi_naive.io.bits import EXPECTED, Mismatch, OutOfRange, shown
+from semi_naive.io.bits import Mismatch, OutOfRange, expected, shown
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import columns_of_rows
 from semi_naive.ra.rules.numerals import LONGEST
@@ -21,7 +21,7 @@ def columns_of_json(rows: list, relation, types: dict, values, path: str) -> np.
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
         name, type_ = attribute
-        return BadInput(f"element {row}, attribute {name}: {wrong}", path, hint=f"expected {EXPECTED[type_.kind]}")
+        return BadInput(f"element {row}, attribute {name}: {wrong}", path, hint=f"expected {expected(type_)}")
 
     rows = [_row(row, number, relation, path) for number, row in enumerate(rows)] if relation.arity else rows
     return columns_of_rows(rows, relation, types, values, fault)

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from semi_naive.io.bits import EXPECTED, Mismatch, Vertex, of_text
+from semi_naive.io.bits import Mismatch, Vertex, expected, of_text
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_list
 from semi_naive.io.record_text import parsed
@@ -84,6 +84,7 @@ class _Lines:
     def __init__(self, form, relation, types: dict, values, path: str):
         self.form, self.relation, self.types, self.values, self.path = form, relation, types, values, path
         self.wanted = form.wanted(relation.arity)
+        self.branches = any(type_.branches for _, type_ in relation.attributes)
         self.columns = [[] for _ in relation.attributes]
 
     def read(self, raw: bytes, line: int) -> None:
@@ -103,7 +104,7 @@ class _Lines:
             except Mismatch as wrong:
                 name, type_ = self.relation.attributes[attribute]
                 message = f"{wrong} (attribute {name}: {type_.name} of {self.relation.name})"
-                hint = wrong.hint or (MARKED if field.startswith("\ufeff") else f"expected {EXPECTED[type_.kind]}")
+                hint = wrong.hint or (MARKED if field.startswith("\ufeff") else f"expected {expected(type_)}")
                 raise self._bad(message, text, line, begin, hint) from None
 
     def _bad(self, message: str, text: str, line: int, at: int, hint: str) -> BadInput:
@@ -114,7 +115,7 @@ class _Lines:
 
     def _fields(self, text: str, line: int) -> list:
         try:
-            fields = split(text, self.form)
+            fields = split(text, self.form, self.branches)
         except Mismatch as wrong:
             raise self._bad(str(wrong), text, line, wrong.row, wrong.hint) from None
         chosen = self.form.columns and not self.form.width
@@ -146,13 +147,14 @@ class _Lines:
         return of_text(field, type_.kind)
 
 
-def split(text: str, form) -> list:
-    """The fields of a line as (start, text); Mismatch, with the place as its row, where quotes or brackets do not close."""
+def split(text: str, form, branches: bool = False) -> list:
+    """The fields of a line as (start, text); Mismatch, with the place as its row, where quotes or brackets do not close.
+    branches: whether some fields may be branches, whose brackets are round."""
     if form.spaced:
         return [(found.start(), found[0]) for found in re.finditer(r"[^ \t]+", text)]
     if form.rfc4180:
         return _split_quoted(text, form.delimiter)
-    return _split_bracketed(text, form.delimiter) if "," in form.delimiter else _split(text, form.delimiter)
+    return _split_bracketed(text, form.delimiter, branches) if "," in form.delimiter else _split(text, form.delimiter)
 
 
 def _split(text: str, delimiter: str) -> list:
@@ -164,17 +166,19 @@ def _split(text: str, delimiter: str) -> list:
     return fields
 
 
-def _split_bracketed(text: str, delimiter: str) -> list:
-    """Where the delimiter has a comma, records keep theirs: a delimiter in brackets does not count.
+def _split_bracketed(text: str, delimiter: str, branches: bool = False) -> list:
+    """Where the delimiter has a comma, records and branches keep theirs: a delimiter in brackets does not count.
 
-    >>> _split_bracketed("[1,2],3", ",")
-    [(0, '[1,2]'), (6, '3')]
+    >>> _split_bracketed("[1,2],3", ","), _split_bracketed("$A(1,2),)", ",", True)
+    ([(0, '[1,2]'), (6, '3')], [(0, '$A(1,2)'), (8, ')')])
     """
-    fields, begin, at, depth = [], 0, 0, 0
+    fields, begin, at, depth, opening, closing = [], 0, 0, 0, "[", "]"
     while at < len(text):
-        depth += (text[at] == "[") - (text[at] == "]")
+        if at == begin:
+            opening, closing = ("[(", "])") if branches and text.startswith("$", at) else ("[", "]")
+        depth += (text[at] in opening) - (text[at] in closing)
         if depth < 0:
-            raise Mismatch("Unbalanced record parenthesis: ']' without '['", row=at)
+            raise Mismatch(f"Unbalanced record parenthesis: {text[at]!r} without {opening[closing.index(text[at])]!r}", row=at)
         if depth == 0 and text.startswith(delimiter, at):
             fields.append((begin, text[begin:at]))
             at = begin = at + len(delimiter)

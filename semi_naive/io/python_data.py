@@ -6,8 +6,9 @@ from functools import partial
 
 import numpy as np
 
+from semi_naive.branch import Branch
 from semi_naive.io.arrow import columns_of_table
-from semi_naive.io.bits import BUILT_IN, EXPECTED, Mismatch, shown, within
+from semi_naive.io.bits import BUILT_IN, Mismatch, expected, shown, within
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import columns_of_rows
 from semi_naive.io.files import check_there, io_errors
@@ -29,7 +30,7 @@ def source_of(data, relation, types: dict) -> Source:
     """Where the facts of `relation` are that a Python program passes as `data`; no row is looked at before it is read.
 
     `data`: a path (.facts .tsv .txt .csv .mtx .json .sqlite .parquet, text also .gz), an iterable of tuples (ints, floats,
-    strings, nested tuples or None for records; bare values where there is one attribute), an (n, k) numpy array, a
+    strings, nested tuples or None for records, `Branch`es; bare values where there is one attribute), an (n, k) numpy array, a
     pandas or Spark DataFrame or an Arrow table, with columns by the attributes' names or in their order, a networkx DiGraph,
     or a `Source` (of `semi_naive.io.edge_source`, say). BadInput names the relation, the row and the column of what does not
     fit; True, None and NULL fit nothing but None a record.
@@ -81,7 +82,8 @@ def directed_edges(graph):
 def from_rows(rows, relation, types: dict, values) -> np.ndarray:
     """The columns of an iterable of tuples."""
     rows = list(rows)
-    rows = [row if isinstance(row, (tuple, list)) else (row,) for row in rows] if relation.arity == 1 else rows
+    if relation.arity == 1:
+        rows = [row if isinstance(row, (tuple, list)) and not isinstance(row, Branch) else (row,) for row in rows]
     if not set(map(type, rows)) <= {tuple, list} or set(map(len, rows)) - {relation.arity}:
         for number, row in enumerate(rows):
             _check_row(row, number, relation)
@@ -98,7 +100,7 @@ def _check_row(row, number: int, relation) -> None:
 
 def _fault(relation: str, attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
     name, type_ = attribute
-    return BadInput(str(wrong), f"{relation}[{row}].{name}", hint=wrong.hint or f"expected {EXPECTED[type_.kind]}")
+    return BadInput(str(wrong), f"{relation}[{row}].{name}", hint=wrong.hint or f"expected {expected(type_)}")
 
 
 def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:

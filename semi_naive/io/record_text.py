@@ -1,12 +1,15 @@
-"""Records as text: `[1, [2, nil]]` in fact files, and how they are printed in tables and JSON."""
+"""Records as text, `[1, [2, nil]]` in fact files, branches as `$Cons(1, $Nil)`, and how both are printed in tables and JSON."""
 
 import json
+import re
+from typing import NamedTuple
 
+from semi_naive.branch import Branch
 from semi_naive.io.bits import Mismatch, float_text, of_text, short_float_text, shown, to_value
 from semi_naive.ra.rules.ir import Kind
 
 SPACE = " \t\n\v\f\r"
-OPENED = object()
+NAME = re.compile(r"[?\w.]*")  # of a branch, qualified
 
 
 class Tables:
@@ -25,12 +28,15 @@ class Tables:
     def pieces(self, names: list) -> list[str]:
         return ["[", *[", "] * (len(names) - 1), "]"] if names else ["[]"]
 
+    def branch(self, name: str, names: list) -> list[str]:
+        return [f"${name}(", *[", "] * (len(names) - 1), ")"] if names else [f"${name}"]
+
 
 class Readable(Tables):
     """As tables have them, but strings that would not be read back are quoted."""
 
     def scalar(self, value, kind: Kind) -> str:
-        if kind == Kind.SYMBOL and (set(value) & set(',]"') or value != value.lstrip()):
+        if kind == Kind.SYMBOL and (set(value) & set(',])"') or value != value.lstrip()):
             return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
         return super().scalar(value, kind)
 
@@ -55,6 +61,14 @@ class Json:
         keys = [f"{json.dumps(name)}: " if self.objects else "" for name in names]
         return [opened + keys[0], *[f", {key}" for key in keys[1:]], closed]
 
+    def branch(self, name: str, names: list) -> list[str]:
+        """["Cons", 1, ["Nil"]], or {"Cons": {"head": 1, "tail": {"Nil": {}}}}: Soufflé has no form of its own."""
+        if self.objects:
+            first, *others = self.pieces(names)
+            opened = f"{{{json.dumps(name)}: {first}"
+            return [opened, *others[:-1], others[-1] + "}"] if others else [opened + "}"]
+        return [f"[{json.dumps(name)}" + ", " * bool(names), *[", "] * (len(names) - 1), "]"] if names else [f'["{name}"]']
+
 
 def quoted(text: str) -> str:
     r"""The inside of a quoted field, as Soufflé writes it: a quote becomes \"" .
@@ -65,69 +79,102 @@ def quoted(text: str) -> str:
     return text.replace('"', '\\""')
 
 
-def parsed(text: str, type_, types: dict):
-    """The nested value of a record's text: lists, and None for nil. Mismatch when it is none of the type.
+class _Open(NamedTuple):
+    """A record or a branch that is begun: the (name, type name) of its fields, what ends it, and its fields so far."""
 
-    Symbols in it end at the next comma or bracket, or are in double quotes, with backslashes before what is special.
+    fields: tuple
+    end: str
+    found: list
+    branch: str = ""
+
+    def value(self):
+        return Branch(self.branch, *self.found) if self.branch else self.found
+
+
+def parsed(text: str, type_, types: dict):
+    """The nested value of a record's text: lists, of a branch `Branch`, and None for nil. Mismatch when it is none of the type.
+
+    Symbols in it end at the next comma or closing bracket, or are in double quotes, with backslashes before what is special.
     """
-    done = []
-    open_ = [(None, done)]  # the records begun and not ended, with their fields so far
+    done: list = []
+    open_ = [_Open((), "", done)]  # those begun and not ended
     kind, at = type_, _skip(text, 0)
     while True:
-        value, at = _begin(text, at, kind)
-        if value is OPENED:
-            open_.append((kind, []))
+        value, at = _begin(text, at, kind, open_[-1].end)
+        if isinstance(value, _Open):
+            open_.append(value)
         else:
-            open_[-1][1].append(value)
-        while len(open_) > 1 and len(open_[-1][1]) == len(open_[-1][0].fields):
-            at = _expect(text, _skip(text, at), "]")
-            fields = open_.pop()[1]
-            open_[-1][1].append(fields)
+            open_[-1].found.append(value)
+        while len(open_) > 1 and len(open_[-1].found) == len(open_[-1].fields):
+            at = _expect(text, _skip(text, at), open_[-1].end) if open_[-1].end else at
+            ended = open_.pop()
+            open_[-1].found.append(ended.value())
         if len(open_) == 1:
             break
-        kind, fields = open_[-1]
-        at = _skip(text, _expect(text, _skip(text, at), ",") if fields else at)
-        kind = types[kind.fields[len(fields)][1]]
+        inside = open_[-1]
+        at = _skip(text, _expect(text, _skip(text, at), ",") if inside.found else at)
+        kind = types[inside.fields[len(inside.found)][1]]
     if text[at:].strip(SPACE):
         raise Mismatch(f"{shown(text)}: expected the end of the record at {text[at : at + 10]!r}")
     return done[0]
 
 
-def _begin(text: str, at: int, type_) -> tuple:
-    """A scalar or nil with where it ends, or `OPENED` and where its first field is."""
+def _begin(text: str, at: int, type_, end: str) -> tuple:
+    """A scalar or nil with where it ends, or an `_Open` and where its first field is."""
     if type_.kind == Kind.SYMBOL:
-        return _symbol(text, at)
+        return _symbol(text, at, end)
     if type_.kind != Kind.RECORD:
-        return _number(text, at, type_.kind)
+        return _number(text, at, type_.kind, end)
+    if type_.branches:
+        return _begin_branch(text, at, type_)
     if text.startswith("nil", at):
         return None, at + 3
-    return OPENED, _expect(text, at, "[")
+    return _Open(type_.fields, "]", []), _expect(text, at, "[")
 
 
-def _number(text: str, at: int, kind: Kind) -> tuple:
-    end = _end_of_field(text, at)
+def _begin_branch(text: str, at: int, type_) -> tuple:
+    """`$Nil` may have brackets as it has in a program."""
+    at = _skip(text, _expect(text, at, "$"))
+    name = NAME.match(text, at)[0]
+    if (branch := next((each for each in type_.branches if each.name == name), None)) is None:
+        raise Mismatch(f"{shown(text)}: {type_.name} has the branches {listed(type_)}, not ${name}")
+    at += len(name)
+    if branch.fields:
+        return _Open(branch.fields, ")", [], name), _expect(text, _skip(text, at), "(")
+    after = _skip(text, at)
+    closed = _skip(text, after + 1) if text.startswith("(", after) else -1
+    return Branch(name), _expect(text, closed, ")") if closed >= 0 else at
+
+
+def listed(type_) -> str:
+    """The branches of a type, as they are written."""
+    return ", ".join(f"${each.name}" for each in type_.branches)
+
+
+def _number(text: str, at: int, kind: Kind, close: str) -> tuple:
+    end = _end_of_field(text, at, close)
     return to_value(of_text(text[at:end], kind), kind), end
 
 
-def _symbol(text: str, at: int) -> tuple:
+def _symbol(text: str, at: int, close: str) -> tuple:
     if not text.startswith('"', at):
-        end = _end_of_field(text, at)
+        end = _end_of_field(text, at, close)
         return text[at:end], end
     parts, begin = [], at + 1
     while True:
-        close, escape = text.find('"', begin), text.find("\\", begin)
-        if close < 0:
+        quote, escape = text.find('"', begin), text.find("\\", begin)
+        if quote < 0:
             raise Mismatch(f"{shown(text)}: the quote at {text[at : at + 10]!r} is not closed")
-        if escape < 0 or close < escape:
-            return "".join(parts) + text[begin:close], close + 1
+        if escape < 0 or quote < escape:
+            return "".join(parts) + text[begin:quote], quote + 1
         parts += [text[begin:escape], text[escape + 1 : escape + 2]]
         begin = escape + 2
 
 
-def _end_of_field(text: str, at: int) -> int:
-    ends = [end for end in (text.find(",", at), text.find("]", at)) if end >= 0]
+def _end_of_field(text: str, at: int, close: str) -> int:
+    ends = [end for end in (text.find(",", at), text.find(close, at)) if end >= 0]
     if not ends:
-        raise Mismatch(f"{shown(text)}: expected ',' or ']' before the end")
+        raise Mismatch(f"{shown(text)}: expected ',' or {close!r} before the end")
     return min(ends)
 
 

@@ -7,7 +7,7 @@ from math import isnan
 
 import numpy as np
 
-from semi_naive.io.bits import EXPECTED, MASK, Mismatch, of_text, to_value
+from semi_naive.io.bits import MASK, Mismatch, expected, of_text, to_value
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import columns_of_rows
 from semi_naive.io.files import check_folder
@@ -35,7 +35,7 @@ def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
         name, type_ = attribute
-        return BadInput(f"row {row}, column {name}: {wrong}", path, hint=wrong.hint or f"expected {EXPECTED[type_.kind]}")
+        return BadInput(f"row {row}, column {name}: {wrong}", path, hint=wrong.hint or f"expected {expected(type_)}")
 
     return columns_of_rows(rows, relation, types, values, fault, _value)
 

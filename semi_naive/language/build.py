@@ -44,11 +44,12 @@ class Build(Terms):
         return syntax.RecordDecl(str(name), _pairs(fields), spans=self._type_spans(fields), span=span)
 
     @node
-    def sum_type(self, span, *_):
-        self.unsupported("algebraic data types", span)
+    def sum_type(self, span, name, *branches):
+        return syntax.SumDecl(str(name), branches, span=span)
 
-    def branch(self, _):
-        return None
+    @node
+    def branch(self, span, name, fields=()):
+        return syntax.BranchDecl(str(name), _pairs(fields), spans=self._type_spans(fields), span=span)
 
     def field(self, children):
         return tuple(saying(children))

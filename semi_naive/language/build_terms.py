@@ -146,8 +146,8 @@ class Terms(Reduce):
         return syntax.Aggregate(str(op), target[0] if target else None, body, span=span)
 
     @node
-    def branch_init(self, span, *_):
-        return self._harmless("algebraic data types", span)
+    def branch_init(self, span, name, args=()):
+        return syntax.BranchInit(str(name), tuple(args), span=span)
 
     @node
     def user_functor(self, span, *_):

@@ -127,7 +127,7 @@ def _atom_problems(atom, relations):
 
 
 def _constraint_underscores(constraint):
-    """`_` stands for anything in an atom; in a comparison it is only allowed inside of a record."""
+    """`_` stands for anything in an atom; in a comparison it is only allowed inside of a record or a branch."""
     if any(isinstance(side, syntax.Aggregate) for side in constraint.args):
         return
     stack = list(constraint.args)
@@ -136,8 +136,8 @@ def _constraint_underscores(constraint):
         if isinstance(node, syntax.Underscore):
             yield Problem("Underscore in binary relation", node.span)
         elif not isinstance(node, syntax.Aggregate):
-            inside = children(node)
-            stack += [n for n in inside if not (isinstance(node, syntax.Record) and isinstance(n, syntax.Underscore))]
+            holds = isinstance(node, (syntax.Record, syntax.BranchInit))
+            stack += [inner for inner in children(node) if not (holds and isinstance(inner, syntax.Underscore))]
 
 
 def _without_aggregates(node):

@@ -2,9 +2,7 @@
 
 from semi_naive.language.component_scopes import Binding, Scopes, parts
 from semi_naive.language.errors import Problem, Span
-from semi_naive.language.syntax import Component, Init, Override, RecordDecl, RelationDecl, SubtypeDecl, UnionDecl
-
-TYPES = (SubtypeDecl, UnionDecl, RecordDecl)
+from semi_naive.language.syntax import TYPES, Component, Init, Override, RelationDecl
 
 
 def component_problems(statements: list, scopes: Scopes) -> list[Problem]:

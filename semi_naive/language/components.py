@@ -10,12 +10,14 @@ around does the same with all that came out.
 
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 
-from semi_naive.language.component_checks import TYPES, arity_problem, component_problems
+from semi_naive.language.component_checks import arity_problem, component_problems
 from semi_naive.language.component_scopes import Binding, Scopes, bound, parts
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.syntax import (
+    TYPES,
     As,
     Atom,
+    BranchInit,
     Clause,
     Component,
     Directive,
@@ -27,6 +29,7 @@ from semi_naive.language.syntax import (
     RelationDecl,
     Source,
     SubtypeDecl,
+    SumDecl,
     UnionDecl,
 )
 
@@ -171,6 +174,8 @@ def _own(component: Component, binding: Binding, overridden: frozenset[str]) -> 
 def _qualified(content: Content, instance: str) -> Content:
     """The content with the instance's name before all that it declares."""
     types = {type_.name: f"{instance}.{type_.name}" for type_ in content.types}
+    branches = [branch.name for type_ in content.types if isinstance(type_, SumDecl) for branch in type_.branches]
+    types |= {f"${name}": f"{instance}.{name}" for name in branches}  # no type has a name with $
     relations = {relation.name: f"{instance}.{relation.name}" for relation in content.relations}
     return Content(
         [_renamed(type_, relations, types, types) for type_ in content.types],
@@ -192,6 +197,12 @@ def _renamed(node: Node, relations: Names, types: Names, declared: Names | None 
             return replace(node, name=_other(node.name, declared), members=members)
         case RecordDecl():
             return replace(node, name=_other(node.name, declared), fields=_typed(node.fields, types))
+        case SumDecl():
+            branches = tuple(
+                replace(branch, name=_other(f"${branch.name}", declared).removeprefix("$"), fields=_typed(branch.fields, types))
+                for branch in node.branches
+            )
+            return replace(node, name=_other(node.name, declared), branches=branches)
         case RelationDecl():
             return replace(node, name=_other(node.name, relations), attributes=_typed(node.attributes, types))
         case Directive():
@@ -222,4 +233,6 @@ def _rebuilt(node, relations: Names, types: Names):
         changes["relation"] = relations.get(node.relation, node.relation)
     elif isinstance(node, As):
         changes["type"] = types.get(node.type, node.type)
+    elif isinstance(node, BranchInit):
+        changes["name"] = types.get(f"${node.name}", node.name)
     return replace(node, **changes) if changes else node

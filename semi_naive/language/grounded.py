@@ -1,8 +1,8 @@
 """Groundedness: whether every variable gets its values from somewhere.
 
-A positive atom grounds its arguments, an equality passes groundedness either way, a record from all of its arguments and to
-each of them, a functor only from its arguments to its result. An aggregate's result is grounded once the variables that it
-takes from outside are.
+A positive atom grounds its arguments, an equality passes groundedness either way, a record or a branch from all of its
+arguments and to each of them, a functor only from its arguments to its result. An aggregate's result is grounded once the
+variables that it takes from outside are.
 """
 
 from semi_naive.language import syntax
@@ -36,7 +36,7 @@ def _collect(node, negated, ground, rules, enters, needs):
     elif isinstance(node, syntax.Constraint) and node.op == "=":
         left, right = map(key, node.args)
         rules += [({left}, right), ({right}, left)]
-    elif isinstance(node, syntax.Record):
+    elif isinstance(node, (syntax.Record, syntax.BranchInit)):
         rules += [({me}, key(arg)) for arg in below]
         rules.append((set(map(key, below)), me))
     elif isinstance(node, (syntax.Functor, syntax.As)):
@@ -102,6 +102,8 @@ def _scope_problems(literals, given, injected) -> list[Problem]:
             problems.append(Problem(f"Ungrounded variable {shown(node.name)}", node.span, hint))
         elif isinstance(node, syntax.Record) and id(node) not in hopeful:
             problems.append(Problem("Ungrounded record", node.span))
+        elif isinstance(node, syntax.BranchInit) and id(node) not in hopeful:
+            problems.append(Problem("Ungrounded ADT branch", node.span, "it has `_`, or a variable that nothing binds"))
     return problems
 
 

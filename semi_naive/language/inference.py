@@ -85,6 +85,8 @@ class Typing:
             return self._functor(node)
         if isinstance(node, syntax.Record):
             return [partial(self._field, key(arg), key(node), at) for at, arg in enumerate(node.args)]
+        if isinstance(node, syntax.BranchInit):
+            return self._branch(node)
         if isinstance(node, syntax.Aggregate):
             kinds = {"count": NUMERIC[:1], "mean": NUMERIC[2:]}.get(node.op, NUMERIC)
             return [self._of_kinds(node, kinds), *(self._alike(node.target, node) if node.target is not None else [])]
@@ -103,10 +105,19 @@ class Typing:
     def _atom(self, atom):
         if id(atom) not in self.negated:
             return [self._is(arg, type_name) for arg, _, type_name in self.attributes(atom)]
-        return [self._is(arg, self._loosely(type_name)) for arg, _, type_name in self.attributes(atom)]
+        found = [(arg, type_name) for arg, _, type_name in self.attributes(atom) if not self.env.branches(type_name)]
+        return [self._is(arg, self._loosely(type_name)) for arg, type_name in found]
+
+    def _branch(self, node):
+        """Its name says its type; the types of its arguments are those of its fields."""
+        if (found := self.env.branch(node.name)) is None:
+            return []
+        name, branch = found
+        pairs = zip(node.args, branch.fields, strict=False) if len(node.args) == len(branch.fields) else ()
+        return [self._is(node, name), *(self._is(arg, of) for arg, (_, of) in pairs if of in self.env)]
 
     def _loosely(self, name) -> str:
-        """What a head or a negated atom asks of an argument: the kind, or the record type."""
+        """What a head or a negated atom asks of an argument: the kind, or the record type. Of a branch it asks nothing."""
         kind = self.env.kind(name)
         return name if kind == Kind.RECORD else CONSTANT[kind]
 

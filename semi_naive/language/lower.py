@@ -16,7 +16,6 @@ from semi_naive.language.trees import names, variables, walk
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
 from semi_naive.ra.rules import ir
 
-TYPED = syntax.SubtypeDecl, syntax.UnionDecl, syntax.RecordDecl
 _IDENTITY = ("min", "max", "cat")  # of one argument
 
 
@@ -34,7 +33,7 @@ def lowered(source: syntax.Source, env: TypeEnvironment, relations, typings: lis
         directives=_directives(source),
         pragmas={node.key: node.value for node in source.statements if isinstance(node, syntax.Pragma)},
         texts=source.texts,
-        typed=[node for node in source.statements if isinstance(node, TYPED)],
+        typed=[node for node in source.statements if isinstance(node, syntax.TYPES)],
     )
 
 
@@ -146,6 +145,9 @@ class Lowering:
         if isinstance(node, syntax.Record):
             (name,) = self.typing.types(node)
             return ir.Pack(tuple(self.term(arg, before, named) for arg in node.args), self.typing.env.base(name))
+        if isinstance(node, syntax.BranchInit):
+            args = tuple(self.term(arg, before, named) for arg in node.args)
+            return self._branch(node.name, args)
         if isinstance(node, syntax.As):
             return self._cast(node, before)
         return self._aggregate(node, before) if isinstance(node, syntax.Aggregate) else self._functor(node, before)
@@ -154,9 +156,33 @@ class Lowering:
         kind = self.kind(node)
         return ir.Const(float(node.value) if kind == ir.Kind.FLOAT else int(node.value), kind)
 
+    def _branch(self, name: str, args: tuple) -> ir.Pack:
+        of, _ = self.typing.env.branch(name)
+        names = [branch.name for branch in self.typing.env.branches(of)]
+        return ir.Pack(args, of, name, names.index(name))
+
     def _cast(self, node, before) -> ir.Term:
         value, kind = self.term(node.value, before), self.typing.env.kind(node.type)
+        if value.kind == kind:
+            return value
+        if self._is_enumeration([node.type]):
+            return ir.Pack((value, ir.Const(0, ir.Kind.NUMBER)), self.typing.env.base(node.type))
+        value = self._number_of(value, node.value, before)
         return value if value.kind == kind else ir.Call("as", (value,), kind)
+
+    def _number_of(self, value: ir.Term, node, before) -> ir.Term:
+        """What `as` and `ord` make of a value: where no branch has fields, the number of the branch."""
+        if not self._is_enumeration(types := self.typing.types(node) or ()):
+            return value
+        number = self.fresh("branch", ir.Kind.NUMBER)
+        (name,) = types
+        taken = ir.Pack((number, ir.Wild()), self.typing.env.base(name))  # the record that the branch is
+        before.append(ir.Compare("=", value, taken, ir.Kind.RECORD))
+        return number
+
+    def _is_enumeration(self, types) -> bool:
+        branches = [self.typing.env.branches(name) for name in types]
+        return all(branches) and not any(branch.fields for found in branches for branch in found) and len(branches) == 1
 
     def _functor(self, node, before) -> ir.Term:
         if node.name == "autoinc":
@@ -166,6 +192,8 @@ class Lowering:
             return args[0]
         if node.name == "+" and self.kind(node) == ir.Kind.SYMBOL:
             return ir.Call("cat", args, ir.Kind.SYMBOL)
+        if node.name == "ord":
+            args = (self._number_of(args[0], node.args[0], before),)
         if node.name != "range":
             return ir.Call(node.name, args, self.kind(node))
         result = self.fresh("range", self.kind(node))

@@ -10,7 +10,6 @@ from semi_naive.language.syntax import Node
 
 ESCAPES = {'"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 UNSUPPORTED = {
-    "algebraic data types": "use a record whose first field says which branch it is",
     "lattices": "min(e) or max(e) as the last argument of a head aggregates in recursion",
     "subsumption": "min(e) or max(e) as the last argument of a head keeps the best tuple of each key",
     "choice-domain": "without it the relation holds every choice",

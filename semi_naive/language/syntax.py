@@ -53,6 +53,14 @@ class Record(Node):
 
 
 @dataclass(frozen=True)
+class BranchInit(Node):
+    """$name(argument, …), of an algebraic data type; the name may be qualified with dots."""
+
+    name: str
+    args: tuple
+
+
+@dataclass(frozen=True)
 class Functor(Node):
     """An operator or an intrinsic functor, by its written name: + - * / % ^ band … cat ord range autoinc; unary minus is
     "neg", unary bnot and lnot keep their names. `min` and `max` with one argument, in a head, aggregate in recursion."""
@@ -151,6 +159,26 @@ class RecordDecl(Node):
     name: str
     fields: tuple[tuple[str, str], ...]
     spans: tuple = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class BranchDecl(Node):
+    """name {field: type, …}, of an algebraic data type. `spans`: of each field's type."""
+
+    name: str
+    fields: tuple[tuple[str, str], ...]
+    spans: tuple = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class SumDecl(Node):
+    """.type name = branch | branch: an algebraic data type."""
+
+    name: str
+    branches: tuple[BranchDecl, ...]
+
+
+TYPES = SubtypeDecl, UnionDecl, RecordDecl, SumDecl
 
 
 @dataclass(frozen=True)

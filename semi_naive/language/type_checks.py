@@ -96,13 +96,13 @@ def _expected(typing, node) -> str:
 
 
 def _nil(typing, node):
-    if not typing.is_kind(node, Kind.RECORD):
+    if not typing.is_kind(node, Kind.RECORD) or any(map(typing.env.branches, typing.types(node))):
         yield Problem("Nil constant used as a non-record", node.span)
 
 
 def _record(typing, node):
     types = typing.types(node)
-    if types is ANY or len(types) != 1 or not typing.is_kind(node, Kind.RECORD):
+    if types is ANY or len(types) != 1 or not typing.is_kind(node, Kind.RECORD) or any(map(typing.env.branches, types)):
         yield Problem("Ambiguous record", node.span, "its type must follow from an attribute or from as([…], Type)")
         return
     (name,) = types
@@ -110,6 +110,26 @@ def _record(typing, node):
     if width != len(node.args):
         message = "Wrong number of arguments given to record"
         yield Problem(message, node.span, f"{name} has {width} fields, here are {len(node.args)}")
+
+
+def _branch(typing, node):
+    if (found := typing.env.branch(node.name)) is None:
+        yield Problem("Undeclared branch", node.span, _near(node.name, typing.env.branch_names))
+        return
+    name, branch = found
+    types = typing.types(node)
+    if types is ANY or len(types) != 1 or not any(map(typing.env.branches, types)):
+        yield Problem("Ambiguous branch", node.span, f"{node.name} is a branch of {name}")
+    if (width := len(branch.fields)) != len(node.args):
+        message = f"Invalid arity, the declared arity of {node.name} is {width}"
+        fields = ", ".join(f"{field}: {of}" for field, of in branch.fields)
+        yield Problem(message, node.span, f"it is declared as {node.name} {{{fields}}}, here are {len(node.args)} arguments")
+
+
+def _near(name: str, names: list[str]) -> str:
+    last = name.split(".")[-1].lower()
+    near = [other for other in names if other.split(".")[-1].lower() == last]
+    return f"did you mean ${near[0]}?" if near else f"declare it in a type: .type T = {name.split('.')[-1]} {{…}}"
 
 
 def _cast(typing, node):
@@ -169,6 +189,7 @@ _CHECKS = {
     syntax.Number: _number,
     syntax.Nil: _nil,
     syntax.Record: _record,
+    syntax.BranchInit: _branch,
     syntax.As: _cast,
     syntax.Functor: _functor,
     syntax.Constraint: _constraint,

@@ -7,14 +7,13 @@ is right, while a variable that comes from an attribute of one subtype may not g
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
-from semi_naive.ra.rules.ir import Kind, Type
+from semi_naive.ra.rules.ir import Constructor, Kind, Type
 
 PREDEFINED = {"number": Kind.NUMBER, "unsigned": Kind.UNSIGNED, "float": Kind.FLOAT, "symbol": Kind.SYMBOL}
 CONSTANT = {kind: f"__{name}" for name, kind in PREDEFINED.items()}  # of a kind: the type of its constants
 KIND = {constant: kind for kind, constant in CONSTANT.items()}
 DEPTH = 100  # definitions of types, each by the one before it
 SHORTER = f"define it by a type that is nearer: {DEPTH} are the most"
-DECLARATIONS = (syntax.SubtypeDecl, syntax.UnionDecl, syntax.RecordDecl)
 
 
 class TypeEnvironment:
@@ -26,13 +25,15 @@ class TypeEnvironment:
         self._subtypes: dict[tuple[str, str], bool] = {}
         self._meets: dict[tuple[str, str], frozenset[str]] = {}
         self._kinds: dict[str, Kind] = {}
+        self._branches: dict[str, tuple[str, syntax.BranchDecl]] = {}  # by its name: the type that has it
         for declaration in source.statements:
-            if isinstance(declaration, DECLARATIONS):
+            if isinstance(declaration, syntax.TYPES):
                 self._declare(declaration)
         self._known = dict.fromkeys([*CONSTANT.values(), *PREDEFINED])
         self._known.update(dict.fromkeys(self._sound()))
         for declaration in self._declared.values():
             self._check(declaration)
+        self._check_branch_names()
 
     def _declare(self, declaration):
         name = declaration.name
@@ -85,6 +86,8 @@ class TypeEnvironment:
     def _check(self, declaration):
         if isinstance(declaration, syntax.RecordDecl):
             self._check_record(declaration)
+        elif isinstance(declaration, syntax.SumDecl):
+            self._check_sum(declaration)
         elif declaration.name not in self._known and self._cyclic(declaration.name):
             self._problem(f"Infinite descent in the definition of type {declaration.name}", declaration)
         elif isinstance(declaration, syntax.SubtypeDecl):
@@ -103,6 +106,25 @@ class TypeEnvironment:
                 message = f"Doubly defined field name {name} in definition of type {declaration.name}"
                 self._problem(message, declaration, at=at)
             names.add(name)
+
+    def _check_sum(self, declaration: syntax.SumDecl):
+        for branch in declaration.branches:
+            for at, (_, type_name) in enumerate(branch.fields):
+                if not self._exists(type_name):
+                    self._problem(f"Undefined type {type_name} in definition of branch {branch.name}", branch, at=at)
+
+    def _check_branch_names(self):
+        """`$name(…)` says of which type it is by the name alone."""
+        found: dict[str, list[syntax.BranchDecl]] = {}
+        for declaration in self._declared.values():
+            for branch in declaration.branches if isinstance(declaration, syntax.SumDecl) else ():
+                found.setdefault(branch.name, []).append(branch)
+                self._branches.setdefault(branch.name, (declaration.name, branch))
+        for name, (first, *others) in found.items():
+            if others:
+                notes = [(f"Branch {name} defined", other.span) for other in others]
+                hint = "give each branch of the program a name of its own"
+                self.problems.append(Problem(f"Branch {name} is defined multiple times", first.span, hint, notes=notes))
 
     def _check_subtype(self, declaration: syntax.SubtypeDecl):
         if not self._exists(declaration.base):
@@ -123,7 +145,7 @@ class TypeEnvironment:
         for member in sorted(declaration.members):
             if not self._exists(member):
                 self._problem(f"Undefined type {member} in definition of union type {declaration.name}", declaration)
-            elif isinstance(self._declared.get(member), syntax.RecordDecl):
+            elif isinstance(self._declared.get(member), (syntax.RecordDecl, syntax.SumDecl)):
                 self._problem(f"Union type {declaration.name} contains the non-primitive type {member}", declaration)
         below = sorted({kind.value for member in declaration.members if (kind := self._primitive(member))})
         if len(below) > 1:
@@ -158,7 +180,7 @@ class TypeEnvironment:
         return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()
 
     def base(self, name: str) -> str:
-        """What a type is derived from in the end: a type of constants, a record, or a union.
+        """What a type is derived from in the end: a type of constants, a record, a union, or an algebraic data type.
 
         >>> TypeEnvironment(syntax.Source([syntax.SubtypeDecl("T", "number")])).base("T")
         '__number'
@@ -170,8 +192,23 @@ class TypeEnvironment:
         return self.base(declaration.base) if isinstance(declaration, syntax.SubtypeDecl) else name
 
     def fields(self, name: str) -> tuple[tuple[str, str], ...]:
-        """Of a record type."""
-        return self._declared[self.base(name)].fields
+        """Of a record type; an algebraic data type has none itself."""
+        declaration = self._declared[self.base(name)]
+        return declaration.fields if isinstance(declaration, syntax.RecordDecl) else ()
+
+    def branch(self, name: str) -> tuple[str, syntax.BranchDecl] | None:
+        """The algebraic data type that has a branch of that name, and the branch."""
+        return self._branches.get(name)
+
+    @property
+    def branch_names(self) -> list[str]:
+        return list(self._branches)
+
+    def branches(self, name: str) -> tuple[Constructor, ...]:
+        """Of an algebraic data type, in the order of their names; of another type none."""
+        declaration = self._declared.get(self.base(name))
+        found = declaration.branches if isinstance(declaration, syntax.SumDecl) else ()
+        return tuple(Constructor(branch.name, branch.fields) for branch in sorted(found, key=lambda each: each.name))
 
     def kind(self, name: str) -> Kind:
         if name not in self._kinds:
@@ -228,7 +265,7 @@ class TypeEnvironment:
     def resolved(self, name: str) -> Type:
         """A type as the evaluator sees it."""
         kind = self.kind(name)
-        return Type(name, kind, tuple(self.fields(name)) if kind == Kind.RECORD else ())
+        return Type(name, kind, *((self.fields(name), self.branches(name)) if kind == Kind.RECORD else ()))
 
 
 def _parts(declaration) -> tuple[str, ...]:

@@ -274,7 +274,7 @@ class Compiler:
             if isinstance(one, Pack) and self._known(other):
                 self._unpack(one, other)
                 return True
-        if isinstance(left, Pack) and isinstance(right, Pack):
+        if isinstance(left, Pack) and isinstance(right, Pack) and left.branch == right.branch:
             self.left += [Compare("=", a, b, _kind(a, b)) for a, b in zip(left.args, right.args, strict=True) if _tells(a, b)]
             return True
         return False
@@ -289,7 +289,7 @@ class Compiler:
             names.append(f"field.{self.fresh}")
             if not isinstance(term, Wild):
                 self.left.append(Compare("=", Var(names[-1], term.kind), term, term.kind))
-        self.steps.append(steps.Unpack(record, tuple(names)))
+        self.steps.append(steps.Unpack(record, tuple(names), pack.branch, pack.tag))
         self.bound |= set(names)
 
     def _range(self, literal: Range) -> bool:

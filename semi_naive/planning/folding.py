@@ -60,5 +60,7 @@ def _compare(literal: ir.Compare):
 
 
 def _differ(left, right) -> bool:
-    """A record that is written out is not nil."""
+    """A record that is written out is not nil, and one branch is not another."""
+    if isinstance(left, ir.Pack) and isinstance(right, ir.Pack):
+        return bool(left.branch and right.branch) and left.branch != right.branch
     return {type(left), type(right)} == {ir.Const, ir.Pack}

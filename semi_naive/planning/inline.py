@@ -166,7 +166,7 @@ def unify(left: ir.Term, right: ir.Term, kind: ir.Kind) -> list[ir.Literal]:
     """
     if isinstance(left, ir.Wild) or isinstance(right, ir.Wild) or left == right:
         return []
-    if isinstance(left, ir.Pack) and isinstance(right, ir.Pack):
+    if isinstance(left, ir.Pack) and isinstance(right, ir.Pack) and left.branch == right.branch:
         pairs = zip(left.args, right.args, strict=True)
         return [part for mine, given in pairs if not isinstance(mine, ir.Wild) for part in unify(mine, given, mine.kind)]
     return [ir.Compare("=", right, left, kind) if isinstance(right, ir.Var) else ir.Compare("=", left, right, kind)]

@@ -8,9 +8,12 @@ from html import escape
 import numpy as np
 
 from semi_naive.io import Options, arrow_table, together, write
+from semi_naive.io.arrow import column_array, has_branches
+from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
 from semi_naive.io.in_order import Blocks, Columns
 from semi_naive.io.order import distinct
+from semi_naive.io.records import Unpacked
 from semi_naive.io.relations import held, table_of
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.unpacking import columns_of, grouped
@@ -123,12 +126,23 @@ class Answer(Tuples):
         return rows.view(DTYPES[kind])
 
     def to_list(self) -> list[tuple]:
-        """Tuples of Python values, records as tuples too, collected to this process. Of numbers without Arrow."""
-        if not self.relation.arity or Kind.RECORD in self.relation.kinds:
+        """Tuples of Python values, records as tuples too, branches as `Branch`, collected to this process. Of numbers without
+        Arrow."""
+        if not self.relation.arity or Kind.RECORD in self.relation.kinds and not self._branches:
             return super().to_list()
         values = self._maker().values
+        if self._branches:
+            types = BUILT_IN | self.types
+            found = zip(self.encoded(), self.relation.attributes, strict=True)
+            return list(zip(*(nested_values(column, type_, types, values) for column, (_, type_) in found), strict=True))
         columns = zip(self.encoded(), self.relation.kinds, strict=True)
         return list(zip(*(python_values(column, kind, values) for column, kind in columns), strict=True))
+
+    @property
+    def _branches(self) -> bool:
+        """Whether a value of an attribute may be a branch, or hold one."""
+        types = BUILT_IN | self.types
+        return any(type_.kind == Kind.RECORD and has_branches(type_, types) for _, type_ in self.relation.attributes)
 
     def _maker(self, of=ToArrow, for_tasks: bool = False) -> ToArrow:
         """What makes columns of `stored`, or of this process's table, record batches."""
@@ -201,6 +215,18 @@ def python_values(column: np.ndarray, kind: Kind, values) -> Iterable:
     found, at = distinct(column)
     strings = values.arrow(found).to_pylist()
     return (strings[place] for place in at.tolist())
+
+
+def nested_values(column: np.ndarray, type_, types: dict, values) -> Iterable:
+    """The same of any kind: records are tuples, and branches `Branch`."""
+    if type_.kind != Kind.RECORD:
+        return python_values(column, type_.kind, values)
+    if not has_branches(type_, types):
+        return map(plain, column_array(column, type_, types, values).to_pylist())
+    found, at = distinct(column)
+    unpacked = Unpacked(found, type_, types, values)
+    nested = [unpacked.value(i, type_) for i in found.tolist()]
+    return (nested[place] for place in at.tolist())
 
 
 class Result(Evaluated):

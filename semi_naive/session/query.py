@@ -1,18 +1,23 @@
-"""An atom with constants, `_` and variables, answered from the relation as it is: the values of the variables, each once."""
+"""An atom with constants, `_`, variables, and records or branches of these, answered from the relation as it is: the values of
+the variables, each once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from semi_naive.io.bits import BUILT_IN, EXPECTED, Mismatch
+from semi_naive.branch import Branch
+from semi_naive.io.bits import BUILT_IN, Mismatch, expected
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_values
+from semi_naive.io.records import NIL
 from semi_naive.language import syntax
 from semi_naive.language.parse import parse
+from semi_naive.language.trees import walk
+from semi_naive.ra.rules import branches
 from semi_naive.ra.rules.block import Block, bounds_of, snug
-from semi_naive.ra.rules.ir import Relation
+from semi_naive.ra.rules.ir import Relation, Type
 from semi_naive.ra.rules.loading import blocks_of
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.values import Values
@@ -21,28 +26,55 @@ from semi_naive.running.on_partitions import OnPartitions, unless_lost
 EXPECTS = 'a query is one atom with constants, _ and variables, as in path(1, y) or name(x, "Ann")'
 
 
+@dataclass
+class Terms:
+    """What stands at the places of an atom, a record or a branch: constants in 64 bits, variables, patterns. `_` is none."""
+
+    constants: dict[int, int] = field(default_factory=dict)
+    variables: dict[int, str] = field(default_factory=dict)
+    patterns: dict[int, "Pattern"] = field(default_factory=dict)
+
+
+@dataclass
+class Pattern:
+    """A record that is not constant; of a branch `tag` is its number. `width`: how many fields it has."""
+
+    terms: Terms
+    width: int
+    tag: int | None
+
+    def opened(self, ids: np.ndarray, values) -> tuple[np.ndarray, np.ndarray]:
+        """(which of the records are of this form, the columns of their fields)"""
+        fits = ids != NIL
+        if self.tag is None:
+            return fits, values.fields(ids[fits], self.width)
+        tags, payloads = branches.open_(ids[fits], values)
+        fits[fits] = tags == self.tag
+        return fits, branches.fields(payloads[tags == self.tag], self.width, values)
+
+
 @dataclass(frozen=True)
 class Asking:
-    """`relation(terms)`, of which `constants` are by place and in 64 bits, and `variables` by place."""
+    """`relation(terms)`. `named`: of each variable the attribute of the answers, in the order in which they are written."""
 
     relation: Relation
-    constants: dict[int, int]
-    variables: dict[int, str]
+    terms: Terms
+    named: dict[str, Type]
+    values: Any = field(compare=False, repr=False)  # of this process, or a worker's
 
     @property
     def answer(self) -> Relation:
         """The relation of the answers: an attribute for each variable."""
-        first = {name: place for place, name in reversed(self.variables.items())}
-        names = list(dict.fromkeys(self.variables.values()))
-        return Relation(self.relation.name, tuple((name, self.relation.attributes[first[name]][1]) for name in names))
+        return Relation(self.relation.name, tuple(self.named.items()))
 
     def on_partitions(self, spread: OnPartitions) -> np.ndarray:
         """The answers from a relation on the partitions: each is asked, by this process if it sees the runs."""
-        task, partitions = AskRuns(self, spread.relation), range(spread.pieces)
         if spread.cluster.local:
-            parts = list(unless_lost(part for partition in partitions for part in task(partition, ())))
+            task = AskRuns(self, spread.relation)
+            parts = list(unless_lost(part for partition in range(spread.pieces) for part in task(partition, ())))
         else:
-            parts = spread.cluster.jobs.job(task)
+            values = spread.cluster.share_values(self.values) if self.terms.patterns else None
+            parts = spread.cluster.jobs.job(AskRuns(replace(self, values=values), spread.relation))
         columns = np.concatenate(parts, axis=1)
         if not len(columns):
             return columns[:, :1]
@@ -51,21 +83,30 @@ class Asking:
     def of(self, table: Any) -> np.ndarray:
         """The answers as columns. An index that begins with constants is searched; without one all tuples are looked at."""
         columns, size = self._candidates(table)
-        rows = np.ones(size, np.bool_)
-        for place, value in self.constants.items():
-            rows &= columns[place] == value
         first: dict[str, int] = {}
-        for place, name in self.variables.items():
-            rows &= columns[place] == columns[first.setdefault(name, place)]
-        found = [np.ascontiguousarray(columns[place][rows]) for place in first.values()]
+        waiting = [(self.terms, 0)]  # with where the columns of their places begin
+        while waiting:
+            terms, begin = waiting.pop()
+            rows = np.ones(size, np.bool_)
+            for place, value in terms.constants.items():
+                rows &= columns[begin + place] == value
+            for place, name in terms.variables.items():
+                rows &= columns[begin + place] == columns[first.setdefault(name, begin + place)]
+            columns, size = [column[rows] for column in columns], int(np.count_nonzero(rows))
+            for place, pattern in terms.patterns.items():
+                fits, fields = pattern.opened(columns[begin + place], self.values)
+                columns, size = [column[fits] for column in columns], int(np.count_nonzero(fits))
+                waiting.append((pattern.terms, len(columns)))
+                columns += list(fields)
+        found = [np.ascontiguousarray(columns[first[name]]) for name in self.named]
         if not found:
-            return np.empty((0, min(1, int(np.count_nonzero(rows)))), np.int64)
-        return np.array(Block.of(found, found[0].size, snug(bounds_of(found))).columns(), np.int64)
+            return np.empty((0, min(1, size)), np.int64)
+        return np.array(Block.of(found, size, snug(bounds_of(found))).columns(), np.int64)
 
     def _candidates(self, table: Any) -> tuple[list[np.ndarray], int]:
         """(columns in the relation's own order, size) of tuples among which all answers are."""
         order = max(list(table.full), key=self._bound)
-        keys = [np.array([self.constants[place]]) for place in order[: self._bound(order)]]
+        keys = [np.array([self.terms.constants[place]]) for place in order[: self._bound(order)]]
         parts = []
         for block in table.blocks("all", order):
             low, high = (int(ends[0]) for ends in block.ranges(keys, 1))
@@ -78,7 +119,7 @@ class Asking:
 
     def _bound(self, order: tuple[int, ...]) -> int:
         """How many columns at the beginning of an order are constants."""
-        return next((number for number, place in enumerate(order) if place not in self.constants), len(order))
+        return next((number for number, place in enumerate(order) if place not in self.terms.constants), len(order))
 
 
 def name_of(text: str) -> str:
@@ -98,19 +139,49 @@ def asking(text: str, relations: dict[str, Relation], types: dict, values: Value
     relation = relations[atom.relation]
     if len(atom.args) != relation.arity:
         raise BadInput(f"{relation.name} has {relation.arity} attributes, and the query has {len(atom.args)}", hint=EXPECTS)
-    constants, variables = {}, {}
-    for place, term in enumerate(atom.args):
-        if isinstance(term, syntax.Variable):
-            variables[place] = term.name
-        elif not isinstance(term, syntax.Underscore):
-            constants[place] = _bits(term, relation.attributes[place], relation, BUILT_IN | types, _Known(values))
-    return Asking(relation, constants, variables)
+    reading = _Reading(relation, BUILT_IN | types, _Known(values), {})
+    return Asking(relation, reading.terms(atom.args, relation.attributes), reading.named, values)
 
 
-def _bits(term, attribute: tuple, relation: Relation, types: dict, known: Any) -> int:
-    name, type_ = attribute
-    fault = partial(_fault, f"{relation.name}.{name}", EXPECTED[type_.kind])
-    return int(bits_of_values([_value(term)], type_, types, known, fault)[0])
+@dataclass
+class _Reading:
+    """Of one query. `named`: the variables so far, with the types of where they stand first."""
+
+    relation: Relation
+    types: dict
+    known: "_Known"
+    named: dict[str, Type]
+
+    def terms(self, args: tuple, attributes) -> Terms:
+        """The terms at the places of attributes, (name, type)."""
+        made = Terms()
+        for place, (term, (name, type_)) in enumerate(zip(args, attributes, strict=True)):
+            if isinstance(term, syntax.Variable):
+                made.variables[place] = term.name
+                self.named.setdefault(term.name, type_)
+            elif any(isinstance(each, (syntax.Variable, syntax.Underscore)) for each in walk(term)):
+                if not isinstance(term, syntax.Underscore):
+                    made.patterns[place] = self.pattern(term, name, type_)
+            else:
+                made.constants[place] = self.bits(term, name, type_)
+        return made
+
+    def bits(self, term, name: str, type_: Type) -> int:
+        fault = partial(_fault, f"{self.relation.name}.{name}", expected(type_))
+        return int(bits_of_values([_value(term)], type_, self.types, cast(Any, self.known), fault)[0])
+
+    def pattern(self, term, name: str, type_: Type) -> Pattern:
+        tag, fields = None, type_.fields
+        if isinstance(term, syntax.BranchInit):
+            tag = next((number for number, each in enumerate(type_.branches) if each.name == term.name), None)
+            fields = () if tag is None else type_.branches[tag].fields
+        elif not isinstance(term, syntax.Record):
+            raise BadInput("a query computes nothing", "<query>", hint=EXPECTS)
+        if len(fields) != len(term.args) or (tag is None) == bool(type_.branches):
+            message = f"{name} is a {type_.name}, and this is none"
+            raise BadInput(message, f"{self.relation.name}.{name}", hint=f"expected {expected(type_)}")
+        inner = [(field, self.types[of]) for field, of in fields]
+        return Pattern(self.terms(term.args, inner), len(fields), tag)
 
 
 def _fault(place: str, expected: str, row: int, wrong: Mismatch) -> BadInput:
@@ -125,6 +196,8 @@ def _value(term):
         return None
     if isinstance(term, syntax.Record):
         return tuple(map(_value, term.args))
+    if isinstance(term, syntax.BranchInit):
+        return Branch(term.name, *map(_value, term.args))
     raise BadInput("a query computes nothing", "<query>", hint=EXPECTS)
 
 

@@ -161,10 +161,10 @@ class Session:
         return Changes(self, shape, self.upkeep.between(relation, before, _kept(after, relation)))
 
     def query(self, atom: str, **parameters) -> Answer:
-        """The answers to an atom with constants, `_` and variables, as `path(1, y)`: a relation with an attribute for each
-        variable. Without variables it is nullary, and has its one tuple or none. A search where the constants begin an index,
-        otherwise a pass over the relation. Of rules that are registered the relation is evaluated for this, if nobody
-        subscribes to it; parameters: theirs."""
+        """The answers to an atom with constants, `_` and variables, as `path(1, y)` or `list($Cons(x, _))`: a relation with an
+        attribute for each variable. Without variables it is nullary, and has its one tuple or none. A search where constants
+        begin an index, otherwise a pass over the relation. Of rules that are registered the relation is evaluated for this, if
+        nobody subscribes to it; parameters: theirs."""
         self.check_open()
         name, types, values = name_of(atom), self.upkeep.program.types, self.upkeep.values
         if name not in self.registry.rules and not self.registry.is_system(name):

@@ -93,7 +93,8 @@ class _Words:
             case steps.Bind():
                 yield f"   let {self._name(step.name)} = {self._shown(step.term)}"
             case steps.Unpack():
-                yield f"   take {self._shown(step.record)} apart into {listed(map(self._name, step.names)) or 'nothing'}"
+                into = f"{f'${step.branch} of ' * bool(step.branch)}{listed(map(self._name, step.names)) or 'nothing'}"
+                yield f"   take {self._shown(step.record)} apart into {into}"
             case steps.AntiJoin():
                 yield f"   unless {self._atom(step, ())}{self._found(step)}"
             case steps.Without():

@@ -256,18 +256,23 @@ def fingerprints(upkeep) -> dict[str, str]:
 
 
 def form(relation: Relation, types: dict) -> str:
-    """What a relation's tuples are: kinds of attributes, and the fields of records at any depth."""
+    """What a relation's tuples are: kinds of attributes, and the fields of records and branches at any depth."""
     fields: dict[str, str] = {}
     types, waiting = BUILT_IN | types, [type_ for _, type_ in relation.attributes]
     while waiting:
         type_ = waiting.pop()
         if type_.kind == Kind.RECORD and type_.name not in fields:
-            inner = [types[each] for _, each in type_.fields]
-            fields[type_.name] = ", ".join(_named(each) for each in inner)
-            waiting += inner
+            fields[type_.name] = f"[{_listed(type_.fields, types)}]"
+            if type_.branches:
+                fields[type_.name] = " | ".join(f"{each.name} {{{_listed(each.fields, types)}}}" for each in type_.branches)
+            waiting += [types[each] for each in type_.inner]
     own = ", ".join(_named(type_) for _, type_ in relation.attributes)
     special = f" {relation.lattice or ''}{' eqrel' * relation.eqrel}".rstrip()
-    return f"({own}){special}" + "".join(f", {name} = [{inner}]" for name, inner in sorted(fields.items()))
+    return f"({own}){special}" + "".join(f", {name} = {inner}" for name, inner in sorted(fields.items()))
+
+
+def _listed(fields: tuple, types: dict) -> str:
+    return ", ".join(_named(types[each]) for _, each in fields)
 
 
 def _named(type_) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from semi_naive.io import Options, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
+from semi_naive.ra.rules import branches
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import apart, plain
 from semi_naive.ra.rules.ir import Const, Pack, Rule, Term
@@ -96,7 +97,8 @@ class Explicit(Run):
     def _record(self, term: Term) -> int:
         if isinstance(term, Pack):
             fields = [self._record(part) for part in term.args]
-            return int(self.values.pack(np.array(fields, np.int64).reshape(-1, 1))[0])
+            columns = np.array(fields, np.int64).reshape(-1, 1)
+            return int((branches.pack(term.tag, columns, self.values) if term.branch else self.values.pack(columns))[0])
         return int(self._bits([term], cast(Const, term).kind)[0])
 
     def written_at(self, name: str, block: Block) -> Rule | None:

@@ -139,6 +139,9 @@ class _Rules:
                     types.setdefault(term.name[1:], type_)
                 if isinstance(term, syntax.Record) and type_ in self.types:
                     waiting.append((term.args, [field for _, field in self.types[type_].fields]))
+                if isinstance(term, syntax.BranchInit) and type_ in self.types:
+                    found = [each.fields for each in self.types[type_].branches if each.name == term.name]
+                    waiting += [(term.args, [field for _, field in fields]) for fields in found]
         for each in self.parameters:
             if each not in types:
                 span = next(node.span for node in self.nodes if isinstance(node, syntax.Variable) and node.name == f"${each}")

@@ -25,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from semi_naive.branch import Branch
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.session.query import name_of
@@ -252,8 +253,12 @@ def _shown(answer, limit: int) -> dict:
 
 
 def _rows(rows: list) -> list:
-    """JSON has neither infinities nor NaN: they are text."""
-    return [[str(value) if isinstance(value, float) and not math.isfinite(value) else value for value in row] for row in rows]
+    """JSON has neither infinities nor NaN: they are text, and so are branches."""
+
+    def shown(value):
+        return str(value) if isinstance(value, Branch) or isinstance(value, float) and not math.isfinite(value) else value
+
+    return [list(map(shown, row)) for row in rows]
 
 
 def _escaped(text: str) -> str:
