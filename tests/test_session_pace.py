@@ -5,7 +5,7 @@ from session_cases import PATHS
 
 from semi_naive import Program
 from semi_naive.session.maintenance.following import Following
-from semi_naive.session.maintenance.pace import LEAST, LEFT, SPENT, WORTH, Pace, kind_of
+from semi_naive.session.maintenance.pace import KEPT, LEAST, LEFT, SPENT, WORTH, Pace, kind_of
 from semi_naive.session.maintenance.suspecting import TooSlow
 
 AROUND = PATHS.replace("edge(y, z).", "edge(y, z), edge(z, _).")  # no closure
@@ -23,7 +23,7 @@ def test_what_was_saved_may_be_spent_and_is_gone_then():
     pace.following(SMALL, 0.1)
     assert pace.allowed(LARGE) == (WORTH + SPENT) * 10.0
     pace.failing(LARGE, 7.0)
-    pace.failing(LARGE, 9.0)
+    pace.failing(LARGE, 12.0)
     assert pace.saved == 0.0 and pace.allowed(SMALL) == WORTH * 10.0
 
 
@@ -51,6 +51,39 @@ def test_a_success_is_one_for_smaller_changes_too_and_one_that_took_longer_than_
     assert pace.allowed(SMALL) == 0.0
     pace.following(LARGE, 0.5)
     assert pace.allowed(SMALL) > 0
+
+
+def test_an_investment_is_paid_once():
+    pace = Pace(anew=1.0)
+    assert not pace.invests()
+    for _ in range(5):
+        pace.following(SMALL, 0.4)
+    assert pace.saved == KEPT and pace.invests() and pace.invests() and not pace.invests()
+
+
+def test_ticks_are_paid_for_by_what_was_saved_and_go_where_they_do_not_help(monkeypatch):
+    follow = Following.follow
+
+    def in_vain(self, *given):
+        raise TooSlow
+
+    edges = {(i, i + 1) for i in range(50)}
+    with Program(AROUND).session({"edge": edges}) as session:
+        [number] = [number for number, stratum in enumerate(session.upkeep.strata) if stratum.recursive]
+        pace = session.upkeep.paces[number]
+        monkeypatch.setattr(Pace, "allowed", lambda *given: 1e9)
+        for saved, ticks in ((0.0, False), (2.0, True), (2.0, False)):
+            pace.anew, pace.saved = 1.0, saved
+            monkeypatch.setattr(Following, "follow", in_vain)
+            edges.remove(gone := max(edges))
+            session.delete("edge", [gone])
+            assert (number in session.upkeep.ticks) == ticks
+            monkeypatch.setattr(Following, "follow", follow)
+            edges.remove(gone := min(edges))
+            session.delete("edge", [gone])
+            assert (number in session.upkeep.ticks) == ticks
+        with Program(AROUND).run({"edge": edges}) as result:
+            assert session["path"].to_set() == result["path"].to_set()
 
 
 def test_it_is_never_left_for_ever():

@@ -31,7 +31,7 @@ class Anew(Placed):
         self.paces: defaultdict[int, Pace] = defaultdict(Pace)  # of strata
         self.closures: dict[int, Closure] = {}
         self.shared: set[str] = set()  # relations whose explicit facts are all that they have
-        self.dense: dict[int, bool] = {}  # of strata that have had too many suspects: whether they are to have ticks, and can
+        self.dense: dict[int, bool] = {}  # of strata: whether they get ticks when they are next computed, and can have them
 
     def _are_plain(self, stratum: Stratum) -> bool:
         """Whether none of its relations is aggregated in recursion, or an equivalence."""
@@ -82,7 +82,7 @@ class Anew(Placed):
         if self.shared.issuperset(stratum.relations):
             self.tables |= {name: self.facts.given[name] for name in stratum.relations}
             return
-        if self.dense.get(number) and self._anew_timed(number, stratum):
+        if self.dense.get(number) and self.dense.pop(number) and self._anew_timed(number, stratum):
             return
         self.ticks.pop(number, None)
         for name in stratum.relations:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 WORTH = 0.2  # of the seconds in which it is computed anew, for any attempt
 SPENT = 0.5  # of them, from what has been saved
+INVESTED = 1.0  # of them, for ticks: to compute a stratum with those takes about twice as long
+KEPT = 2.0  # of them, at most: what has been saved long ago says little
 LEAST = 0.005  # seconds that it may follow in any case
 AGAIN = 2  # attempts in a row that fail, after which changes of the size are left
 LEFT = 32  # transactions at most until one is tried again
@@ -66,11 +68,17 @@ class Pace:
         if self.failed[kind] >= AGAIN:
             self.left[kind] = min(LEFT, 1 << self.failed[kind])
 
+    def invests(self) -> bool:
+        """Whether what has been saved is enough to compute the stratum in a way that takes longer, and is spent on that."""
+        enough = self.saved >= INVESTED * self.anew
+        self.saved -= INVESTED * self.anew if enough else 0.0
+        return enough
+
     def following(self, kind: Kind, seconds: float) -> None:
         """It has followed, and whatever changes no more is worth another attempt; if that took no longer than anew."""
         if seconds > max(self.anew, LEAST):
             return self.failing(kind, seconds)
-        self.saved = min(self.anew, self.saved + self.anew - seconds)
+        self.saved = min(KEPT * self.anew, self.saved + self.anew - seconds)
         for each in [each for each in self.failed if each[0] == kind[0] and each[1] <= kind[1]]:
             del self.failed[each]
             self.left.pop(each, None)

@@ -384,11 +384,18 @@ class Upkeep(Continuing):
         return self.local[number]
 
     def _mark_dense(self, number: int, own: dict[str, Change], changes: dict[str, Change]) -> None:
-        """What has gone made a stratum follow for too long: from now on its suspects are to be guarded, if they can be."""
+        """What has gone made a stratum follow for too long: from now on its suspects are to be guarded, if they can be, and are
+        not yet. To compute it so takes longer; what was saved pays for that."""
         local, stratum = self.local[number], self.strata[number]
         lost = any(change.lost.size for name, change in (own | changes).items() if name in own or name in local.below)
-        if lost and stratum.recursive and self._can_have_ticks(stratum) and number not in self.closures:
-            self.dense.setdefault(number, True)
+        if (
+            lost
+            and stratum.recursive
+            and self._can_have_ticks(stratum)
+            and not {number} & (self.closures.keys() | self.ticks.keys())
+        ):
+            if self.paces[number].invests():
+                self.dense.setdefault(number, True)
 
 
 def _changed(table: Table, change: Change) -> Table:
