@@ -20,6 +20,7 @@ from semi_naive.ra.words import JIT
 FEW = 256  # strings that a table has room for at the start
 AHEAD = 8  # strings that are looked up while what is fetched for one comes from memory
 LONG = 32  # bytes of a string, before it is known how long they are
+AMPLE = 256 << 20  # bytes of strings that there may be room for before any of them is there
 TABLE = "slots content starts stops known"  # arguments of kernels that are no work, however large
 
 _u8 = types.Array(types.uint8, 1, "C")
@@ -153,7 +154,8 @@ class SymbolTable:
         """Forget all but so many of the strings here; others will have the ids of those that are forgotten."""
         with self._lock:
             if own < self._count:
-                self._count, self._content = own, self._content.copy()  # arrays share the memory of what there was
+                self._count = own
+                self._content = _longer(self._content, int(self._ends[own]), len(self._content))  # what there was is shared
                 self._ends = self._ends.copy()
                 self._slots = _indexed(self._hashes, own, len(self._slots))
 
@@ -163,10 +165,12 @@ class SymbolTable:
 
     def _grow(self, strings: int, needed: int) -> None:
         """Room for a string of `needed` bytes and, where there is none for one more, for as many again as there are, or three
-        times as many if so many strings are still to be looked up."""
+        times as many if so many strings are still to be looked up. Bytes get 32 times the room, up to `AMPLE`: pages that are
+        not written to take no memory, and copying to new ones takes longer than looking up."""
         count, used, times = self._count, int(self._ends[self._count]), 4 if strings > self._count else 2
         if used + needed > len(self._content):
-            self._content = _longer(self._content, used, max(used + needed, times * len(self._content)))
+            room = max(2 * len(self._content), min(32 * len(self._content), AMPLE))
+            self._content = _longer(self._content, used, max(used + needed, room))
         if count == len(self._hashes):
             self._hashes = _longer(self._hashes, count, times * count)
             self._ends = _longer(self._ends, count + 1, times * count + 1)
