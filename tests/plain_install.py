@@ -126,6 +126,9 @@ def programs() -> None:
         call("Result.trace", lambda: result.trace)
         assert "path" in call("Result.keys", result.keys) and call("Result.explain", result.explain)
         call("Result.check_open", result.check_open)
+        row = result["path"].to_list()[0]
+        call("Result.why", result.why, "path", row)
+        call("Result.why_not", result.why_not, "path", (row[0], row[0] + 1_000_000))
         os.makedirs("results", exist_ok=True)
         assert call("Result.write", result.write, "results") == [os.path.join("results", "path.csv")]
         call("Result.report", result.report)

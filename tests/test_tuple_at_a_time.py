@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time import sharing, stratum
 
@@ -420,3 +421,9 @@ def test_a_program_without_end_is_interrupted_within_a_second(tmp_path):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130 and said == "semi-naive: interrupted\n"
+
+
+def test_an_equivalence_without_pairs_comes_back_from_the_machine():
+    table, none = EquivalenceTable(2), np.empty((0, 2), np.int64)
+    table.from_machine(none, none)
+    assert table.count == 0 and table.insert([np.array([1]), np.array([2])], 1) == 4

@@ -57,7 +57,9 @@ class EquivalenceTable(Table):
         """Unite the classes of pairs; of each member, the place of the least value of its class before, or -1."""
         before, known = self.members, self.classes
         every = np.sort(np.concatenate([before, *columns]))
-        self.members = every[np.concatenate(([True], every[1:] != every[:-1]))]
+        fresh = np.ones(every.size, np.bool_)
+        fresh[1:] = every[1:] != every[:-1]
+        self.members = every[fresh]
         places = np.searchsorted(self.members, before)
         parents = np.arange(self.members.size)
         parents[places] = places[known]

@@ -226,6 +226,19 @@ class Values(_Content):
         self.table = SymbolTable()  # what it had is in the lexicon
 
 
+@dataclass
+class Known:
+    """Symbols and records that are looked up and not numbered: what is new has an id that no tuple has."""
+
+    values: Values
+
+    def intern(self, strings) -> np.ndarray:
+        return self.values.find(strings)
+
+    def pack(self, columns: np.ndarray) -> np.ndarray:
+        return self.values.find_records(columns)
+
+
 def _length(content) -> int:
     """Of strings, or of the columns of records."""
     return content.shape[1] if isinstance(content, np.ndarray) else len(content)

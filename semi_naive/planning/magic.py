@@ -57,6 +57,12 @@ def magic(program: ir.Program, keep: Iterable[str] = ()) -> ir.Program:
     return program
 
 
+def is_adorned(name: str, relation: str) -> bool:
+    """Whether a name is that of a relation as it is computed on demand."""
+    whole, mark, adornment = name.rpartition("@")
+    return bool(mark) and whole == relation and set(adornment) <= set("bf")
+
+
 def _chosen(program: ir.Program) -> set[str]:
     """The relations of which it is asked to compute them on demand."""
     named, excluded = (_names(program.pragmas.get(key, "")) for key in ("magic-transform", "magic-transform-exclude"))

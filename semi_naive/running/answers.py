@@ -3,7 +3,9 @@
 import weakref
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cached_property
 from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +24,9 @@ from semi_naive.running.files import write_answer, write_relation
 from semi_naive.running.frames import ToArrow, ToSpark, as_spark_has_it
 from semi_naive.threads import in_threads
 from semi_naive.tuples import Evaluated, Tuples, plain
+
+if TYPE_CHECKING:
+    from semi_naive.provenance.proofs import Proof, Why, WhyNot
 
 DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}  # of columns that numpy has as they are
 SHOWN = 10  # tuples of a relation in a notebook
@@ -290,6 +295,23 @@ class Result(Evaluated):
         from semi_naive.planning.explain.done import told
 
         return told(self._run, self.trace)
+
+    def why(self, relation: str, row) -> "Proof":
+        """Why a tuple is there: a proof of least height, found backwards from what the run has left. ValueError if it is not
+        there. What is on the partitions is collected, once. See `semi_naive.provenance`."""
+        return self._looked_into.why(relation, row)
+
+    def why_not(self, relation: str, row) -> "WhyNot":
+        """Why a tuple is not there: of each rule for the relation the first part that nothing fits. ValueError if it is."""
+        return self._looked_into.why_not(relation, row)
+
+    @cached_property
+    def _looked_into(self) -> "Why":
+        from semi_naive.provenance.proofs import Why
+
+        self.check_open()
+        spread = {name: table_of(one.columns()) for name, one in self.database.on_partitions.items()}
+        return Why(self._run.asked.checked, self.database.tables | spread, self.values, self._run.given)
 
     def check_open(self) -> None:
         if self.closed:

@@ -15,7 +15,7 @@ from semi_naive.ra import memory
 from semi_naive.ra.failures import told
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules.ir import Kind, Rule
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.runs import RunMissing
 from semi_naive.running.answers import Result
 from semi_naive.running.choose_plan import PlanChoice, chosen, in_one_place, limits
@@ -26,6 +26,7 @@ from semi_naive.running.state import State
 
 log = logging.getLogger("semi_naive")
 
+REMEMBERED = 1_000_000  # facts of a relation with rules that are kept apart, to tell why its tuples are there
 CLOSED = 500_000  # pairs of a closure that are not worth a job
 
 
@@ -69,6 +70,7 @@ class Run(State):
             if isinstance(data, OnPartitions) and name in wanted:
                 self.database.on_partitions[name] = data  # the same
         relations, types = self.program.relations, self.program.types
+        self.fed = {*given, *(each.relation for each in self.program.directives if each.kind == "input")}
         passed = {name: data for name, data in given.items() if name in wanted and not isinstance(data, Table | OnPartitions)}
         self.loading.add_all((name, source_of(data, relations[name], types)) for name, data in passed.items())
         self.loading.add_all(self._named(wanted - given.keys(), str(folder), lenient))
@@ -136,6 +138,9 @@ class Run(State):
                 self.database.tables[name].settle()
             return
         begun = self._begin(number, stratum)
+        for name in stratum.relations:
+            if name in self.fed and 0 < (table := self.database.tables[name]).count <= REMEMBERED:
+                self.given[name] = snapshot(table)
         choice = chosen(stratum, self.database, self.config, self.plan, self.cluster.cores)
         plan, reason, trace = self._followed(number, stratum, choice)
         self.database.kept.clear()

@@ -36,6 +36,8 @@ class State:
     now: dict | None = None  # what plans will say of the stratum that runs, so far
     began: float = 0.0  # when it did
     look: Callable[[], dict] | None = None  # that returns its trace so far, once it is on the partitions
+    fed: set[str] = field(default_factory=set)  # relations that have facts from elsewhere than the program
+    given: dict[str, Any] = field(default_factory=dict)  # tables of the facts of those that have rules, too
 
     def __post_init__(self):
         if self.plan not in PLANS:

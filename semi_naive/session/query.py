@@ -20,7 +20,7 @@ from semi_naive.ra.rules.block import Block, bounds_of, snug
 from semi_naive.ra.rules.ir import Relation, Type
 from semi_naive.ra.rules.loading import blocks_of
 from semi_naive.ra.rules.partitioned import PartitionedRelation
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra.rules.values import Known, Values
 from semi_naive.running.on_partitions import OnPartitions, unless_lost
 
 EXPECTS = 'a query is one atom with constants, _ and variables, as in path(1, y) or name(x, "Ann")'
@@ -139,7 +139,7 @@ def asking(text: str, relations: dict[str, Relation], types: dict, values: Value
     relation = relations[atom.relation]
     if len(atom.args) != relation.arity:
         raise BadInput(f"{relation.name} has {relation.arity} attributes, and the query has {len(atom.args)}", hint=EXPECTS)
-    reading = _Reading(relation, BUILT_IN | types, _Known(values), {})
+    reading = _Reading(relation, BUILT_IN | types, Known(values), {})
     return Asking(relation, reading.terms(atom.args, relation.attributes), reading.named, values)
 
 
@@ -149,7 +149,7 @@ class _Reading:
 
     relation: Relation
     types: dict
-    known: "_Known"
+    known: Known
     named: dict[str, Type]
 
     def terms(self, args: tuple, attributes) -> Terms:
@@ -229,16 +229,3 @@ class _Runs:
 
     def blocks(self, part: str, order) -> list[Block]:
         return list(blocks_of(self.relation, self.partition, order))
-
-
-@dataclass
-class _Known:
-    """Symbols and records that are looked up and not numbered: what is new has an id that no tuple has."""
-
-    values: Values
-
-    def intern(self, strings) -> np.ndarray:
-        return self.values.find(strings)
-
-    def pack(self, columns: np.ndarray) -> np.ndarray:
-        return self.values.find_records(columns)

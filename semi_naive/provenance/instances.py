@@ -1,0 +1,226 @@
+"""The instances of rules that make some tuples, found in the relations of a result.
+
+For `path(x, z) :- path(x, y), edge(y, z).` the instances that make the tuples of path? are what this derives:
+
+    path?0(x, z, x, y, z) :- path?(x, z), path(x, y), edge(y, z).
+
+The head's terms come first, then all variables of the rule. So nothing needs to be written down while a program runs, and no
+run is slower because somebody may ask why.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count, repeat
+from typing import Any
+
+import numpy as np
+
+from semi_naive.planning import rewrite
+from semi_naive.planning.indexes import Indexes
+from semi_naive.planning.inline import inline
+from semi_naive.planning.strata import Stratum
+from semi_naive.ra.rules.functors import evaluate
+from semi_naive.ra.rules.ir import (
+    Aggregate,
+    Atom,
+    Autoinc,
+    Compare,
+    Const,
+    Kind,
+    Order,
+    Program,
+    Relation,
+    Rule,
+    Term,
+    Type,
+    Var,
+    Wild,
+)
+from semi_naive.ra.rules.table import Table, snapshot
+from semi_naive.ra.rules.values import Values
+from semi_naive.running.database import Database, table_for
+from semi_naive.running.local import Local
+from semi_naive.running.profile import Profile
+
+Row = tuple[int, ...]  # a tuple in 64 bits each
+Node = tuple[str, Row]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A rule (`of`), and the rule for its instances (`rule`): the head's terms, then the `variables`."""
+
+    of: Rule
+    rule: Rule
+    variables: tuple[Var, ...]
+    atoms: tuple[Atom, ...]  # the positive ones, without `_`
+    free: frozenset[int]  # places of the head that may have any value
+
+
+@dataclass(eq=False, slots=True)
+class Instance:
+    """A rule with a value for each of its variables: `premises` are the tuples that its positive atoms met."""
+
+    asked: Asked
+    values: Row
+    premises: tuple[Node, ...]
+
+
+class Instances:
+    """Of the rules of a program, as it was written but for relations that are inlined, over the tables of a result.
+
+    tables: of each relation; one that is not there is empty. They stay as they are.
+    """
+
+    def __init__(self, program: Program, tables: dict[str, Any], values: Values):
+        program = inline(replace(program, rules=list(program.rules)))
+        facts = [rule for rule in program.rules if not rule.body and not rewrite.has_autoinc(rule)]
+        closing = [rule for relation in program.relations.values() if relation.eqrel for rule in closures(relation)]
+        rules = [rule for rule in program.rules if rule.body or rewrite.has_autoinc(rule)] + closing
+        self.asked: dict[str, list[Asked]] = {}
+        relations = dict(program.relations)
+        for number, rule in enumerate(rules):
+            name = rule.head.relation
+            one = asked_of(rule, f"{name}?{number}", relations)
+            self.asked.setdefault(name, []).append(one)
+            relations[one.rule.head.relation] = shaped(one.rule.head.relation, [*one.rule.head.args])
+        for name in self.asked:
+            relations[f"{name}?"] = replace(relations[name], name=f"{name}?", lattice=None, qualifiers=frozenset())
+        self.database = Database(replace(program, relations=relations), values)
+        self.database.tables |= {
+            name: snapshot(tables[name]) if name in tables else table_for(relations[name]) for name in program.relations
+        }
+        self.facts = {(rule.head.relation, self._met(rule.head, {}, 1)[0][1]) for rule in facts}  # written in the program
+        every = [one.rule for of in self.asked.values() for one in of]
+        indexes = Indexes({name: relation.arity for name, relation in relations.items()})
+        self._local = _Local(
+            Stratum(tuple(rule.head.relation for rule in every), every, False), 0, self.database, indexes, Profile()
+        )
+
+    def of(self, name: str, rows: Iterable[Row]) -> Iterator[tuple[Row, Instance]]:
+        """Each of some tuples of a relation with an instance that makes it, as often as there are any."""
+        known = set(rows)
+        for one in self.asked.get(name, []):
+            columns, size = self._local.evaluated(one, f"{name}?", known)
+            arity = len(one.of.head.args)
+            heads = _rows(columns[:arity], size)
+            bound = dict(zip((variable.name for variable in one.variables), columns[arity:], strict=True))
+            met = [self._met(atom, bound, size) for atom in one.atoms]
+            premises = list(zip(*met, strict=True)) if met else [()] * size
+            made = map(partial(Instance, one), _rows(columns[arity:], size), premises)
+            if one.free:
+                yield from (
+                    (row, each) for head, each in zip(heads, made, strict=True) for row in _alike(head, one.free, known)
+                )
+            else:
+                yield from (pair for pair in zip(heads, made, strict=True) if pair[0] in known)
+
+    def _met(self, atom: Atom, bound: dict[str, np.ndarray], size: int) -> list[Node]:
+        rows = _rows([evaluate(term, bound, size, self.database.values) for term in atom.args], size)
+        return list(zip(repeat(atom.relation), rows, strict=False))
+
+
+class _Local(Local):
+    """Evaluates one rule for instances at a time; its plans are kept."""
+
+    def _indexes_made(self) -> dict[str, set[Order]]:
+        """An index of a large relation takes longer than what a proof searches in it."""
+        return {name: set(table.full) for name, table in self.database.tables.items() if isinstance(table, Table)}
+
+    def evaluated(self, asked: Asked, name: str, rows: set[Row]) -> tuple[list[np.ndarray], int]:
+        """What a rule for instances makes, for some tuples: (columns, size)."""
+        head, tables = asked.rule.head, self.database.tables
+        wanted = tables[name] = Table(self.indexes.arities[name])
+        wanted.insert(list(np.array(sorted(rows), np.int64).reshape(len(rows), wanted.arity).T), len(rows))
+        wanted.advance()
+        made = tables[head.relation] = Table(len(head.args))
+        self.tables = {head.relation: made}
+        self._plan([(asked.rule, 0, {0: "delta"}, 0)])
+        self._derive(asked.rule, 0, {0: "delta"}, 0)
+        made.settle()
+        return [np.ascontiguousarray(column) for column in made.columns()], made.count
+
+
+def asked_of(rule: Rule, name: str, relations: dict[str, Relation]) -> Asked:
+    """The rule for a rule's instances.
+
+    >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
+    >>> number = ("", Type("number", Kind.NUMBER))
+    >>> known = {name: Relation(name, (number, number)) for name in "pe"}
+    >>> print(asked_of(Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (Wild(), z)))), "p?0", known).rule)
+    p?0(x, z, x, z, y, ?1_0) :- p?(x, z), p(x, y), e(?1_0, z).
+    """
+    body = tuple(_named(literal, place, relations) for place, literal in enumerate(rule.body))
+    atoms = tuple(literal for literal in body if isinstance(literal, Atom))
+    counted = {
+        side.name for literal in body if isinstance(literal, Compare) and _counts(literal)
+        for side in (literal.left, literal.right) if isinstance(side, Var)
+    }  # fmt: skip
+    body = tuple(literal for literal in body if not (isinstance(literal, Compare) and _counts(literal)))
+    bound = {term.name for atom in atoms for term in rewrite.walk(atom) if isinstance(term, Var)} | counted
+    free = {place for place, term in enumerate(rule.head.args) if isinstance(term, Autoinc | Wild)}
+    patterns = tuple(
+        term if isinstance(term, Const) or isinstance(term, Var) and term.name in bound else Wild() for term in rule.head.args
+    )
+    terms = tuple(Const(0, Kind.NUMBER) if place in free else term for place, term in enumerate(rule.head.args))
+    variables = tuple(dict.fromkeys(_outside((Atom("", tuple(each for each in patterns if isinstance(each, Var))), *body))))
+    head = Atom(name, (*terms, *variables))
+    asked = replace(rule, head=head, body=(Atom(f"{rule.head.relation}?", patterns), *body), plan=None, join="binary")
+    return Asked(rule, asked, variables, atoms, frozenset(free))
+
+
+def closures(relation: Relation) -> list[Rule]:
+    """What makes an equivalence of pairs, as rules.
+
+    >>> number = ("", Type("number", Kind.NUMBER))
+    >>> print(*closures(Relation("e", (number, number))))
+    e(x, x) :- e(x, y). e(y, x) :- e(x, y). e(x, z) :- e(x, y), e(y, z).
+    """
+    x, y, z = (Var(name, relation.kinds[0]) for name in "xyz")
+    one, name = Atom(relation.name, (x, y)), relation.name
+    found = [Rule(Atom(name, (x, x)), (one,)), Rule(Atom(name, (y, x)), (one,)),
+             Rule(Atom(name, (x, z)), (one, Atom(name, (y, z))))]  # fmt: skip
+    return [replace(rule, text=f"{rule} (eqrel)") for rule in found]
+
+
+def shaped(name: str, terms: list[Term]) -> Relation:
+    """A relation for such terms."""
+    kinds = [getattr(term, "kind", Kind.NUMBER) for term in terms]
+    return Relation(name, tuple((f"a{place}", Type(kind.value, kind)) for place, kind in enumerate(kinds)))
+
+
+def _named(literal, place: int, relations: dict[str, Relation]):
+    """`_` of a positive atom is a variable, so that an instance has its value."""
+    if not isinstance(literal, Atom):
+        return literal
+    kinds = relations[literal.relation].kinds
+    args = (Var(f"?{place}_{i}", kinds[i]) if isinstance(term, Wild) else term for i, term in enumerate(literal.args))
+    inside = count()  # of records: their kind is not asked for
+
+    def named(node):
+        return Var(f"?{place}.{next(inside)}", Kind.NUMBER) if isinstance(node, Wild) else node
+
+    return Atom(literal.relation, tuple(rewrite.transform(term, named) for term in args))
+
+
+def _counts(literal: Compare) -> bool:
+    """Whether it is `n = autoinc()`, which no instance can be found by."""
+    return isinstance(literal.left, Autoinc) or isinstance(literal.right, Autoinc)
+
+
+def _outside(body: Iterable) -> Iterator[Var]:
+    """The variables of literals, but for those of an aggregate's own."""
+    for literal in body:
+        if isinstance(literal, Aggregate):
+            yield literal.result
+        else:
+            yield from (term for term in rewrite.walk(literal) if isinstance(term, Var))
+
+
+def _rows(columns: list[np.ndarray], size: int) -> list[Row]:
+    return list(zip(*(column.tolist() for column in columns), strict=True)) if columns else [()] * size
+
+
+def _alike(head: Row, free: frozenset[int], known: set[Row]) -> list[Row]:
+    return [row for row in known if all(a == b for i, (a, b) in enumerate(zip(row, head, strict=True)) if i not in free)]
