@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from semi_naive.ra.rules.fingerprint import Fingerprint
 from session_cases import SETTINGS
 
 from semi_naive import BadInput, Branch, Program, ProgramError
 from semi_naive.cli.show import datalog
+from semi_naive.io.bits import BUILT_IN
 from semi_naive.rules import value, var
 
 NIL = Branch("Nil")
@@ -343,6 +345,13 @@ def test_parameters_of_registered_rules_stand_in_branches():
         assert session.query("after(t)", head=1).to_list() == [(lists(2),)]
 
 
+def test_a_page_has_branches_as_text():
+    pytest.importorskip("starlette")
+    from semi_naive.session.served.web import _rows
+
+    assert _rows([(lists(1), 2, float("inf"))]) == [["$Cons(1, $Nil)", 2, "inf"]]
+
+
 # -- what a pattern must not meet
 
 
@@ -371,3 +380,16 @@ def test_payloads_of_other_branches_are_not_taken_for_records():
         assert result["other"].to_set() == {(2**62,), (-1,)}
         wrapped = values[5:]
         assert result["same"].to_set() == {(x, y) for x, y in product(wrapped, wrapped) if x != y}
+
+
+def test_plans_and_fingerprints_know_branches():
+    text = TYPES + ".output list\n.decl heads(x: symbol)\n.output heads\nheads(x) :- list($Cons(x, _), _)."
+    assert "take list.x apart into $Cons of x and _" in Program(text).explain({"list": list(ROWS)})
+    found = []
+    for rows in (sorted(ROWS, key=str), sorted(ROWS, key=str)[::-1], sorted(ROWS, key=str)[1:]):
+        with Program(text).run({"list": rows}) as result:
+            of = Fingerprint(result["list"].relation, BUILT_IN | result.types, result.values)
+            found.append(of(result["list"].encoded()))
+    assert found[0] == found[1] != found[2]
+    other = Program(text).run({"list": [(Branch("Cons", "other", NIL) if row[1] == 2 else row[0], row[1]) for row in ROWS]})
+    assert Fingerprint(other["list"].relation, BUILT_IN | other.types, other.values)(other["list"].encoded()) != found[0]

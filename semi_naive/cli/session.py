@@ -205,6 +205,8 @@ def _fields(text: str) -> list[str]:
 
     >>> _fields('"Ann Lee" [1, [2, nil]] 7'), _fields("Ann Lee\t")
     (['Ann Lee', '[1, [2, nil]]', '7'], ['Ann Lee', ''])
+    >>> _fields("$Cons(1, [2, $Nil]) (7")
+    ['$Cons(1, [2, $Nil])', '(7']
     """
     if "\t" in text:
         return text.split("\t")
