@@ -33,6 +33,7 @@ OTHERS = (
     LINEAR + "path(x, x) :- seen(x). .decl seen(x: number) .output seen seen(x) :- path(x, y), path(y, x), y > 3.",
 )
 PAIRS = st.tuples(st.integers(0, 9), st.integers(0, 9))
+GRAPHS = st.sets(PAIRS, max_size=25)
 FEW = st.sampled_from([-2, 2, 1 << 18])
 REPLICATED = st.sampled_from([0, 1 << 30])
 FAR = ".decl far(y: number)\nfar(y) :- path($x, y), !edge(y, _)."
@@ -42,6 +43,12 @@ FAR = ".decl far(y: number)\nfar(y) :- path($x, y), !edge(y, _)."
 def in_time(monkeypatch):
     """However busy the machine is, what goes on by delta rules does."""
     monkeypatch.setattr(continuing, "LEAST", 1e9)
+
+
+@pytest.fixture
+def by_rules(monkeypatch):
+    """What changes of a closure is found by its rules."""
+    monkeypatch.setattr(continuing, "MANY", -1)
 
 
 @pytest.fixture
@@ -61,12 +68,21 @@ def test_any_transactions_leave_what_a_fresh_run_makes(here, case, data, few, re
 
 
 @settings(max_examples=30, **SETTINGS)
-@given(st.sampled_from([LINEAR, *OTHERS]), st.sets(PAIRS, max_size=25), st.data(), FEW, REPLICATED, st.sampled_from([0, 1000]))
-def test_graphs_whose_edges_come_and_go(here, step, edges, data, few, replicated, ahead):
+@given(
+    st.sampled_from([LINEAR, *OTHERS]),
+    st.sets(PAIRS, max_size=25),
+    st.data(),
+    FEW,
+    REPLICATED,
+    st.sampled_from([0, 1000]),
+    st.booleans(),
+)
+def test_graphs_whose_edges_come_and_go(here, step, edges, data, few, replicated, ahead, closed):
     """Paths that were suspected come back, by rules that are linear and by others."""
     program, config = Program(PATHS.replace(LINEAR, step)), SPREAD | {"replicate_bytes": replicated, "run_ahead": ahead}
     with pytest.MonkeyPatch.context() as patch, program.session({"edge": edges}, spark=here, **config) as session:
         patch.setattr(spread, "FEW", few)
+        patch.setattr(continuing, "MANY", 1000 if closed else -1)
         for _ in range(4):
             before = {name: session[name].to_set() for name in program.outputs}
             with session.transaction() as transaction:
@@ -101,7 +117,7 @@ def files(session) -> set[str]:
     return {str(path) for path in store.rglob("*") if path.is_file() and path.parent != store / "values"}
 
 
-def test_relations_and_what_changes_of_them_stay_there(here, nothing_here):
+def test_relations_and_what_changes_of_them_stay_there(here, nothing_here, by_rules):
     with Program(LOOPS).session({"edge": EDGES}, spark=here, retain=1, **SPREAD) as session:
         before, old = session["path"], run(EDGES)
         assert before.on_partitions and session["loop"].on_partitions and not session["edge"].on_partitions
@@ -130,7 +146,7 @@ def test_relations_and_what_changes_of_them_stay_there(here, nothing_here):
         gone.to_set()
 
 
-def test_a_stratum_goes_on_from_its_runs(here, anew, nothing_here):
+def test_a_stratum_goes_on_from_its_runs(here, anew, nothing_here, by_rules):
     """What nothing has changed of is not written again, and no rule begins from nothing."""
     with Program(LOOPS).session({"edge": EDGES}, spark=here, retain=1, **SPREAD) as session:
         begun = session["path"].stored.paths
@@ -143,7 +159,23 @@ def test_a_stratum_goes_on_from_its_runs(here, anew, nothing_here):
         assert not [name for name in session.upkeep.program.relations if name not in session]
 
 
-def test_what_takes_longer_than_to_begin_anew_begins_anew(here, anew, monkeypatch):
+def test_a_closure_is_followed_without_a_look_at_its_pairs(here, anew, monkeypatch):
+    """What has changed of it is found by its edges, which are here, and then taken out and put in."""
+    monkeypatch.setattr(continuing.Continuing, "_go_on", None)
+    with Program(PATHS).session({"edge": EDGES}, spark=here, **SPREAD) as session:
+        for number in range(12):  # more than there may be runs before some are merged
+            change = session.transaction()
+            with change:
+                change.insert("edge", [(5, 77 + number)])
+                change.delete("edge", [(number, (7 * number + 3) % 40)])
+            expected = run(session["edge"].to_set())["path"]
+            assert session["path"].on_partitions and session["path"].to_set() == expected
+            assert session["path"].count() == len(expected) and not anew
+        assert not change.changes["path"].on_partitions
+        assert files(session) == session["path"].stored.paths and len(files(session)) < 20
+
+
+def test_what_takes_longer_than_to_begin_anew_begins_anew(here, anew, monkeypatch, by_rules):
     """And is not tried the next times."""
     tried, go_on = [], continuing.Continuing._go_on
     monkeypatch.setattr(continuing.Continuing, "_go_on", lambda upkeep, *rest: tried.append(rest) or go_on(upkeep, *rest))
@@ -202,7 +234,9 @@ def test_a_value_that_is_best(here):
         assert session.query("distance(7, d)").to_list() == [(3,)]
 
 
-def test_runs_that_are_lost_are_derived_anew(here, caplog):
+@pytest.mark.parametrize("closed", [True, False])
+def test_runs_that_are_lost_are_derived_anew(here, caplog, monkeypatch, closed):
+    monkeypatch.setattr(continuing, "MANY", 1000 if closed else -1)
     with Program(LOOPS).session({"edge": EDGES}, spark=here, **SPREAD) as session:
         for change in (session.delete, session.insert):
             before = run(session["edge"].to_set())["path"]

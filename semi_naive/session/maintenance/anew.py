@@ -134,3 +134,10 @@ class Anew(Placed):
         self.closures.pop(number, None)
         if closure and closure.closure:
             self.closures[number] = closure
+
+    def _closure(self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]) -> Closure | None:
+        """What a stratum follows that is a closure, if it has no explicit facts by now, and no ages, and its edges are here."""
+        closure = self.closures.get(number)
+        if closure is None or own or number in self.ticks or any(True for _ in self.facts.columns(closure.relation)):
+            return None
+        return closure if isinstance(changes.get(closure.edges), Change) and closure.edges not in self.spread else None

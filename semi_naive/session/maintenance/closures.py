@@ -48,9 +48,12 @@ def felt(edges: Table, change: Change, pairs: Table | None) -> bool:
     return bool(change.lost.size) and (not few or missed(edges, change.lost))
 
 
-def changed(edges: Table, change: Change, pairs: Table, cores: int = 1) -> Change | None:
-    """The pairs of a closure that come and go with its edges; as `felt`. None if it would take longer than to read all pairs.
-    200 ns an edge, and 2 ns for each 64 nodes that a changed edge may lead to, or for each 64 that may lead there."""
+def changed(
+    edges: Table, change: Change, pairs: int, packing: Packing | None = None, cores: int = 1, most: float = float("inf")
+) -> Change | None:
+    """The pairs of a closure that come and go with its edges; as `felt`. pairs: how many there were; packing: theirs. None if
+    it would take longer than to read all pairs, or if these are more than `most`. 200 ns an edge, and 2 ns for each 64 nodes
+    that a changed edge may lead to, or for each 64 that may lead there."""
     xs, ys = (np.concatenate(both) for both in zip(edges.columns(), change.lost.columns(), strict=True))
     found = graph.intern(np.stack([xs, ys], axis=1))
     indptr, targets = graph.adjacency(found)
@@ -63,24 +66,28 @@ def changed(edges: Table, change: Change, pairs: Table, cores: int = 1) -> Chang
     onward = _onward(indptr, targets, ends)
     sources, backward, places = condensed.turned(indptr, targets)
     back = _onward(sources, backward, starts)
-    packing, of_node, of_bit = _words(found.values, pairs)
+    packing, of_node, of_bit = _words(found.values, packing)
     if turned := FEWER * back.size < onward.size:  # the pairs are found in another order, and sorted
         both = [(moment, count - 1 - of, count) for moment, of, count in both]
         graphs, nodes, of_node, of_bit = (sources, backward, moments[places]), back, of_bit, of_node
     else:
         graphs, nodes = (indptr, targets, moments), onward
     width = -(-nodes.size // 64)
-    if width * (found.words.size + found.domain) > max(WORK, pairs.count):
+    if width * (found.words.size + found.domain) > max(WORK, pairs):
         return None
-    come, gone = _differing(graphs, both, nodes, of_node, of_bit, 1 if width * found.domain < ALONE else cores)
+    differing = _differing(graphs, both, nodes, of_node, of_bit, 1 if width * found.domain < ALONE else cores, most)
+    if differing is None:
+        return None
+    come, gone = differing
     if turned:
         come, gone = blocks.sort_unique(come), blocks.sort_unique(gone)
     return Change(Block(packing, come), Block(packing, gone))
 
 
-def _differing(graphs, both, nodes: np.ndarray, of_node, of_bit, cores: int) -> tuple[np.ndarray, np.ndarray]:
+def _differing(graphs, both, nodes: np.ndarray, of_node, of_bit, cores: int, most: float) -> tuple[np.ndarray, ...] | None:
     """The pairs (lanes, n) of any node and one of some nodes, that are there at the later moment and not at the earlier, and
-    the other way round; a pair is of_node | of_bit. both: (moment, component of each node, how many)."""
+    the other way round; a pair is of_node | of_bit. both: (moment, component of each node, how many). None if there are more
+    than `most`."""
     indptr, targets, moments = graphs
     domain = indptr.size - 1
     bits = np.full(domain, -1)
@@ -95,16 +102,24 @@ def _differing(graphs, both, nodes: np.ndarray, of_node, of_bit, cores: int) -> 
         rows = [(one[1], found) for one, found in zip(both, in_threads(reach, both, cores), strict=True)]
         strip = np.ascontiguousarray(of_bit[:, begin : begin + 64 * width])
         for found, (one, other) in zip(strips, (rows[::-1], rows), strict=True):
-            found.append(_surplus((*one, *other, width), pieces, of_node, strip, cores))
+            if (surplus := _surplus((*one, *other, width), pieces, of_node, strip, cores, most)) is None:
+                return None
+            found.append(surplus)
+            most -= surplus.shape[1]
     lanes = of_node.shape[0]
     return blocks.merge_all(strips[0], lanes), blocks.merge_all(strips[1], lanes)
 
 
-def _surplus(rows: tuple, pieces: np.ndarray, of_node: np.ndarray, of_bit: np.ndarray, cores: int) -> np.ndarray:
-    """The pairs (lanes, n) whose bit is in one row of a node and not in the other; pieces: where parts of the nodes begin."""
+def _surplus(
+    rows: tuple, pieces: np.ndarray, of_node: np.ndarray, of_bit: np.ndarray, cores: int, most: float
+) -> np.ndarray | None:
+    """The pairs (lanes, n) whose bit is in one row of a node and not in the other; pieces: where parts of the nodes begin. None
+    if there are more than `most`."""
     parts = list(pairwise(pieces.tolist()))
     sizes = list(in_threads(lambda part: condensed.surplus_size(*rows, *part), parts, cores))
     begins = [0, *accumulate(sizes)]
+    if begins[-1] > most:
+        return None
     words = np.empty((of_node.shape[0], begins[-1]), np.uint64)
     fill = lambda part: condensed.surplus(*rows, *part[0], of_node, of_bit, words, part[1])  # noqa: E731
     deque(in_threads(fill, zip(parts, begins, strict=False), cores), 0)
@@ -136,10 +151,10 @@ def _onward(indptr: np.ndarray, targets: np.ndarray, starts: np.ndarray) -> np.n
     return np.flatnonzero(met)
 
 
-def _words(values: np.ndarray, pairs: Table) -> tuple[Packing, np.ndarray, np.ndarray]:
+def _words(values: np.ndarray, known: Packing | None) -> tuple[Packing, np.ndarray, np.ndarray]:
     """A packing of pairs, that of those there are if it fits, and the words of each value in either place."""
     bounds = bounds_of([values]) * 2
-    packing = pairs.packing if pairs.packing and fits(bounds, pairs.packing) else roomy(bounds)
+    packing = known if known and fits(bounds, known) else roomy(bounds)
     least = [np.full(values.size, low) for low, _ in packing.bounds]
     return packing, pack([values, least[1]], packing, values.size), pack([least[0], values], packing, values.size)
 

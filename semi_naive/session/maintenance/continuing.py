@@ -15,22 +15,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from semi_naive.planning.strata import Stratum, names_read
+from semi_naive.ra.rules.changes import Change, own_order
 from semi_naive.ra.rules.ir import Atom, Rule
 from semi_naive.ra.rules.partitioned import PartitionedRelation, at_rest
 from semi_naive.ra.rules.subtracting import TakeOut
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.choose_plan import in_one_place
+from semi_naive.running.dealing import deal
 from semi_naive.running.fixpoint import RETURNS, Fixpoint
 from semi_naive.running.local import Local
 from semi_naive.running.on_partitions import OnPartitions
 from semi_naive.session.maintenance.anew import Anew
+from semi_naive.session.maintenance.closures import changed
 from semi_naive.session.maintenance.continued import Continued
 from semi_naive.session.maintenance.flips import flips, is_exact
 from semi_naive.session.maintenance.following import rederiving
-from semi_naive.session.maintenance.spread import FEW, AnyChange, Kept, index_of, laid_out, side
+from semi_naive.session.maintenance.spread import FEW, AnyChange, Kept, here, index_of, laid_out, side
 from semi_naive.session.maintenance.suspecting import TooSlow, explicit, suspecting, suspects
 
 GAINED, LOST = "+", "-"  # of a relation, what it has gained or lost; no program has one of such a name
+MANY = 1 << 22  # pairs of a closure that come and go, and are found here
 MOST = 0.2  # of a stratum's tuples may be suspected, and of what it reads be new or gone
 LEAST = 0.5  # seconds that it may go on in any case
 SOME = 10_000  # tuples that may be in any case
@@ -75,10 +79,12 @@ class Continuing(Anew):
         self.waits: dict[int, list[int]] = {}  # of strata that took too long: transactions that do not try, of them to come
 
     def _on_partitions(
-        self, number: int, stratum: Stratum, own: Mapping[str, AnyChange], changes: Mapping[str, AnyChange]
+        self, number: int, stratum: Stratum, own: dict[str, Change], changes: Mapping[str, AnyChange]
     ) -> Mapping[str, AnyChange]:
         """What changes of a stratum that is, or reads, what is on the partitions."""
         before = {name: self.kept(name) for name in stratum.relations}
+        if (found := self._of_closure(number, own, changes)) is not None:
+            return found
         if self._can_go_on(number, stratum, own, changes):
             try:
                 self._go_on(number, stratum, own, changes)
@@ -91,6 +97,31 @@ class Continuing(Anew):
                 wait = 2 * self.waits.get(number, [0, 1])[1]
                 self.waits[number] = [wait, wait]
         return self._all_anew(number, before)
+
+    def _of_closure(self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]) -> dict[str, AnyChange] | None:
+        """What changes of a closure whose edges are here, found without a look at its pairs; None where it is too much."""
+        closure = self._closure(number, own, changes)
+        spread = self.spread.get(closure.relation) if closure else None
+        if closure is None or spread is None:
+            return None
+        edges, change = self.tables[closure.edges], here(changes[closure.edges])
+        found = changed(edges, change, spread.count, None, self.cluster.here, MANY)
+        if found is None:
+            return None
+        if found.size:
+            self._keep(closure.relation, OnPartitions(self._with(spread.relation, found), self.cluster))
+            self._rest_there(number, self.strata[number])
+        return {closure.relation: found}
+
+    def _with(self, whole: PartitionedRelation, change: Change) -> PartitionedRelation:
+        """A relation without what is gone, and with what has come."""
+        name, arity = whole.name, whole.arity
+        whole = self._without(whole, side(self.cluster, name, change, born=False) if change.went else None)
+        rest = PartitionedRelation(name, arity, [at_rest(index) for index in whole.indexes])
+        if change.came:
+            deal(self.cluster, {name: rest}, {name: (self.cluster.share(name, change.born), own_order(arity))})
+            rest.settle()
+        return rest
 
     def _can_go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> bool:
         relations = [self.program.relations[name] for name in stratum.relations]
@@ -117,7 +148,7 @@ class Continuing(Anew):
         whole = {name: self._as_spread(name) for name in stratum.relations if self.database.count(name)}
         with self._beside() as put:
             gone = self._suspected_there(number, deltas, own, below, put, until)
-            rest = {name: self._taken_out(each, gone[name]) if name in gone else each for name, each in whole.items()}
+            rest = {name: self._without(each, gone.get(name)) for name, each in whole.items()}
             once = [rule for rule in deltas.rederiving if rule.head.relation in gone]
             for name in (name for name, change in below.items() if change.came):
                 put(name + GAINED, name, side(self.cluster, name + GAINED, below[name], born=True))
@@ -214,9 +245,12 @@ class Continuing(Anew):
             return kept.relation
         return laid_out(self.cluster, name, kept, index_of(self.cluster, kept.arity))
 
-    def _taken_out(self, whole: PartitionedRelation, gone: PartitionedRelation) -> PartitionedRelation:
+    def _without(self, whole: PartitionedRelation, gone: Kept | PartitionedRelation | None) -> PartitionedRelation:
         """A relation without some of its tuples."""
-        gone = laid_out(self.cluster, gone.name, OnPartitions(gone, self.cluster), *whole.indexes)
+        if gone is None:
+            return whole
+        kept = OnPartitions(gone, self.cluster) if isinstance(gone, PartitionedRelation) else gone
+        gone = laid_out(self.cluster, whole.name, kept, *whole.indexes)
         rest = [at_rest(index) for index in whole.indexes]
         for found in self.cluster.jobs.job(TakeOut(whole, gone, self.cluster.root, self.cluster.label("rest"))):
             index = rest[found.index]

@@ -233,19 +233,14 @@ class Upkeep(Continuing):
         changed = {name for name, change in changes.items() if isinstance(change, SpreadChange)}
         return bool((self.spread.keys() | changed) & (names_read(stratum.rules) | set(stratum.relations)))
 
-    def _closure(self, number: int, own: dict[str, Change], changes: dict[str, AnyChange]) -> Closure | None:
-        """What a stratum follows that is a closure, if it has no explicit facts by now, and no ages, and its edges are here."""
-        closure = self.closures.get(number)
-        if closure is None or own or number in self.ticks or any(True for _ in self.facts.columns(closure.relation)):
-            return None
-        return closure if isinstance(changes.get(closure.edges), Change) and closure.edges not in self.spread else None
-
     def _by_components(self, closure: Closure, changes: dict[str, Change]) -> dict[str, Change] | None:
         """What changes of a closure; None where its rules, or to compute it anew, are quicker, and where so much has come that
         it is for the partitions."""
         pairs = self.tables[closure.relation]
-        change = changed(self.tables[closure.edges], changes[closure.edges], pairs, self.cluster.here)
-        if change is None or change.born.size > (self.config.local_tuples or 0):
+        most = self.config.local_tuples or 0
+        edges, cores = self.tables[closure.edges], self.cluster.here
+        change = changed(edges, changes[closure.edges], pairs.count, pairs.packing, cores)
+        if change is None or change.born.size > most:
             return None
         if change.size:
             self.tables[closure.relation] = grown(without(pairs, change.lost), change.born)
