@@ -67,9 +67,17 @@ def _pieces(item: tuple):
 
 
 def _shown(item) -> str:
-    from semi_naive.io.record_text import Readable
-    from semi_naive.ra.rules.ir import Kind
-
     if item is None:
         return "nil"
-    return Readable().scalar(item, Kind.SYMBOL) if isinstance(item, str) else repr(item)
+    return readable(item) if isinstance(item, str) else repr(item)
+
+
+def readable(text: str) -> str:
+    """A symbol as it is read back inside of a record or a branch: in quotes where it would end too early.
+
+    >>> print(readable("a b"), readable("a, b"))
+    a b "a, b"
+    """
+    if set(text) & set(',])"') or text != text.lstrip():
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return text

@@ -4,7 +4,7 @@ import json
 import re
 from typing import NamedTuple
 
-from semi_naive.branch import Branch
+from semi_naive.branch import Branch, readable
 from semi_naive.io.bits import Mismatch, float_text, of_text, short_float_text, shown, to_value
 from semi_naive.ra.rules.ir import Kind
 
@@ -36,9 +36,7 @@ class Readable(Tables):
     """As tables have them, but strings that would not be read back are quoted."""
 
     def scalar(self, value, kind: Kind) -> str:
-        if kind == Kind.SYMBOL and (set(value) & set(',])"') or value != value.lstrip()):
-            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        return super().scalar(value, kind)
+        return readable(value) if kind == Kind.SYMBOL else super().scalar(value, kind)
 
 
 class Json:
