@@ -19,7 +19,7 @@ from semi_naive.ra.rules.changes import plain as settled
 from semi_naive.ra.rules.ir import Aggregate, Atom, Compare, Const, Kind, Not, Range, Relation, Rule, Truth, Type, Var, Wild
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.rules.values import Known, Values
-from semi_naive.running.answers import nested_values
+from semi_naive.running.python_values import nested_values
 
 INDENT = "   "
 

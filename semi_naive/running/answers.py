@@ -10,25 +10,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from semi_naive.io import Options, arrow_table, together, write
-from semi_naive.io.arrow import column_array, has_branches
+from semi_naive.io.arrow import has_branches
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
 from semi_naive.io.in_order import Blocks, Columns
-from semi_naive.io.order import distinct
-from semi_naive.io.records import Unpacked
 from semi_naive.io.relations import held, table_of
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.unpacking import columns_of, grouped
 from semi_naive.ra.symbols import keep
 from semi_naive.running.files import write_answer, write_relation
 from semi_naive.running.frames import ToArrow, ToSpark, as_spark_has_it
+from semi_naive.running.python_values import DTYPES, nested_values, python_values
 from semi_naive.threads import in_threads
 from semi_naive.tuples import Evaluated, Tuples, plain
 
 if TYPE_CHECKING:
     from semi_naive.provenance.proofs import Proof, Why, WhyNot
 
-DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}  # of columns that numpy has as they are
 SHOWN = 10  # tuples of a relation in a notebook
 _pinned: set["Result"] = set()  # those that a DataFrame may still read
 
@@ -211,27 +209,6 @@ class Answer(Tuples):
         shown = "".join(f"<tr>{row}</tr>" for row in [head, *rows])
         more = f"<p>{self.count():,} tuples{', the first are shown' * (0 < len(rows) < self.count())}</p>"
         return f"<p>{escape(self.name)}</p><table>{shown}</table>{more}"
-
-
-def python_values(column: np.ndarray, kind: Kind, values) -> Iterable:
-    """A column of 64 bits each, of any kind but records, as Python has them; what repeats of symbols is one object."""
-    if kind != Kind.SYMBOL:
-        return column.view(DTYPES[kind]).tolist()
-    found, at = distinct(column)
-    strings = values.arrow(found).to_pylist()
-    return (strings[place] for place in at.tolist())
-
-
-def nested_values(column: np.ndarray, type_, types: dict, values) -> Iterable:
-    """The same of any kind: records are tuples, and branches `Branch`."""
-    if type_.kind != Kind.RECORD:
-        return python_values(column, type_.kind, values)
-    if not has_branches(type_, types):
-        return map(plain, column_array(column, type_, types, values).to_pylist())
-    found, at = distinct(column)
-    unpacked = Unpacked(found, type_, types, values)
-    nested = [unpacked.value(i, type_) for i in found.tolist()]
-    return (nested[place] for place in at.tolist())
 
 
 class Result(Evaluated):
