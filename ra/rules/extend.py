@@ -9,6 +9,7 @@ Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, 3
 that nothing else asks for is not listed: each binding stands for as many as it has values.
 """
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -22,9 +23,10 @@ from semi_naive.ra.rules.thinned import Thinned
 from semi_naive.ra.words import sort
 
 TOGETHER = 1 << 16  # bindings that are extended at a time
-MARKS = 1 << 22  # the most that values of one key may be apart to be marked: 4 MB, of which only what is used is there
+MARKS = 1 << 22  # the most that values of one key may be apart to be marked: 4 MB for each thread
 HALF = np.uint64(32)
 
+_kept = threading.local()
 NOTHING = np.empty(0, np.uint64), np.empty(0, np.int64)
 
 
@@ -116,6 +118,13 @@ class Side:
         return cls(index, (highs - lows).sum(axis=0))
 
 
+def _marks() -> np.ndarray:
+    """Zeros that this thread may mark; whoever does leaves zeros. To have them made for each call takes as long as the call."""
+    if not hasattr(_kept, "marks") or _kept.marks.size != MARKS:
+        _kept.marks = np.zeros(MARKS, np.uint8)
+    return _kept.marks
+
+
 def _words(block: Block) -> np.ndarray:
     return np.require(block.words[0], np.uint64, ["C", "W"])
 
@@ -139,11 +148,11 @@ class Meeting:
         """(binding, value), at most about `most` at a time."""
         for proposing, asked, order in self._proposals():
             room, at, skip = max(1, min(most, int(self.sides[proposing].counts[order].sum()))), 0, 0
-            marks, none = np.zeros(MARKS, np.uint8), np.empty(0, np.int64)
+            none = np.empty(0, np.int64)
             while at < order.size:
                 rows, values = np.empty(room, np.int64), np.empty(room, np.int64)
                 first, second = self.sides[proposing].index, self.sides[asked].index
-                made, at, skip = meet(*first, *second, order, at, skip, marks, rows, values, none)
+                made, at, skip = meet(*first, *second, order, at, skip, _marks(), rows, values, none)
                 rows, values = self._kept_by_others(proposing, asked, rows[:made], values[:made])
                 if rows.size:
                     yield rows, values
@@ -153,7 +162,7 @@ class Meeting:
         counts, none = np.zeros(self.sides[0].counts.size, np.int64), np.empty(0, np.int64)
         for proposing, asked, order in self._proposals() if len(self.sides) == 2 else ():
             first, second = self.sides[proposing].index, self.sides[asked].index
-            meet(*first, *second, order, 0, 0, np.zeros(MARKS, np.uint8), none, none, counts)
+            meet(*first, *second, order, 0, 0, _marks(), none, none, counts)
         for rows, _ in self.listed(1 << 20) if len(self.sides) > 2 else ():
             counts += np.bincount(rows, minlength=counts.size)
         return counts

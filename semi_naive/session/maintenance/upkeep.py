@@ -146,13 +146,10 @@ class Upkeep(Continuing):
             self.strata.pop()
         self.read_by = readers(self.strata)
 
-    def _anew(self, number: int) -> None:
-        super()._anew(number)
-        self._forget_counts(number)
-
-    def _forget_counts(self, number: int) -> None:
-        for one in self.local[number].counts.counted if number in self.local else ():
-            self.tables.pop(one.relation, None)
+    def _forget_counts(self, number: int) -> dict[str, Table]:
+        """Those that a stratum's rules have are not known from now on; what they have been."""
+        counted = self.local[number].counts.counted if number in self.local else []
+        return {one.relation: self.tables.pop(one.relation) for one in counted if one.relation in self.tables}
 
     def _prepare(self, changeable: set[str]) -> None:
         """Before strata are computed: their facts are there."""
@@ -198,6 +195,7 @@ class Upkeep(Continuing):
 
     def _of_stratum(self, number: int, stratum: Stratum, own: dict, changes: dict) -> Mapping[str, AnyChange]:
         """What changes of a stratum's relations; their tables then have what is new as their delta."""
+        counts = self._forget_counts(number)  # only who follows here knows what becomes of them
         if number in self.stale:
             return self._all_anew(number, {name: self.kept(name) for name in stratum.relations})
         if closure := self._closure(number, own, changes):
@@ -214,7 +212,10 @@ class Upkeep(Continuing):
             return found
         if self._can_follow(stratum, own, changes):
             pace, kind = self.paces[number], self._kind(stratum, own, changes)
-            begun, seconds = time.perf_counter(), pace.allowed(kind)
+            if seconds := pace.allowed(kind):
+                self.tables.update(counts)
+                self._count_missing(self._following(number, stratum), changes)
+            begun = time.perf_counter()
             try:
                 found = self._follow(number, stratum, own, changes, seconds) if seconds else None
                 if found is not None:
@@ -271,7 +272,7 @@ class Upkeep(Continuing):
     def _follow(self, number: int, stratum: Stratum, own: dict, changes: dict, seconds: float) -> dict[str, Change]:
         """What changes of a stratum, by its rules, if it takes no longer than some seconds; else TooSlow."""
         tables, local = self.tables, self._following(number, stratum)
-        until = self._count_missing(local, changes) + seconds
+        until = time.perf_counter() + seconds
         changes = changes | self._recounted(local, changes, until)
         below = {name: changes[name] for name in local.below & changes.keys()}
         before, begun = {name: tables[name] for name in stratum.relations}, time.perf_counter()
@@ -307,14 +308,13 @@ class Upkeep(Continuing):
             self.ticks[number] = ticks.after(clock, {name: change.lost for name, change in found.items()})
         return found
 
-    def _count_missing(self, local: Following, changes: dict[str, Change]) -> float:
-        """Count what was there before, as far as it is not known; when that was done. It takes as long as the aggregates."""
+    def _count_missing(self, local: Following, changes: dict[str, Change]) -> None:
+        """Count what was there before, as far as it is not known. It takes as long as the aggregates do."""
         missing = [one for one in local.counts.counted if one.relation not in self.tables]
         local.until = math.inf
         with self._reversed({name: change for one in missing for name, change in changes.items() if name in one.reads}):
             for one in missing:
                 self.tables[one.relation] = local.counts.whole(one)
-        return time.perf_counter()
 
     def _recounted(self, local: Following, changes: dict[str, Change], until: float) -> dict[str, Change]:
         """What changes of the counts that a stratum's rules have; their tables then have what is new as their delta."""
