@@ -293,7 +293,7 @@ def _swapped(name: str, rows, session) -> list[float]:
 def _counts(case: Case, answers) -> dict:
     """How many tuples there are, or the one that there is."""
     found = {name: answers[name] for name in _shown(case)}
-    return {name: each.count() if each.count() > 1 else each.to_list() for name, each in found.items()}
+    return {name: each.to_list() if each.count() == 1 else each.count() for name, each in found.items()}
 
 
 def _shown(case: Case) -> list[str]:
