@@ -44,17 +44,26 @@ class PrivateCluster:
         return [str(path) for host in self.workers for path in self.seen_by(host).glob("semi-naive-*")]
 
     def executors(self) -> list[psutil.Process]:
-        found = []
-        for worker in self.workers.values():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                found += [
-                    p for p in psutil.Process(worker.pid).children() if "CoarseGrainedExecutorBackend" in " ".join(p.cmdline())
-                ]
+        """As soon as there is one."""
+        found: list[psutil.Process] = []
+        late = time.monotonic() + STARTED
+        while not found and time.monotonic() < late:  # children that end in this moment hide nobody
+            children = [child for worker in self.workers.values() for child in psutil.Process(worker.pid).children()]
+            found = [child for child in children if "CoarseGrainedExecutorBackend" in _command(child)]
+            time.sleep(0 if found else 0.1)
         return found
 
     def environment(self) -> dict[str, str]:
         """Of a driver."""
         return os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "TMPDIR": str(self.folder), "PYSPARK_PYTHON": sys.executable}
+
+
+def _command(process: psutil.Process) -> str:
+    """Its command line; nothing of one that has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def refused() -> str | None:
