@@ -19,7 +19,7 @@ from semi_naive.balance import kernel_cache
 from semi_naive.ra import session
 
 import semi_naive
-from semi_naive import Config, Program, Relation, Vertices, simulate, subgraphs, transitive_closure
+from semi_naive import Branch, Config, Program, Relation, Vertices, simulate, subgraphs, transitive_closure
 from semi_naive.running.answers import Answer, Result
 from semi_naive.subgraph_queries.embeddings import Subgraphs
 from semi_naive.subgraph_queries.patterns import Pattern
@@ -127,6 +127,7 @@ def programs() -> None:
         assert "path" in call("Result.keys", result.keys) and call("Result.explain", result.explain)
         call("Result.check_open", result.check_open)
         row = result["path"].to_list()[0]
+        call("Result.pin", result.pin)
         call("Result.why", result.why, "path", row)
         call("Result.why_not", result.why_not, "path", (row[0], row[0] + 1_000_000))
         os.makedirs("results", exist_ok=True)
@@ -253,6 +254,16 @@ def commands() -> None:
     assert set(cli.commands) == COMMANDS.keys() | {"serve"}, "a command is never called here"
 
 
+def branches() -> None:
+    found = call("Branch", Branch, "Cons", 1, Branch("Nil"))
+    for name, expected in {"name": "Cons", "fields": (1, Branch("Nil"))}.items():
+        assert call(f"Branch.{name}", getattr, found, name) == expected
+    assert call("Branch.index", found.index, 1) == call("Branch.count", found.count, 1) == 1
+    text = ".type List = Nil {} | Cons {head: number, tail: List}\n.decl list(l: List)\n.output list\nlist($Cons(1, $Nil())).\n"
+    with Program(text).run() as result:
+        assert result["list"].to_list() == [(found,)]
+
+
 def complete() -> None:
     """Every public name has been called."""
     classes = {"Answer": Answer, "Result": Result, "Subgraphs": Subgraphs}
@@ -292,7 +303,7 @@ def _files(folder: Path) -> set[Path]:
 
 if __name__ == "__main__":
     whole(Path(sys.argv[1]))
-    for part in (settings, programs, relations, closures, patterns, formats, commands, complete, carried):
+    for part in (settings, programs, branches, relations, closures, patterns, formats, commands, complete, carried):
         begun = time.process_time()
         part()
         print(f"{part.__name__}: done, {time.process_time() - begun:.1f} s of this process", flush=True)
