@@ -10,7 +10,7 @@ from semi_naive.branch import Branch
 from semi_naive.io.arrow import columns_of_table
 from semi_naive.io.bits import BUILT_IN, Mismatch, expected, shown, within
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import columns_of_rows
+from semi_naive.io.fields import bits_of_values, columns_of_rows
 from semi_naive.io.files import check_there, io_errors
 from semi_naive.io.formats import BY_NAME, Format, extension_of
 from semi_naive.io.parquet import is_parquet
@@ -88,6 +88,16 @@ def from_rows(rows, relation, types: dict, values) -> np.ndarray:
         for number, row in enumerate(rows):
             _check_row(row, number, relation)
     return columns_of_rows(rows, relation, types, values, partial(_fault, relation.name))
+
+
+def bits_of_value(value, attribute: tuple, relation: str, types: dict, values) -> int:
+    """The 64 bits of a Python value of one attribute, (name, type), of a relation. types: also those that are built in."""
+    name, type_ = attribute
+
+    def fault(row: int, wrong: Mismatch) -> BadInput:
+        return BadInput(str(wrong), f"{relation}.{name}", hint=wrong.hint or f"expected {expected(type_)}")
+
+    return int(bits_of_values([value], type_, types, values, fault)[0])
 
 
 def _check_row(row, number: int, relation) -> None:

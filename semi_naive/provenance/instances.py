@@ -48,7 +48,7 @@ Node = tuple[str, Row]
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class InstanceRule:
     """A rule (`of`), and the rule for its instances (`rule`): the head's terms, then the `variables`."""
 
     of: Rule
@@ -62,7 +62,7 @@ class Asked:
 class Instance:
     """A rule with a value for each of its variables: `premises` are the tuples that its positive atoms met."""
 
-    asked: Asked
+    asked: InstanceRule
     values: Row
     premises: tuple[Node, ...]
 
@@ -78,7 +78,7 @@ class Instances:
         facts = [rule for rule in program.rules if not rule.body and not rewrite.has_autoinc(rule)]
         closing = [rule for relation in program.relations.values() if relation.eqrel for rule in closures(relation)]
         rules = [rule for rule in program.rules if rule.body or rewrite.has_autoinc(rule)] + closing
-        self.asked: dict[str, list[Asked]] = {}
+        self.asked: dict[str, list[InstanceRule]] = {}
         relations = dict(program.relations)
         for number, rule in enumerate(rules):
             name = rule.head.relation
@@ -126,9 +126,9 @@ class _Local(Local):
 
     def _indexes_made(self) -> dict[str, set[Order]]:
         """An index of a large relation takes longer than what a proof searches in it."""
-        return {name: set(table.full) for name, table in self.database.tables.items() if isinstance(table, Table)}
+        return self.database.orders()
 
-    def evaluated(self, asked: Asked, name: str, rows: set[Row]) -> tuple[list[np.ndarray], int]:
+    def evaluated(self, asked: InstanceRule, name: str, rows: set[Row]) -> tuple[list[np.ndarray], int]:
         """What a rule for instances makes, for some tuples: (columns, size)."""
         head, tables = asked.rule.head, self.database.tables
         wanted = tables[name] = Table(self.indexes.arities[name])
@@ -142,7 +142,7 @@ class _Local(Local):
         return [np.ascontiguousarray(column) for column in made.columns()], made.count
 
 
-def asked_of(rule: Rule, name: str, relations: dict[str, Relation]) -> Asked:
+def asked_of(rule: Rule, name: str, relations: dict[str, Relation]) -> InstanceRule:
     """The rule for a rule's instances.
 
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
@@ -167,7 +167,7 @@ def asked_of(rule: Rule, name: str, relations: dict[str, Relation]) -> Asked:
     variables = tuple(dict.fromkeys(_outside((Atom("", tuple(each for each in patterns if isinstance(each, Var))), *body))))
     head = Atom(name, (*terms, *variables))
     asked = replace(rule, head=head, body=(Atom(f"{rule.head.relation}?", patterns), *body), plan=None, join="binary")
-    return Asked(rule, asked, variables, atoms, frozenset(free))
+    return InstanceRule(rule, asked, variables, atoms, frozenset(free))
 
 
 def closures(relation: Relation) -> list[Rule]:

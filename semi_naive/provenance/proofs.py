@@ -2,18 +2,17 @@
 
 import json
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from semi_naive.branch import Branch
-from semi_naive.io.bits import BUILT_IN, Mismatch, expected
+from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import bits_of_values
+from semi_naive.io.python_data import bits_of_value
 from semi_naive.planning import rewrite
 from semi_naive.planning.magic import is_adorned
-from semi_naive.provenance.instances import Asked, Instance, Instances, Node, Row
+from semi_naive.provenance.instances import Instance, InstanceRule, Instances, Node, Row
 from semi_naive.provenance.search import NotFound, Search
 from semi_naive.ra.rules.changes import plain as settled
 from semi_naive.ra.rules.ir import Aggregate, Atom, Compare, Const, Kind, Not, Range, Relation, Rule, Truth, Type, Var, Wild
@@ -185,13 +184,9 @@ class Why:
         relation, row = relations[name], tuple(row)
         if len(row) != relation.arity:
             raise BadInput(f"{name} has {relation.arity} attributes, and the tuple has {len(row)}", hint="give all of them")
-        bits = [self._bits(value, attribute, relation) for value, attribute in zip(row, relation.attributes, strict=True)]
+        known, pairs = Known(self.values), zip(row, relation.attributes, strict=True)
+        bits = [bits_of_value(value, attribute, name, self.types, known) for value, attribute in pairs]
         return relation, (name, tuple(bits))
-
-    def _bits(self, value, attribute: tuple[str, Type], relation: Relation) -> int:
-        name, type_ = attribute
-        fault = partial(_fault, f"{relation.name}.{name}", expected(type_))
-        return int(bits_of_values([value], type_, self.types, Known(self.values), fault)[0])
 
     def _python(self, relation: Relation, rows: list[Row]) -> list[tuple]:
         if not relation.arity:
@@ -243,7 +238,7 @@ class Why:
         premises = tuple(made[premise] for premise in instance.premises)
         return Proof(node[0], values, rule.text or str(rule), _place(rule), premises, conditions)
 
-    def _bound(self, asked: Asked, values: Row) -> dict[str, Const]:
+    def _bound(self, asked: InstanceRule, values: Row) -> dict[str, Const]:
         """Constants of variables, but for those that are records, whose types only attributes know."""
         kept = [
             (variable, bits) for variable, bits in zip(asked.variables, values, strict=True) if variable.kind != Kind.RECORD
@@ -332,10 +327,6 @@ def _with(part, bound: dict[str, Const]):
 
 def _place(rule: Rule) -> str:
     return f"{rule.span.file}:{rule.span.line}:{rule.span.column}" if rule.span is not None else ""
-
-
-def _fault(place: str, expected: str, row: int, wrong: Mismatch) -> BadInput:
-    return BadInput(str(wrong), place, hint=wrong.hint or f"expected {expected}")
 
 
 def _written(value) -> str:

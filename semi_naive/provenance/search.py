@@ -29,11 +29,12 @@ class Search:
     def __init__(self, instances: Instances, given: Callable[[Node], bool]):
         self.instances, self.given = instances, given
         self.made: dict[Node, list[Instance]] = {}  # of tuples that have been looked at; facts have none
+        self.facts: set[Node] = set()  # among them
 
     def proven(self, node: Node) -> dict[Node, Instance | None]:
         """The tuples of a proof of least height, each with the instance that makes it, None for a fact. NotFound, if there is
         no proof; TooMany if it has looked at MOST instances."""
-        wanted, steps, known = [node], 0, 0
+        wanted, steps, known = self._but_facts([node]), 0, 0
         while True:
             wanted, steps = self._back(wanted), steps + 1
             if wanted and len(self.made) < GROWN * known:
@@ -50,8 +51,7 @@ class Search:
         rows: dict[str, list] = {}
         for name, row in wanted:
             self.made[name, row] = []
-            if not self.given((name, row)):
-                rows.setdefault(name, []).append(row)
+            rows.setdefault(name, []).append(row)
         for name, some in rows.items():
             for row, instance in self.instances.of(name, some):
                 self.made[name, row].append(instance)
@@ -61,8 +61,14 @@ class Search:
             )
         premises = dict.fromkeys(node for each in wanted for instance in self.made[each] for node in instance.premises)
         fresh = [node for node in premises if node not in self.made]
-        self.made |= {node: [] for node in fresh if self.given(node)}
-        return [node for node in fresh if node not in self.made]
+        return self._but_facts(fresh)
+
+    def _but_facts(self, nodes: list[Node]) -> list[Node]:
+        """Those that are to be looked at; each is asked for once whether it is a fact."""
+        facts = list(filter(self.given, nodes))
+        self.facts.update(facts)
+        self.made |= {node: [] for node in facts}
+        return [node for node in nodes if node not in self.facts]
 
     def _heights(self) -> tuple[dict[Node, int], dict[Node, Instance | None]]:
         """Of the tuples that what has been looked at proves: the least height, and an instance of that."""
@@ -72,7 +78,7 @@ class Search:
         heights: dict[Node, int] = {}
         facts, alone = [], []  # alone: made by a rule without premises
         for node, instances in self.made.items():
-            if self.given(node):
+            if node in self.facts:
                 chosen[node], heights[node] = None, 0
                 facts.append(node)
             for instance in instances:

@@ -6,7 +6,7 @@ import numpy as np
 
 from semi_naive.io.in_order import Blocks, Columns
 from semi_naive.ra.rules.equivalence import EquivalenceTable
-from semi_naive.ra.rules.ir import Program
+from semi_naive.ra.rules.ir import Order, Program
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import MOST
@@ -58,6 +58,10 @@ class Database:
             return 8 * self.count(relation)
         table = self.tables[relation]
         return sum(8 * block.packing.lanes * block.size for block in table.blocks("all", table.home))
+
+    def orders(self) -> dict[str, set[Order]]:
+        """Of each table in this process the orders that it is sorted in."""
+        return {name: set(table.full) for name, table in self.tables.items() if isinstance(table, Table)}
 
     def held(self) -> dict[str, int]:
         """The bytes of every table in this process, with all of its indexes. May be asked for from any thread."""

@@ -2,15 +2,14 @@
 the variables, each once."""
 
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from semi_naive.branch import Branch
-from semi_naive.io.bits import BUILT_IN, Mismatch, expected
+from semi_naive.io.bits import BUILT_IN, expected
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import bits_of_values
+from semi_naive.io.python_data import bits_of_value
 from semi_naive.io.records import NIL
 from semi_naive.language import syntax
 from semi_naive.language.parse import parse
@@ -167,8 +166,7 @@ class _Reading:
         return made
 
     def bits(self, term, name: str, type_: Type) -> int:
-        fault = partial(_fault, f"{self.relation.name}.{name}", expected(type_))
-        return int(bits_of_values([_value(term)], type_, self.types, cast(Any, self.known), fault)[0])
+        return bits_of_value(_value(term), (name, type_), self.relation.name, self.types, self.known)
 
     def pattern(self, term, name: str, type_: Type) -> Pattern:
         tag, fields = None, type_.fields
@@ -182,10 +180,6 @@ class _Reading:
             raise BadInput(message, f"{self.relation.name}.{name}", hint=f"expected {expected(type_)}")
         inner = [(field, self.types[of]) for field, of in fields]
         return Pattern(self.terms(term.args, inner), len(fields), tag)
-
-
-def _fault(place: str, expected: str, row: int, wrong: Mismatch) -> BadInput:
-    return BadInput(str(wrong), place, hint=wrong.hint or f"expected {expected}")
 
 
 def _value(term):

@@ -134,12 +134,16 @@ class Continuing(Anew):
         names = self.deltas[number].below | set(stratum.relations)
         if self.deltas[number].closed & changes.keys():
             return False
-        changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
-        if changed > max(SOME, MOST * sum(self.database.count(name) for name in names)):
+        if not self._few_changed(names, own, changes, SOME, MOST):
             return False
         if wait := self.waits.get(number):
             wait[0] -= 1
         return not wait or wait[0] < 0
+
+    def _few_changed(self, names: set[str], own: Mapping, changes: Mapping, few: int, part: float) -> bool:
+        """Whether no more than a part of some relations' tuples, or than a few, have changed."""
+        changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
+        return changed <= max(few, part * sum(self.database.count(name) for name in names))
 
     def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> None:
         """The relations of the stratum follow. TooSlow, and they are good for nothing."""

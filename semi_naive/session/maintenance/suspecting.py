@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.ir import Atom, Const, Not, Order, Var
-from semi_naive.ra.rules.table import Table
 from semi_naive.running.local import Local
 
 BLOCKS = (
@@ -42,7 +41,7 @@ class InTime(Local):
 
     def _indexes_made(self) -> dict[str, set[Order]]:
         """An index of a large relation takes longer than what most transactions search in it."""
-        return {name: set(table.full) for name, table in self.database.tables.items() if isinstance(table, Table)}
+        return self.database.orders()
 
     def _exceeds(self) -> bool:
         self._in_time()

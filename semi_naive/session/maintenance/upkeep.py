@@ -262,8 +262,7 @@ class Upkeep(Continuing):
         if not self.config.local_tuples and not in_one_place(stratum, self.program.relations):
             return False  # it is to be on the partitions
         names = names_read(stratum.rules) | set(stratum.relations)
-        changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
-        return changed <= max(FEW, LARGE * sum(self.database.count(name) for name in names))
+        return self._few_changed(names, own, changes, FEW, LARGE)
 
     def _kind(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> Kind:
         read = [change for name, change in changes.items() if name in names_read(stratum.rules)]
