@@ -10,6 +10,7 @@ import os
 from functools import cached_property
 
 from semi_naive.config import Config
+from semi_naive.io.errors import BadInput
 from semi_naive.language import check, compile_text
 from semi_naive.planning.passes import Compiled, compiled
 from semi_naive.ra.rules import ir
@@ -87,6 +88,10 @@ class Program:
         """The program after the passes; relations that get `facts` from Python count as inputs. limited: its iterations are
         counted (`Config.max_iterations`). What has been compiled is kept."""
         named = frozenset(facts) - set(self.inputs) if isinstance(facts, dict) else frozenset()
+        for name in named:
+            if name in self.relations and self.relations[name].summed:
+                hint = "give them to another relation, and copy them by a rule"
+                raise BadInput(f"{name} is aggregated in its heads and takes no facts", hint=hint)
         key = named, only_outputs, limited
         if key not in self._compiled:
             keep = set(self.outputs) if only_outputs else None

@@ -314,8 +314,12 @@ CASES = {
         path(d, min(d)) :- path(_, d).                            //! path would keep values
         path(y, d) :- path(y, d), edge(y, _, _).                  //! so must be every recursive rule for it
         path(y, max(w)) :- edge(_, y, w).                         //! aggregated by both min and max
-        path(min(y), w) :- edge(_, y, w).                         //! min must be the last argument of a head
-        path(x, sum(w)) :- edge(x, _, w).                         //! sum is not monotone in recursion
+        path(min(y), w) :- edge(_, y, w).                         //! aggregated in different columns
+        path(x, sum(w)) :- edge(x, _, w).                         //! aggregated by both min and sum
+        .decl total(x: number, w: number)
+        total(x, sum(w)) :- total(x, w).                          //! sum is not monotone in recursion
+        .decl first(x: number, w: number)
+        first(min(x), w) :- first(x, w).                          //! min must be the last argument of a head in recursion
     """,
 }
 

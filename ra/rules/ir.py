@@ -251,13 +251,14 @@ class Rule:
 class Relation:
     """name(attribute: type, …). `lattice`: how the last attribute is aggregated in recursion, for relations whose heads
     say min(…) or max(…) there: the others are its key, and of each key there is one tuple. `eqrel`: the tuples are closed
-    under reflexivity, symmetry and transitivity."""
+    under reflexivity, symmetry and transitivity. `summed`: its heads aggregate, so no fact can be added to what they made."""
 
     name: str
     attributes: tuple[tuple[str, Type], ...]
     qualifiers: frozenset[str] = frozenset()
     lattice: str | None = None
     span: "Span | None" = field(default=None, compare=False, repr=False)
+    summed: bool = False
 
     @property
     def arity(self) -> int:

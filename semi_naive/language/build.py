@@ -9,7 +9,7 @@ from dataclasses import replace
 from lark import Token
 
 from semi_naive.language import syntax
-from semi_naive.language.build_terms import Terms
+from semi_naive.language.build_terms import Terms, form
 from semi_naive.language.errors import Span
 from semi_naive.language.reduce import node, saying, worded
 from semi_naive.language.syntax import Node
@@ -172,13 +172,15 @@ class Build(Terms):
         self.unsupported("subsumption", span)
 
     def _check_lonely(self, heads):
-        """min(e) and max(e) with one argument aggregate a whole relation, which only an argument of a head can do. Why sum(e)
-        cannot even there, `lattices` says."""
+        """min(e) and the like with one argument aggregate a whole relation, which only an argument of a head can do."""
         allowed = {id(arg) for head in heads for arg in head.args}
         for functor in self._now.lonely:
             if id(functor) not in allowed:
-                hint = f"an aggregate has a body, {functor.name} e : {{ … }}, and the functor has two arguments or more"
-                self.problem(f"{functor.name} with one argument outside of a head", functor.span, hint)
+                hint = f"an aggregate has a body, {form(functor.name)}"
+                hint += ", and the functor has two arguments or more" if functor.name in ("min", "max") else ""
+                self.problem(
+                    f"{functor.name}{' with one argument' * (len(functor.args) == 1)} outside of a head", functor.span, hint
+                )
         self._now.lonely.clear()
 
     def plan(self, children):

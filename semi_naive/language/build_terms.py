@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Span
+from semi_naive.language.heads import AGGREGATES
 from semi_naive.language.reduce import Reduce, node, worded
 from semi_naive.language.syntax import Functor, Node, Number
 from semi_naive.ra.rules.numerals import LONGEST
@@ -27,7 +28,7 @@ class Terms(Reduce):
     @node
     def paren(self, span, value):
         """The value, whose span has the brackets now; but what `_check_lonely` looks for by its identity stays."""
-        return value if isinstance(value, Functor) and value.name in ("min", "max") else replace(value, span=span)
+        return value if isinstance(value, Functor) and value.name in AGGREGATES else replace(value, span=span)
 
     @node
     def negation(self, span, body):
@@ -130,11 +131,11 @@ class Terms(Reduce):
 
     @node
     def aggregate_functor(self, span, name, *args):
-        if name not in ("min", "max") and len(args) != 1:
-            hint = f"an aggregate has a body: {_form(name)}"
+        if name not in ("min", "max", "count") and len(args) != 1:
+            hint = f"an aggregate has a body: {form(name)}"
             self.problem(f"{name} is an aggregate and not a functor", span, hint)
         made = Functor(str(name), args, span=span)
-        if len(args) == 1:
+        if len(args) == 1 or name == "count":
             self._now.lonely.append(made)
         return made
 
@@ -142,7 +143,7 @@ class Terms(Reduce):
     def aggregate(self, span, op, *rest):
         *target, body = rest
         if (op == "count") == bool(target):
-            self.problem("incorrect expression arity for given aggregate mode", span, f"it is written {_form(op)}")
+            self.problem("incorrect expression arity for given aggregate mode", span, f"it is written {form(op)}")
         return syntax.Aggregate(str(op), target[0] if target else None, body, span=span)
 
     @node
@@ -166,7 +167,7 @@ class Terms(Reduce):
         return syntax.Underscore(span=span)
 
 
-def _form(op: str) -> str:
+def form(op: str) -> str:
     return "count : { … }" if op == "count" else f"{op} e : {{ … }}"
 
 

@@ -18,6 +18,7 @@ from semi_naive.language.checks import (
 )
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.grounded import grounded_problems
+from semi_naive.language.heads import head_aggregates, input_problems, kind_problems
 from semi_naive.language.inference import Typing
 from semi_naive.language.inlining import Expansions, inline_problems, inline_relations, without_excluded
 from semi_naive.language.lattices import lattice_problems, lattices
@@ -60,11 +61,14 @@ def check(source: syntax.Source, parameters: bool = False) -> ir.Program:
     relations = without_excluded(source, declared_relations(source, env, problems))
     found = [each for single in singles(source, problems) for each in without_anonymous(single, env, relations)]
     graph = _graph(found, relations)
-    ops = lattices(found, relations, problems)
+    heads = head_aggregates(found, relations, problems)
+    ops = lattices(heads, found, graph.group, problems)
+    summed = {name: columns for name, columns in heads.items() if name not in ops}
     scoped = [resolve(single) for single in found]
     problems += env.problems
     problems += [] if parameters else parameter_problems(source)
     problems += directive_problems(source, relations)
+    problems += input_problems(source, summed)
     problems += _clause_problems(scoped, relations, graph)
     cannot = list(inline_problems(source, relations, found, graph.edges))
     problems += cannot or _expansion_problems(found, relations)
@@ -73,10 +77,11 @@ def check(source: syntax.Source, parameters: bool = False) -> ir.Program:
     for typing in typings:
         problems += type_problems(typing)
         problems += lattice_problems(typing, ops, graph.group(typing.single.head.relation))
+    problems += kind_problems(typings, summed)
     warnings = _warnings(source, relations, found)
     if problems:
         raise ProgramError(_distinct(problems + warnings), source.texts)
-    program = lowered(source, env, relations, typings, ops)
+    program = lowered(source, env, relations, typings, ops, summed)
     program.warnings = warnings
     return program
 

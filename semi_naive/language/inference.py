@@ -17,6 +17,7 @@ from semi_naive.ra.rules.ir import Kind
 
 ANY = None  # the set of all types
 NUMERIC = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
+_OF_HEADS = {"count": NUMERIC[:1], "sum": NUMERIC, "mean": NUMERIC[2:]}  # what aggregates in heads are, but for min and max
 
 
 def key(node):
@@ -122,6 +123,11 @@ class Typing:
         return name if kind == Kind.RECORD else CONSTANT[kind]
 
     def _functor(self, node):
+        if node.name in _OF_HEADS:
+            return [
+                self._of_kinds(node, _OF_HEADS[node.name]),
+                *(self._alike(*node.args, node) if node.name != "count" else []),
+            ]
         if node.name not in OVERLOADS:
             return []
         infix = [partial(self._same_base, key(arg), key(node)) for arg in node.args if node.name in INFIX]

@@ -8,6 +8,7 @@ body never makes a worse one in a head, and never takes a tuple back: only if ev
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
+from semi_naive.language.heads import Ops, is_aggregate, is_lattice
 from semi_naive.language.inference import Typing
 from semi_naive.language.single import Single
 from semi_naive.language.trees import names, shown, walk, walk_all
@@ -17,37 +18,23 @@ _TOWARDS = {"<": 1, "<=": 1, ">": -1, ">=": -1}  # the sign of (right - left) wh
 _FREE, _MIXED = 0, None  # signs: does not depend on the value; depends on it in no certain direction
 
 
-def lattices(found: list[Single], relations, problems: list[Problem]) -> dict[str, str]:
-    """Of each relation with such heads, min or max; wrong places of min(e) and max(e) are problems."""
-    ops: dict[str, tuple[str, Single]] = {}
+def lattices(heads: dict[str, Ops], found: list[Single], recursive, problems: list[Problem]) -> dict[str, str]:
+    """Of each relation that is a lattice, min or max; what heads aggregate otherwise in recursion is a problem. recursive: says
+    of a relation whether it is so."""
     for single in found:
-        for at, arg in enumerate(single.head.args):
-            for node in walk(arg):
-                if _unary(node):
-                    _note(single, node, node is arg and at == len(single.head.args) - 1, ops, problems)
-    for name, (op, single) in ops.items():
-        for word in {"eqrel", "inline"} & relations[name].qualifiers if name in relations else ():
-            problems.append(Problem(f"{op} cannot aggregate in a head of {word} relation {name}", single.head.span))
-    return {name: op for name, (op, _) in ops.items()}
+        ops = heads.get(single.head.relation, {})
+        if ops and not is_lattice(ops, len(single.head.args)) and recursive(single.head.relation):
+            problems += [_unsuited(arg) for arg in single.head.args if is_aggregate(arg)][:1]
+    arities = {single.head.relation: len(single.head.args) for single in found}
+    return {name: next(iter(ops.values())) for name, ops in heads.items() if is_lattice(ops, arities[name])}
 
 
-def _unary(node) -> bool:
-    return isinstance(node, syntax.Functor) and len(node.args) == 1 and node.name in ("min", "max", "sum", "count", "mean")
-
-
-def _note(single, node, last, ops, problems):
-    name = single.head.relation
-    if node.name not in _BETTER:
-        hint = f"min and max may; or aggregate over a complete relation: x = {node.name} … : {{ … }}"
-        message = f"{node.name} is not monotone in recursion: it cannot aggregate in a head"
-        problems.append(Problem(message, node.span, hint))
-    elif not last:
+def _unsuited(node) -> Problem:
+    if node.name in _BETTER:
         hint = "the other arguments are the key: of each there is one tuple with the best value"
-        problems.append(Problem(f"{node.name} must be the last argument of a head", node.span, hint))
-    elif ops.setdefault(name, (node.name, single))[0] != node.name:
-        other, first = ops[name]
-        notes = [(f"{other} here", first.head.span)]
-        problems.append(Problem(f"{name} is aggregated by both {other} and {node.name}", node.span, notes=notes))
+        return Problem(f"{node.name} must be the last argument of a head in recursion, and the only one", node.span, hint)
+    hint = f"min and max may; or aggregate over a complete relation: x = {node.name} … : {{ … }}"
+    return Problem(f"{node.name} is not monotone in recursion: it cannot aggregate in a head", node.span, hint)
 
 
 def lattice_problems(typing: Typing, ops: dict[str, str], group: set[str]):
@@ -55,7 +42,7 @@ def lattice_problems(typing: Typing, ops: dict[str, str], group: set[str]):
     single = typing.single
     head, op = single.head, ops.get(single.head.relation)
     recursive = any(isinstance(node, syntax.Atom) and node.relation in group for node in walk_all(single.body))
-    if op and not _unary(head.args[-1]) and recursive:
+    if op and not is_aggregate(head.args[-1]) and recursive:
         message = f"{head.relation} is aggregated by {op}, and so must be every recursive rule for it"
         yield Problem(message, head.args[-1].span, f"write {op}(…) here")
     if op and not _numeric(typing, head.args[-1]):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import count
 
 from semi_naive.language import syntax
+from semi_naive.language.heads import Head, Ops, Summed, is_aggregate
 from semi_naive.language.inference import Typing
 from semi_naive.language.trees import names, variables, walk
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
@@ -19,13 +20,23 @@ from semi_naive.ra.rules import ir
 _IDENTITY = ("min", "max", "cat")  # of one argument
 
 
-def lowered(source: syntax.Source, env: TypeEnvironment, relations, typings: list[Typing], lattices: dict) -> ir.Program:
-    """The program: only called for one without errors. `lattices`: of some relations, "min" or "max"."""
+def lowered(
+    source: syntax.Source, env: TypeEnvironment, relations, typings: list[Typing], lattices: dict, summed: dict
+) -> ir.Program:
+    """The program: only called for one without errors. `lattices`: of some relations, "min" or "max"; `summed`: of others, how
+    their heads aggregate (see `heads`)."""
     lines = {file: text.split("\n") for file, text in source.texts.items()}
     types = {name: env.resolved(name) for name in [*PREDEFINED, *env.declared]}
     found = {name: _relation(node, types, lattices.get(name)) for name, node in relations.items()}
     projections = Projections(found)
-    rules = [rule(typing, lattices.get(typing.single.head.relation), lines, projections) for typing in typings]
+    plain = [typing for typing in typings if typing.single.head.relation not in summed]
+    rules = [rule(typing, lattices.get(typing.single.head.relation), lines, projections) for typing in plain]
+    for name, ops in summed.items():
+        of = [_head(typing, ops, lines, projections) for typing in typings if typing.single.head.relation == name]
+        made = Summed(found[name], ops, of, projections)
+        found[name] = replace(found[name], summed=True)
+        rules += made.rules()
+        found |= made.extra
     return ir.Program(
         types=types,
         relations=found | projections.relations,
@@ -51,7 +62,7 @@ def rule(typing: Typing, lattice: str | None, lines: dict[str, list[str]], proje
     """One clause as a rule. `lines`: of the source files, by name."""
     single, lowering = typing.single, Lowering(typing, projections)
     head = single.head
-    if lattice and head.args and _is_lattice(head.args[-1]):
+    if lattice and head.args and is_aggregate(head.args[-1]):
         head = replace(head, args=(*head.args[:-1], head.args[-1].args[0]))
     body = [low for literal in single.body for low in lowering.literal(literal)]
     low_head, before = lowering.atom(head)
@@ -62,8 +73,20 @@ def rule(typing: Typing, lattice: str | None, lines: dict[str, list[str]], proje
     return ir.Rule(low_head, (*body, *before), plan or None, span, _written(span, lines), single.clause.join)
 
 
-def _is_lattice(arg) -> bool:
-    return isinstance(arg, syntax.Functor) and arg.name in ("min", "max") and len(arg.args) == 1
+def _head(typing: Typing, ops: Ops, lines: dict[str, list[str]], projections: "Projections") -> Head:
+    """One clause of a relation that is aggregated in heads."""
+    single, lowering = typing.single, Lowering(typing, projections)
+    body = [low for literal in single.body for low in lowering.literal(literal)]
+    of: dict[int, tuple] = {}
+    key = []
+    for at, arg in enumerate(single.head.args):
+        if at in ops:
+            of[at] = tuple(lowering.term(each, body) for each in (arg.args if is_aggregate(arg) else (arg,)))
+        else:
+            key.append(lowering.term(arg, body))
+    span = single.clause.span
+    made = ir.Rule(ir.Atom(single.head.relation, ()), tuple(body), None, span, _written(span, lines), single.clause.join)
+    return Head(made, tuple(key), of, any(map(is_aggregate, single.head.args)))
 
 
 def _without_minus_zero(term: ir.Term) -> ir.Term:
