@@ -50,6 +50,10 @@ def cli():
 @click.option("--show", metavar="WHAT", multiple=True, help="Print this instead of running: initial-datalog, scc-graph, …")
 @click.option("--plan", type=click.Choice(PLANS), default="auto", show_default=True, help="Evaluate by this plan.")
 @click.option("--explain", is_flag=True, help="Print the plan instead of running it.")
+@click.option(
+    "-t", "--provenance", type=click.Choice(["none", "explain", "explore"]), default=None,
+    help="explain: after the run, answer why tuples are there, or are not; explore is the same.",
+)  # fmt: skip
 @click.option("--trace", metavar="FILE", help="Write the record of the run as JSON.")
 @looking
 @click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: buckets=64, refine=off, …")

@@ -129,6 +129,7 @@ def programs() -> None:
         row = result["path"].to_list()[0]
         call("Result.pin", result.pin)
         call("Result.why", result.why, "path", row)
+        assert not call("Result.proofs", lambda: result.proofs).absent("path", row)
         call("Result.why_not", result.why_not, "path", (row[0], row[0] + 1_000_000))
         os.makedirs("results", exist_ok=True)
         assert call("Result.write", result.write, "results") == [os.path.join("results", "path.csv")]

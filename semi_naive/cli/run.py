@@ -42,7 +42,10 @@ def run_program(program: str, given: dict) -> None:
     if given["explain"]:
         click.echo(checked.explain(facts=facts, config=config, only_outputs=True, plan=given["plan"]), nl=False)
         return
-    running = {"spark": spark, "config": config, "lenient": given["no_warn"], "only_outputs": True,
+    asks = (given["provenance"] or checked.checked.pragmas.get("provenance", "none")) != "none"
+    if asks and program == "-":
+        raise BadInput("the program cannot be read from standard input", hint="questions of -t are: name a file")
+    running = {"spark": spark, "config": config, "lenient": given["no_warn"], "only_outputs": not asks,
                "plan": given["plan"]}  # fmt: skip
     with live_page(given["live"], given["live_host"], checked.name) as page:
         with Progress("program", given["quiet"], page) as progress:
@@ -54,6 +57,10 @@ def run_program(program: str, given: dict) -> None:
                 if given[what]:
                     write_record(given[what], record)
             write_report(given["report"], result.trace, checked.name, page)
+            if asks:
+                from semi_naive.cli.explain import explain
+
+                explain(result)
 
 
 def sandbox_of(given: dict):

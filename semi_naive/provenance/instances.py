@@ -49,13 +49,21 @@ Node = tuple[str, Row]
 
 @dataclass(frozen=True, eq=False)
 class InstanceRule:
-    """A rule (`of`), and the rule for its instances (`rule`): the head's terms, then the `variables`."""
+    """A rule (`of`), the `number`th of its relation, and the rule for its instances (`rule`): the head's terms, then the
+    `variables`."""
 
     of: Rule
+    number: int
     rule: Rule
     variables: tuple[Var, ...]
     atoms: tuple[Atom, ...]  # the positive ones, without `_`
     free: frozenset[int]  # places of the head that may have any value
+    closes: bool = False  # an equivalence relation
+
+    @property
+    def text(self) -> str:
+        """The rule as it was written."""
+        return self.of.text or str(self.of)
 
 
 @dataclass(eq=False, slots=True)
@@ -82,8 +90,10 @@ class Instances:
         relations = dict(program.relations)
         for number, rule in enumerate(rules):
             name = rule.head.relation
-            one = asked_of(rule, f"{name}?{number}", relations)
-            self.asked.setdefault(name, []).append(one)
+            of_head = self.asked.setdefault(name, [])
+            one = asked_of(rule, len(of_head) + 1, f"{name}?{number}", relations)
+            one = replace(one, closes=number >= len(rules) - len(closing))
+            of_head.append(one)
             relations[one.rule.head.relation] = shaped(one.rule.head.relation, [*one.rule.head.args])
         for name in self.asked:
             relations[f"{name}?"] = replace(relations[name], name=f"{name}?", lattice=None, qualifiers=frozenset())
@@ -142,13 +152,13 @@ class _Local(Local):
         return [np.ascontiguousarray(column) for column in made.columns()], made.count
 
 
-def asked_of(rule: Rule, name: str, relations: dict[str, Relation]) -> InstanceRule:
-    """The rule for a rule's instances.
+def asked_of(rule: Rule, number: int, name: str, relations: dict[str, Relation]) -> InstanceRule:
+    """The rule for the instances of a relation's `number`th rule.
 
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> number = ("", Type("number", Kind.NUMBER))
     >>> known = {name: Relation(name, (number, number)) for name in "pe"}
-    >>> print(asked_of(Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (Wild(), z)))), "p?0", known).rule)
+    >>> print(asked_of(Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (Wild(), z)))), 1, "p?0", known).rule)
     p?0(x, z, x, z, y, ?1_0) :- p?(x, z), p(x, y), e(?1_0, z).
     """
     body = tuple(_named(literal, place, relations) for place, literal in enumerate(rule.body))
@@ -167,7 +177,7 @@ def asked_of(rule: Rule, name: str, relations: dict[str, Relation]) -> InstanceR
     variables = tuple(dict.fromkeys(_outside((Atom("", tuple(each for each in patterns if isinstance(each, Var))), *body))))
     head = Atom(name, (*terms, *variables))
     asked = replace(rule, head=head, body=(Atom(f"{rule.head.relation}?", patterns), *body), plan=None, join="binary")
-    return InstanceRule(rule, asked, variables, atoms, frozenset(free))
+    return InstanceRule(rule, number, asked, variables, atoms, frozenset(free))
 
 
 def closures(relation: Relation) -> list[Rule]:

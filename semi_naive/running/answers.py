@@ -25,7 +25,8 @@ from semi_naive.threads import in_threads
 from semi_naive.tuples import Evaluated, Tuples, plain
 
 if TYPE_CHECKING:
-    from semi_naive.provenance.proofs import Proof, Why, WhyNot
+    from semi_naive.provenance.proofs import Proof, WhyNot
+    from semi_naive.provenance.why import Why
 
 SHOWN = 10  # tuples of a relation in a notebook
 _pinned: set["Result"] = set()  # those that a DataFrame may still read
@@ -276,15 +277,16 @@ class Result(Evaluated):
     def why(self, relation: str, row) -> "Proof":
         """Why a tuple is there: a proof of least height, found backwards from what the run has left. ValueError if it is not
         there. What is on the partitions is collected, once. See `semi_naive.provenance`."""
-        return self._looked_into.why(relation, row)
+        return self.proofs.why(relation, row)
 
     def why_not(self, relation: str, row) -> "WhyNot":
         """Why a tuple is not there: of each rule for the relation the first part that nothing fits. ValueError if it is."""
-        return self._looked_into.why_not(relation, row)
+        return self.proofs.why_not(relation, row)
 
     @cached_property
-    def _looked_into(self) -> "Why":
-        from semi_naive.provenance.proofs import Why
+    def proofs(self) -> "Why":
+        """What `why` and `why_not` ask, of the relations as they are."""
+        from semi_naive.provenance.why import Why
 
         self.check_open()
         spread = {name: table_of(one.columns()) for name, one in self.database.on_partitions.items()}

@@ -128,11 +128,7 @@ def name_of(text: str) -> str:
 
 def asking(text: str, relations: dict[str, Relation], types: dict, values: Values) -> Asking:
     """What a text asks. ProgramError for what is no atom, BadInput for a constant that is not of its attribute's type."""
-    statements = parse(f"{text.strip().removesuffix('.')}.", "<query>").statements
-    atoms = statements[0].heads if len(statements) == 1 and isinstance(statements[0], syntax.Clause) else ()
-    if len(atoms) != 1 or statements[0].body is not None:
-        raise BadInput(f"{text.strip()!r} is no query", hint=EXPECTS)
-    [atom] = atoms
+    atom = _atom(text)
     if atom.relation not in relations:
         raise BadInput(f"there is no relation {atom.relation}", hint=f"there are {', '.join(sorted(relations))}")
     relation = relations[atom.relation]
@@ -180,6 +176,25 @@ class _Reading:
             raise BadInput(message, f"{self.relation.name}.{name}", hint=f"expected {expected(type_)}")
         inner = [(field, self.types[of]) for field, of in fields]
         return Pattern(self.terms(term.args, inner), len(fields), tag)
+
+
+def fact(text: str) -> tuple[str, tuple]:
+    """The relation and the values of an atom of constants.
+
+    >>> fact('name([1, nil], "Ann")')
+    ('name', ((1, None), 'Ann'))
+    """
+    atom = _atom(text)
+    return atom.relation, tuple(map(_value, atom.args))
+
+
+def _atom(text: str) -> syntax.Atom:
+    """What is written as one."""
+    statements = parse(f"{text.strip().removesuffix('.')}.", "<query>").statements
+    atoms = statements[0].heads if len(statements) == 1 and isinstance(statements[0], syntax.Clause) else ()
+    if len(atoms) != 1 or statements[0].body is not None:
+        raise BadInput(f"{text.strip()!r} is no query", hint=EXPECTS)
+    return atoms[0]
 
 
 def _value(term):

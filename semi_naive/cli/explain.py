@@ -1,0 +1,300 @@
+"""`semi-naive run PROGRAM -t explain`: questions about the relations of a run, and proofs as answers, a line at a time.
+
+The commands, and the form of the answers, are Soufflé's; `whynot` is our own. Questions back (which rule, which value) and
+prompts are printed where somebody sits there.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, TextIO
+
+import click
+
+from semi_naive.io.bits import of_text, to_value
+from semi_naive.language.errors import ProgramError
+from semi_naive.provenance.proofs import Proof, atom
+from semi_naive.provenance.search import TooMany
+from semi_naive.provenance.tree import Tree, quoted, tree_of
+from semi_naive.provenance.why import Why
+from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.ir import Kind, Var
+from semi_naive.running.python_values import nested_values
+from semi_naive.session.query import Asking, asking, fact, name_of
+
+DEPTH = 4  # levels of a proof that are shown
+TUPLE = '<relation>("<string element1>", <number element2>, ...)'
+HELP = f"""
+setdepth <depth>: show so many levels of a proof, {DEPTH} at first
+explain {TUPLE}: show why a tuple is there, by a proof of least height
+subproof <relation>(<label>): show a part of a proof that was cut off at that depth
+explainnegation {TUPLE}: choose a rule and values, and see what of it holds
+explainnegation {TUPLE} <rule number> [<variable>=<value> ...]: the same without questions
+whynot {TUPLE}: show of each rule the first part that nothing fits
+rule <relation> [<rule number>]: show a rule, or all rules of a relation
+measure <relation>: show how many tuples are in proofs of some of its tuples
+query <relation>(<element1>, <variable>, ...), ...: find values of variables; with ; the next ones, with . no more
+format <json|proof>: show proofs in this form
+output [<file>]: write proofs to a file, or here again
+exit: end (so do q and quit)
+"""
+WRONG = ValueError, KeyError, ProgramError, EvaluationError, OSError  # what a command may end with, and the next one is read
+GIVEN = re.compile(r'\s*([?\w]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s,]+)\s*,?')
+
+
+def explain(result) -> None:
+    """Answer the commands of standard input, until it ends, about a result."""
+    Prompt(result.proofs, sys.stdin, sys.stdin.isatty()).run()
+
+
+class Usage(ValueError):
+    """A command that was not written as it should be."""
+
+    def __init__(self, form: str):
+        super().__init__(f"Usage: {form}")
+
+
+class Prompt:
+    """The commands of one stream. `subproofs`: the proofs that were cut off, by their labels."""
+
+    def __init__(self, why: Why, stream: TextIO, asks: bool):
+        self.why, self.stream, self.asks = why, stream, asks
+        self.depth, self.json, self.file = DEPTH, False, ""
+        self.subproofs: list[Proof] = []
+        self.labels: dict[tuple[str, tuple], int] = {}
+
+    def run(self) -> None:
+        self._prompt("Explain is invoked.\n")
+        while (line := self._asked("Enter command > ")) is not None:
+            command, _, rest = line.strip().partition(" ")
+            if command in ("exit", "q", "quit"):
+                break
+            if command:
+                self._answer(command, rest.strip())
+            sys.stdout.flush()
+        self._prompt("Exiting explain\n")
+
+    def _answer(self, command: str, rest: str) -> None:
+        do = getattr(self, f"do_{command}", None)
+        try:
+            self._print(HELP) if do is None or not command.isalpha() else do(rest)
+        except WRONG as error:
+            self._print(str(error.args[0] if isinstance(error, KeyError) and error.args else error))
+
+    def _prompt(self, text: str) -> None:
+        if self.asks:
+            click.echo(text, nl=False)
+
+    def _asked(self, text: str) -> str | None:
+        """The next line; None at the end."""
+        self._prompt(text)
+        line = self.stream.readline()
+        return line.rstrip("\r\n") if line else None
+
+    @staticmethod
+    def _print(text: str) -> None:
+        click.echo(text)
+
+    # -- commands
+
+    def do_setdepth(self, rest: str) -> None:
+        if not rest:
+            raise Usage("setdepth <depth>")
+        if not rest.isdecimal():
+            raise ValueError(f"<{rest}> is not a valid depth")
+        self.depth = int(rest)
+        self._prompt(f"Depth is now {self.depth}\n")
+
+    def do_explain(self, rest: str) -> None:
+        found = self._tuple("explain", rest)
+        if found is None:
+            return self._show(Tree("Relation not found"))
+        name, row = found
+        try:
+            self._show_proof(self.why.why(name, row))
+        except TooMany:
+            raise
+        except ValueError as error:
+            self._show(Tree("Tuple not found" if self.why.absent(name, row) else str(error)))
+
+    def do_subproof(self, rest: str) -> None:
+        label = re.fullmatch(r"[^(]+\(\s*([0-9]+)\s*\)", rest)
+        if label is None:
+            raise Usage("subproof relation_name(<label>)")
+        number = int(label[1])
+        if number >= len(self.subproofs):
+            return self._show(Tree("Subproof not found"))
+        self._show_proof(self.subproofs[number])
+
+    def do_explainnegation(self, rest: str) -> None:
+        text, number, given = _without_questions(rest)
+        found = self._tuple("explainnegation", text)
+        rules = [] if found is None else self.why.rules(found[0])
+        if found is None or not rules:
+            return self._print("The tuple would be an input fact!")
+        name, row = found
+        if questions := not number:
+            self._prompt("".join(f"{one.number}: {one.text}\n\n" for one in rules))
+            number = self._asked("Pick a rule number: ") or ""
+        if not self.why.absent(name, row):
+            return self._print("The tuple exists, cannot explain negation of it!")
+        if not number.isdecimal() or not 1 <= int(number) <= len(rules):
+            raise ValueError(f"{name} has the rules 1 to {len(rules)}: {number!r} is none of them")
+        of = {variable.name: variable for variable in self.why.variables(name, int(number))}
+        if questions:
+            given = {variable: self._asked(f"Pick a value for {variable}: ") or "" for variable in of}
+        if unknown := given.keys() - of.keys():
+            raise ValueError(
+                f"the rule has no variable {', '.join(sorted(unknown))}; it has {', '.join(of) or 'none'} to choose"
+            )
+        values = {variable: _value(text, of[variable]) for variable, text in given.items()}
+        told = self.why.examined(name, row, int(number), values)
+        self._show(Tree(atom(name, row), int(number), [Tree(f"{part} {'✓' if holds else 'x'}") for part, holds in told]))
+
+    def do_whynot(self, rest: str) -> None:
+        found = self._tuple("whynot", rest)
+        self._print("Relation not found" if found is None else str(self.why.why_not(*found)))
+
+    def do_rule(self, rest: str) -> None:
+        name, *number = rest.split()[:2] or [""]
+        if not name or number and not number[0].isdecimal():
+            raise Usage("rule <relation name> [<rule number>]")
+        found = [one for one in self.why.rules(name) if not number or one.number == int(number[0])]
+        self._print("\n".join(one.text if number else f"{one.number}: {one.text}" for one in found) or "Rule not found")
+
+    def do_measure(self, rest: str) -> None:
+        if not rest:
+            raise Usage("measure <relation name>")
+        if rest not in self.why.program.relations:
+            return self._print("No relation found")
+        rows = self.why.some(rest, 10)
+        for row in rows:
+            proof = self.why.why(rest, row)
+            self._print(f"Tuples expanded: {proof.size}, height: {proof.height}")
+        self._print(f"total: {len(rows)}")
+
+    def do_output(self, rest: str) -> None:
+        if rest:
+            open(rest, "w", encoding="utf-8").close()
+        self.file = rest
+
+    def do_format(self, rest: str) -> None:
+        if rest not in ("json", "proof"):
+            raise Usage("format <json|proof>")
+        self.json = rest == "json"
+
+    def do_query(self, rest: str) -> None:
+        atoms = _atoms(rest)
+        if not atoms:
+            raise Usage("query <relation1>(<element1>, <element2>, ...), <relation2>(<element1>, <element2>, ...), ...")
+        asked = [asking(text, self.why.program.relations, self.why.types, self.why.values) for text in atoms]
+        for text, one in zip(atoms, asked, strict=True):
+            if not one.named and not one.of(self.why.tables[one.relation.name]).shape[1]:
+                return self._print(f"false.\nTuple {text} does not exist")
+        if not any(one.named for one in asked):
+            return self._print("true.")
+        any_ = False
+        for number, solution in enumerate(self._solutions(asked)):
+            if number and not self._wants_more():
+                return None
+            any_ = True
+            self._print(", ".join(f"{name} = {value}" for name, value in solution.items()))
+        return None if any_ else self._print("false.")
+
+    def do_help(self, rest: str) -> None:
+        self._print(HELP)
+
+    # -- queries
+
+    def _solutions(self, asked: list[Asking]) -> Iterator[dict[str, Any]]:
+        """The values that fit all atoms, those of one atom at a time in the order of its tuples."""
+        tables = []
+        for one in asked:
+            columns = one.of(self.why.tables[one.relation.name])
+            found = (nested_values(column, type_, self.why.types, self.why.values)
+                     for column, type_ in zip(columns, one.named.values(), strict=False))  # fmt: skip
+            tables.append([dict(zip(one.named, row, strict=True)) for row in zip(*found, strict=True)] if one.named else [{}])
+        for rows in product(*tables):
+            together: dict[str, Any] = {}
+            if all(together.setdefault(name, value) == value for row in rows for name, value in row.items()):
+                yield together
+
+    def _wants_more(self) -> bool:
+        while (line := self._asked("")) is not None:
+            if line.strip() in (";", "."):
+                return line.strip() == ";"
+            self._print("use ; to find next solution, use . to break from current query")
+        return False
+
+    # -- in and out
+
+    def _tuple(self, command: str, text: str) -> tuple[str, tuple] | None:
+        """The relation and the values of a tuple; None if there is no such relation."""
+        if not re.match(r"[^()]+\(.*\)\s*\.?\s*$", text, re.DOTALL):
+            raise Usage(f"{command} {TUPLE}")
+        name = name_of(text)
+        relation = self.why.program.relations.get(name)
+        if relation is None:
+            return None
+        _, row = fact(text)
+        if len(row) != relation.arity:
+            raise ValueError(f"Relation {name} has arity {relation.arity}, but {len(row)} argument(s) were given")
+        return name, row
+
+    def _show_proof(self, proof: Proof) -> None:
+        self._show(tree_of(proof, self.depth, self._label))
+
+    def _label(self, proof: Proof) -> int:
+        key = proof.relation, proof.tuple
+        if key not in self.labels:
+            self.labels[key] = len(self.subproofs)
+            self.subproofs.append(proof)
+        return self.labels[key]
+
+    def _show(self, tree: Tree) -> None:
+        if not self.json:
+            return self._put(tree.to_text())
+        rules = [one for name in sorted(self.why.program.relations) for one in self.why.rules(name)]
+        told = ",\n".join(f'\t{{ "rule-number": "(R{one.number})", "rule": {quoted(one.text)}}}' for one in rules)
+        self._put(f'{{ "proof":\n{tree.to_json()},"rules": [\n{told}\n]\n}}')
+
+    def _put(self, text: str) -> None:
+        if not self.file:
+            return self._print(text)
+        with open(self.file, "a", encoding="utf-8") as file:
+            file.write(f"{text}\n")
+
+
+def _without_questions(text: str) -> tuple[str, str, dict[str, str]]:
+    """A tuple, and what stands behind it: the number of a rule, and values of variables.
+
+    >>> _without_questions('path("a", "x (1") 2 y="b", z = 3')
+    ('path("a", "x (1")', '2', {'y': '"b"', 'z': '3'})
+    """
+    found = re.fullmatch(r'((?:[^"]|"(?:[^"\\]|\\.)*")*?\))\s+([0-9]+)\b(.*)', text, re.DOTALL)
+    return (found[1], found[2], dict(GIVEN.findall(found[3]))) if found else (text, "", {})
+
+
+def _value(text: str, variable: Var):
+    """What somebody gives a variable; a symbol may be in quotes."""
+    if variable.kind != Kind.SYMBOL:
+        return to_value(of_text(text, variable.kind), variable.kind)
+    return fact(f"v({text})")[1][0] if text.startswith('"') else text
+
+
+def _atoms(text: str) -> list[str]:
+    """The atoms of a query, one text each.
+
+    >>> _atoms('edge(x, "a)b"), path([x, 1], y).')
+    ['edge(x, "a)b")', 'path([x, 1], y)']
+    """
+    found, depth, begin, within = [], 0, 0, False
+    for at, letter in enumerate(text):
+        if letter == '"' and text[at - 1 : at] != "\\":
+            within = not within
+        depth += 0 if within else (letter == "(") - (letter == ")")
+        if letter == ")" and not depth and not within:
+            found.append(text[begin : at + 1].strip(" ,"))
+            begin = at + 1
+    return found

@@ -1,0 +1,95 @@
+"""A proof as a tree over its conclusion, in the form that Soufflé prints one, as text and as JSON.
+
+Below a limit of depth a proof is cut off: `subproof path(0)` stands for the proof of this number, which can be asked for by
+itself.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from semi_naive.provenance.proofs import Proof
+
+
+@dataclass
+class Tree:
+    """A line of a tree: `text` follows by the rule of the number `rule` from the lines above; a leaf has no rule."""
+
+    text: str
+    rule: int = 0
+    above: list["Tree"] = field(default_factory=list)
+
+    def _inner_last(self) -> list["Tree"]:
+        """All lines, each after those above it."""
+        found, waiting = [], [self]
+        while waiting:
+            found.append(waiting.pop())
+            waiting += found[-1].above
+        return found[::-1]
+
+    def to_text(self) -> str:
+        """The lines, those of one step side by side over a bar with the number of its rule.
+
+        >>> tree = Tree("path(1, 3)", 2, [Tree("path(1, 2)", 1, [Tree("edge(1, 2)")]), Tree("edge(2, 3)")])
+        >>> for line in tree.to_text().split("\\n"):
+        ...     print(line, "|")
+        edge(1, 2)             |
+        -------(R1)            |
+        path(1, 2)  edge(2, 3) |
+        -------------------(R2) |
+              path(1, 3)        |
+        """
+        drawn: dict[int, list[str]] = {}
+        for each in self._inner_last():
+            drawn[id(each)] = _over(each, [drawn.pop(id(one)) for one in each.above]) if each.rule else [each.text]
+        return "\n".join(drawn[id(self)])
+
+    def to_json(self) -> str:
+        """An object: a leaf is an "axiom"."""
+        made: dict[int, str] = {}
+        for each in self._inner_last():
+            if each.rule:
+                above = ",\n".join(made.pop(id(one)) for one in each.above).replace("\n", "\n\t")
+                told = f'"premises": {quoted(each.text)},\n  "rule-number": "(R{each.rule})",\n  "children": [\n\t{above}]'
+                made[id(each)] = f"{{ {told}\n}}"
+            else:
+                made[id(each)] = f'{{ "axiom": {quoted(each.text)}}}'
+        return made[id(self)]
+
+
+def tree_of(proof: Proof, depth: int, label: Callable[[Proof], int]) -> Tree:
+    """A proof to so many levels of rules; `label`: gives the number of one that is cut off there."""
+    found = Tree("")
+    waiting: list[tuple[Proof, int, Tree]] = [(proof, depth, found)]
+    while waiting:
+        each, levels, into = waiting.pop()
+        if each.rule is None:
+            into.text = each.atom
+        elif levels <= 1:
+            into.text = f"subproof {each.relation}({label(each)})"
+        else:
+            into.text, into.rule = each.atom, each.number
+            into.above = [Tree(part if isinstance(part, str) else "") for part in each.body]
+            pairs = zip(each.body, into.above, strict=True)
+            waiting += [(part, levels - 1, line) for part, line in pairs if isinstance(part, Proof)][::-1]
+    return found
+
+
+def _over(tree: Tree, above: list[list[str]]) -> list[str]:
+    """The lines of what is above a bar, its blocks side by side on it, the bar, and the text below it."""
+    number = f"(R{tree.rule})"
+    high = max(map(len, above), default=0)
+    rows = ["".join(f"{line} " for line in lines) for lines in zip(*(_raised(block, high) for block in above), strict=True)]
+    wide = max(len(rows[0]) if rows else 0, len(tree.text), len(number))
+    bar = "-" * (wide - len(number)) + number
+    return [f"{line:{wide}}" for line in (*rows, bar, " " * ((wide - len(tree.text)) // 2) + tree.text)]
+
+
+def _raised(block: list[str], high: int) -> list[str]:
+    """A block that stands on blank lines' end: as high as its neighbours."""
+    return [" " * len(block[-1])] * (high - len(block)) + block
+
+
+def quoted(text: str) -> str:
+    """A text as JSON has it."""
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,129 @@
+"""A rule's body from the tuple that its head is to make, a literal at a time: where it ends, and with which values before.
+
+Each literal is compiled by itself, once, from the variables that are bound by then, and its bindings are those that the next
+one begins with.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.planning import rewrite
+from semi_naive.planning.body import Compiler, names
+from semi_naive.planning.indexes import Indexes
+from semi_naive.planning.order import Greedy
+from semi_naive.ra.rules.batch import Batch, joined
+from semi_naive.ra.rules.functors import evaluate
+from semi_naive.ra.rules.ir import Aggregate, Atom, Autoinc, Call, Compare, Const, Kind, Literal, Pack, Range, Rule, Var, Wild
+from semi_naive.ra.rules.steps import run_steps
+from semi_naive.running.database import Database
+
+Row = tuple[int, ...]  # a tuple in 64 bits each
+Bits = dict[str, int]  # of variables
+
+
+@dataclass(frozen=True)
+class Walked:
+    """`bound`: values that fit all literals before `missing`, the first that nothing fits. It is None where the head is what
+    does not fit, or where all is there."""
+
+    bound: Bits
+    missing: Literal | None
+
+
+class Walk:
+    """Of one rule, over the tables of a database."""
+
+    def __init__(self, rule: Rule, database: Database):
+        self.rule, self.database = rule, database
+        self.indexes = Indexes({name: relation.arity for name, relation in database.program.relations.items()})
+        self.computed = {
+            f"?head{place}": term
+            for place, term in enumerate(rule.head.args)
+            if not isinstance(term, Var | Const | Wild | Autoinc)
+        }
+
+    def start(self, row: Row) -> Bits | None:
+        """What a tuple says of the head's variables; None if the head cannot make it."""
+        bound: Bits = {}
+        for place, (term, value) in enumerate(zip(self.rule.head.args, row, strict=True)):
+            if isinstance(term, Const):
+                if int(evaluate(term, {}, 1, self.database.values)[0]) != value:
+                    return None
+            elif not isinstance(term, Wild | Autoinc):
+                name = term.name if isinstance(term, Var) else f"?head{place}"
+                if bound.setdefault(name, value) != value:
+                    return None
+        return bound
+
+    def walked(self, bound: Bits) -> Walked:
+        """From some values to the first literal that nothing fits."""
+        batch = _one(bound)
+        for literal in self._ordered(bound):
+            made = self._through(literal, batch)
+            if made is None:
+                return Walked(_first(batch), None if self._of_head(literal) else literal)
+            batch = made
+        return Walked(_first(batch), None)
+
+    def told(self, bound: Bits) -> Iterator[tuple[Literal, bool, Bits]]:
+        """Each literal in its own order, whether it holds by itself, and the values then, those that it has bound too."""
+        for literal in self.rule.body:
+            made = self._through(literal, _one(bound)) if _is_ready(literal, bound.keys(), self._others(literal)) else None
+            bound = bound if made is None else _first(made)
+            yield literal, made is not None, bound
+
+    def _of_head(self, literal: Literal) -> bool:
+        return isinstance(literal, Compare) and isinstance(literal.left, Var) and literal.left.name in self.computed
+
+    def _ordered(self, bound: Iterable[str]) -> Iterator[Literal]:
+        """The literals, each after those that bind what it needs; what the head makes records of comes first, if it can."""
+        heads = [Compare("=", Var(name, kind_of(term)), term, kind_of(term)) for name, term in self.computed.items()]
+        opened = [one for one in heads if isinstance(one.right, Pack)]  # these tell variables, the others are compared
+        left, known = [*opened, *self.rule.body, *(one for one in heads if one not in opened)], set(bound)
+        while left:
+            ready = next((one for one in left if _is_ready(one, known, self._others(one))), left[0])
+            left.remove(ready)
+            known |= names(ready)
+            yield ready
+
+    def _others(self, literal: Literal) -> set[str]:
+        """The variables outside of a literal."""
+        return names([self.rule.head, *(other for other in self.rule.body if other is not literal)])
+
+    def _through(self, literal: Literal, batch: Batch) -> Batch | None:
+        """The bindings that a literal leaves of some, with what it binds; None if there are none."""
+        kept = batch.columns.keys() | self._others(literal) | (names(literal) if isinstance(literal, Atom) else set())
+        compiler = Compiler(self.rule, Greedy(self.database, {}), self.indexes.order_for, {})
+        steps = compiler.compile((literal,), start=batch.columns.keys(), outside=kept)
+        made = [one for one in run_steps(steps, batch, self.database) if one.size]
+        return joined(made) if made else None
+
+
+def kind_of(term) -> Kind:
+    return getattr(term, "kind", Kind.NUMBER)
+
+
+def _one(bound: Bits) -> Batch:
+    return Batch(1, {name: np.array([value], np.int64) for name, value in bound.items()})
+
+
+def _first(batch: Batch) -> Bits:
+    return {name: int(column[0]) for name, column in batch.columns.items()}
+
+
+def _is_ready(literal: Literal, bound, others: set[str]) -> bool:
+    """Whether a literal can be looked at when some variables are bound; others: the variables of the rest of its rule."""
+    if isinstance(literal, Atom):
+        return True
+    if isinstance(literal, Compare) and literal.op == "=":
+        pairs = ((literal.left, literal.right), (literal.right, literal.left))
+        return any(names(known) <= bound and _is_made(other, bound) for known, other in pairs)
+    inside = names(literal) - {literal.result.name if isinstance(literal, Range | Aggregate) else ""}
+    return (inside & others if isinstance(literal, Aggregate) else inside) <= bound
+
+
+def _is_made(term, bound) -> bool:
+    """Whether an equality tells the variables of a term: it is one, a record of some, or all are bound."""
+    return isinstance(term, Wild) or all(names(call) <= bound for call in rewrite.walk(term) if isinstance(call, Call))

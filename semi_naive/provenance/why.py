@@ -1,0 +1,244 @@
+"""Why a tuple is there, or is not: what `Result.why` and `why_not` ask of the relations that a run has left."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from semi_naive.io.bits import BUILT_IN
+from semi_naive.io.errors import BadInput
+from semi_naive.io.python_data import bits_of_value
+from semi_naive.planning import rewrite
+from semi_naive.planning.body import names
+from semi_naive.planning.magic import is_adorned
+from semi_naive.provenance.instances import Instance, InstanceRule, Instances, Node, Row
+from semi_naive.provenance.proofs import Failure, Proof, WhyNot, atom
+from semi_naive.provenance.search import NotFound, Search
+from semi_naive.provenance.walk import Walk
+from semi_naive.ra.rules.changes import plain as settled
+from semi_naive.ra.rules.ir import Aggregate, Atom, Compare, Const, Kind, Not, Range, Relation, Rule, Type, Var
+from semi_naive.ra.rules.table import Table, snapshot
+from semi_naive.ra.rules.values import Known, Values
+from semi_naive.running.python_values import nested_values
+
+
+@dataclass
+class Why:
+    """Answers for one state of a program's relations. given: the explicit facts of relations that have rules, too."""
+
+    program: Any
+    tables: dict[str, Any]
+    values: Values
+    given: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.given = {name: settled(snapshot(table)) for name, table in self.given.items()}
+        self.tables = self.tables | {name: self._on_demand(name) for name in self.program.relations.keys() - self.tables.keys()}
+        self.instances = Instances(self.program, self.tables, self.values)
+        self.types = BUILT_IN | self.program.types
+
+    def _on_demand(self, name: str) -> Table:
+        """What has been computed of a relation for those who asked for some of it."""
+        found = Table(self.program.relations[name].arity)
+        for each, table in self.tables.items():
+            if is_adorned(each, name):
+                found.insert(table.columns(), table.count)
+        found.settle()
+        return found
+
+    def why(self, name: str, row) -> Proof:
+        """A proof of least height. ValueError if the tuple is not there, or has none."""
+        node = self._node(name, row)
+        if not self._is_there(node):
+            raise ValueError(f"{atom(name, tuple(row))} is not there; why_not tells what it lacks")
+        try:
+            return self._proof(node, Search(self.instances, self._is_fact).proven(node))
+        except NotFound:
+            told = f"{atom(name, tuple(row))} has no proof of tuples that are there now"
+            raise ValueError(f"{told}: a value that has been superseded was in it") from None
+
+    def why_not(self, name: str, row) -> WhyNot:
+        """What each rule lacks. ValueError if the tuple is there."""
+        node = self._node(name, row)
+        if self._is_there(node):
+            raise ValueError(f"{atom(name, tuple(row))} is there; why tells how it came about")
+        _, bits = self._node(name, row, made=True)
+        return WhyNot(name, tuple(row), tuple(self._failure(one, bits, tuple(row)) for one in self.rules(name)))
+
+    def absent(self, name: str, row) -> bool:
+        """Whether a tuple is not there."""
+        return not self._is_there(self._node(name, row))
+
+    def some(self, name: str, number: int) -> list[tuple]:
+        """About so many tuples of a relation, spread over it."""
+        columns = self.tables[name].columns()
+        size = self.tables[name].count
+        places = np.arange(0, size, max(1, size // number))
+        return self._python(
+            self.program.relations[name], list(zip(*(column[places].tolist() for column in columns), strict=True))
+        )
+
+    def rules(self, name: str) -> list[InstanceRule]:
+        """The rules that make tuples of a relation, in their order, but for those that close an equivalence relation."""
+        return [one for one in self.instances.asked.get(name, ()) if not one.closes]
+
+    # -- from Python's values to bits, and back
+
+    def _node(self, name: str, row, made: bool = False) -> Node:
+        """The tuple in bits; `made`: records that are nowhere get ids, so that rules can take them apart."""
+        relations = self.program.relations
+        if name not in relations:
+            raise KeyError(f"{name!r}: there is {', '.join(sorted(relations))}")
+        relation, row = relations[name], tuple(row)
+        if len(row) != relation.arity:
+            raise BadInput(f"{name} has {relation.arity} attributes, and the tuple has {len(row)}", hint="give all of them")
+        known = self.values if made and Kind.RECORD in relation.kinds else Known(self.values)
+        pairs = zip(row, relation.attributes, strict=True)
+        bits = [bits_of_value(value, attribute, name, self.types, known) for value, attribute in pairs]
+        return name, tuple(bits)
+
+    def _python(self, relation: Relation, rows: list[Row]) -> list[tuple]:
+        if not relation.arity:
+            return [() for _ in rows]
+        columns = np.array(rows, np.int64).reshape(len(rows), relation.arity).T
+        found = (
+            nested_values(np.ascontiguousarray(column), type_, self.types, self.values)
+            for column, (_, type_) in zip(columns, relation.attributes, strict=True)
+        )
+        return list(zip(*found, strict=True))
+
+    # -- what is there
+
+    def _is_there(self, node: Node) -> bool:
+        return _has(self.tables[node[0]], node[1])
+
+    def _is_fact(self, node: Node) -> bool:
+        name, row = node
+        known = name not in self.instances.asked or node in self.instances.facts
+        return known or (name in self.given and _has(self.given[name], row))
+
+    # -- what is told
+
+    def _proof(self, node: Node, found: dict[Node, Instance | None]) -> Proof:
+        rows: dict[str, list[Row]] = {}
+        for name, row in found:
+            rows.setdefault(name, []).append(row)
+        python = {
+            (name, row): values
+            for name, some in rows.items()
+            for row, values in zip(some, self._python(self.program.relations[name], some), strict=True)
+        }
+        made: dict[Node, Proof] = {}
+        waiting = [node]
+        while waiting:
+            each, instance = waiting[-1], found[waiting[-1]]
+            missing = [premise for premise in instance.premises if premise not in made] if instance else []
+            waiting += missing
+            if not missing:
+                made[waiting.pop()] = self._made(each, instance, python[each], made)
+        return made[node]
+
+    def _made(self, node: Node, instance: Instance | None, values: tuple, made: dict[Node, Proof]) -> Proof:
+        if instance is None:
+            return Proof(node[0], values)
+        rule, bound = instance.asked.of, self._bound(instance.asked, instance.values)
+        premises = iter(instance.premises)
+        body = (made[next(premises)] if isinstance(part, Atom) else _with(part, bound) for part in rule.body)
+        told = tuple(part if isinstance(part, Proof) else str(part) for part in body if not _says_nothing(part))
+        return Proof(node[0], values, instance.asked.text, _place(rule), instance.asked.number, told)
+
+    def _bound(self, asked: InstanceRule, values: Row) -> dict[str, Const]:
+        """The constants of the variables of an instance."""
+        pairs = zip(asked.variables, values, strict=True)
+        return self._known([(variable.kind, variable.name, bits) for variable, bits in pairs])
+
+    def _failure(self, asked: InstanceRule, row: Row, values: tuple) -> Failure:
+        """The first literal of a rule, in an order in which their variables are known, that leaves nothing."""
+        rule, walk = asked.of, Walk(asked.of, self.instances.database)
+        start = walk.start(row)
+        if start is None:
+            return Failure(asked.text, _place(rule), f"its head is {rule.head}")
+        walked = walk.walked(start)
+        bound = self._constants(rule, walked.bound, _of_head(rule.head, values))
+        shown = {name: value for name, value in bound.items() if not name.startswith("?") and "@" not in name}
+        example = ", ".join(f"{name} = {value}" for name, value in shown.items())
+        if walked.missing is None:
+            return Failure(asked.text, _place(rule), f"its head is {_with(rule.head, bound)} then")
+        return Failure(asked.text, _place(rule), _lack(_with(walked.missing, bound)), example)
+
+    # -- a rule that does not make a tuple, literal by literal
+
+    def variables(self, name: str, number: int) -> list[Var]:
+        """The variables that the body of a relation's rule has and its head has not, but for records and what is computed."""
+        rule = self.instances.asked[name][number - 1].of
+        outside = names(rule.head) | {part.result.name for part in rule.body if isinstance(part, Range | Aggregate)}
+        found = [term for part in rule.body if isinstance(part, Atom) for term in rewrite.walk(part) if isinstance(term, Var)]
+        return [term for term in dict.fromkeys(found) if term.name not in outside and term.kind != Kind.RECORD]
+
+    def examined(self, name: str, row, number: int, given: dict[str, Any]) -> list[tuple[str, bool]]:
+        """The literals of a relation's rule for a tuple, each with whether it holds, by the values that are given of some
+        variables; the others have those that a walk along the rule finds. ValueError if the head cannot make the tuple."""
+        _, bits = self._node(name, row, made=True)
+        rule = self.instances.asked[name][number - 1].of
+        walk, known, said = Walk(rule, self.instances.database), Known(self.values), _of_head(rule.head, tuple(row))
+        if (start := walk.start(bits)) is None:
+            raise ValueError(f"the rule's head is {rule.head}, which is not {atom(name, tuple(row))}")
+        for variable in self.variables(name, number):
+            if variable.name in given:
+                of = variable.name, BUILT_IN[variable.kind.value]
+                start[variable.name] = bits_of_value(given[variable.name], of, name, self.types, known)
+                said[variable.name] = Const(given[variable.name], variable.kind)
+        told = walk.told(walk.walked(start).bound)
+        return [(str(_with(literal, self._constants(rule, bound, said))), holds) for literal, holds, bound in told]
+
+    def _constants(self, rule: Rule, bound: dict[str, int], said: dict[str, Const]) -> dict[str, Const]:
+        """The values of variables in 64 bits, as constants; `said`: those that somebody has told, who may know symbols that
+        are nowhere here."""
+        kinds = {term.name: term.kind for term in rewrite.walk((rule.head, rule.body)) if isinstance(term, Var)}
+        found = [(kinds[name], name, value) for name, value in bound.items() if name in kinds and name not in said]
+        return said | self._known(found)
+
+    def _known(self, found: list[tuple[Kind, str, int]]) -> dict[str, Const]:
+        """Constants of variables, given as (kind, name, bits), but for records, whose types only attributes know."""
+        kept = [one for one in found if one[0] != Kind.RECORD]
+        shape = Relation("", tuple((name, Type(kind.value, kind)) for kind, name, _ in kept))
+        [values] = self._python(shape, [tuple(bits for _, _, bits in kept)])
+        return {name: Const(value, kind) for (kind, name, _), value in zip(kept, values, strict=True)}
+
+
+def _of_head(head: Atom, values: tuple) -> dict[str, Const]:
+    """The values that a tuple gives to variables of a head."""
+    pairs = zip(head.args, values, strict=True)
+    return {each.name: Const(value, each.kind) for each, value in pairs if isinstance(each, Var) and each.kind != Kind.RECORD}
+
+
+def _has(table, row: Row) -> bool:
+    """Whether a settled table has a tuple: a search in each block."""
+    if not row:
+        return table.count > 0
+    order = next(iter(getattr(table, "full", ())), tuple(range(len(row))))  # one that it is sorted in
+    for block in table.blocks("all", order):
+        lows, highs = block.ranges([np.array([row[place]]) for place in order], 1)
+        if highs[0] > lows[0]:
+            return True
+    return False
+
+
+def _lack(part) -> str:
+    if isinstance(part, Atom):
+        return f"there is no {part}"
+    return f"there is {part.atom}" if isinstance(part, Not) else f"it is not so that {part}"
+
+
+def _with(part, bound: dict[str, Const]):
+    """A literal with constants in place of variables, but for the result of an aggregate's own variables."""
+    return rewrite.transform(part, lambda node: bound.get(node.name, node) if isinstance(node, Var) else node)
+
+
+def _says_nothing(part) -> bool:
+    """Whether it is an equality of a value with itself, as of a variable that is another name of one."""
+    return isinstance(part, Compare) and part.left == part.right
+
+
+def _place(rule: Rule) -> str:
+    return f"{rule.span.file}:{rule.span.line}:{rule.span.column}" if rule.span is not None else ""
