@@ -295,3 +295,4 @@ class Program:
     warnings: list = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)  # of the source files, for messages
     typed: list = field(default_factory=list)
+    alternations: tuple = ()  # of relations in recursion through negation (see `language.wellfounded`)

@@ -15,6 +15,7 @@ from semi_naive.language.reduce import node, saying, worded
 from semi_naive.language.syntax import Node
 
 REPRESENTATIONS = ("btree", "brie", "eqrel", "ordered", "btree_delete")
+SEMANTICS = ("stratified", "wellfounded")  # of negation in recursion: an error, or three-valued
 IO_QUALIFIERS = ("input", "output", "printsize")  # directives written as qualifiers, as one did before there were directives
 
 
@@ -127,6 +128,12 @@ class Build(Terms):
     @node
     def pragma(self, span, key, value=None):
         return syntax.Pragma(self._unescaped(key), "" if value is None else self._unescaped(value), span=span)
+
+    @node
+    def semantics(self, span, name):
+        if name not in SEMANTICS:
+            self.problem(f"Unknown semantics {name}", span, f"it is one of {', '.join(SEMANTICS)}")
+        return syntax.Pragma("semantics", str(name), span=span)
 
     # -- components
 

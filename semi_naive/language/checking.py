@@ -1,7 +1,7 @@
 """From a parsed program to one that can be evaluated, or to everything that is wrong with it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from semi_naive.language import syntax
@@ -28,6 +28,14 @@ from semi_naive.language.single import Single, singles
 from semi_naive.language.trees import walk
 from semi_naive.language.type_checks import type_problems
 from semi_naive.language.types import TypeEnvironment
+from semi_naive.language.wellfounded import (
+    companion_edges,
+    companion_problems,
+    companions,
+    is_wellfounded,
+    three_valued,
+    with_companions,
+)
 from semi_naive.planning.strata import Edge, components, recursive_relations, unstratified
 from semi_naive.ra.rules import ir
 
@@ -57,10 +65,12 @@ def check(source: syntax.Source, parameters: bool = False) -> ir.Program:
     problems = list(depth_problems(source))
     if problems:
         raise ProgramError(problems, source.texts)
+    wellfounded = is_wellfounded(source)
+    source = with_companions(source) if wellfounded else source
     env = TypeEnvironment(source)
     relations = without_excluded(source, declared_relations(source, env, problems))
     found = [each for single in singles(source, problems) for each in without_anonymous(single, env, relations)]
-    graph = _graph(found, relations)
+    graph = _graph(found, relations, companion_edges(relations) if wellfounded else [])
     heads = head_aggregates(found, relations, problems)
     ops = lattices(heads, found, graph.group, problems)
     summed = {name: columns for name, columns in heads.items() if name not in ops}
@@ -72,18 +82,19 @@ def check(source: syntax.Source, parameters: bool = False) -> ir.Program:
     problems += _clause_problems(scoped, relations, graph)
     cannot = list(inline_problems(source, relations, found, graph.edges))
     problems += cannot or _expansion_problems(found, relations)
-    problems += unstratified(graph.groups, graph.edges, {name: node.span for name, node in relations.items()})
+    problems += companion_problems(source, found, relations) if wellfounded else []
+    problems += _unstratified(graph, relations, wellfounded)
     typings = [Typing(each.single, env, relations) for each in scoped] if not env.problems else []
     for typing in typings:
         problems += type_problems(typing)
         problems += lattice_problems(typing, ops, graph.group(typing.single.head.relation))
     problems += kind_problems(typings, summed)
-    warnings = _warnings(source, relations, found)
+    warnings = _warnings(source, relations, found, companions(relations) if wellfounded else ())
     if problems:
         raise ProgramError(_distinct(problems + warnings), source.texts)
     program = lowered(source, env, relations, typings, ops, summed)
     program.warnings = warnings
-    return program
+    return three_valued(program) if wellfounded else program
 
 
 @dataclass
@@ -102,9 +113,17 @@ class _Graph:
         return self._group_of[name] if name in self._recursive else set()
 
 
-def _graph(found: list[Single], relations) -> _Graph:
-    edges = list(dict.fromkeys(edge for single in found for edge in _edges(single)))
+def _graph(found: list[Single], relations, more: list[Edge]) -> _Graph:
+    edges = list(dict.fromkeys([*(edge for single in found for edge in _edges(single)), *more]))
     return _Graph(edges, components(relations, edges))
+
+
+def _unstratified(graph: _Graph, relations, wellfounded: bool) -> list[Problem]:
+    """What cannot be complete before it is negated or aggregated; where tuples may be undefined, it may be negated before."""
+    edges, made = graph.edges, companion_edges(relations) if wellfounded else []
+    if wellfounded:
+        edges = [edge if edge in made or edge.via != "negation" else replace(edge, via="") for edge in edges]
+    return unstratified(graph.groups, edges, {name: node.span for name, node in relations.items()})
 
 
 def _edges(single: Single):
@@ -138,8 +157,8 @@ def _expansion_problems(found: list[Single], relations) -> list[Problem]:
     return [problem for single in found for problem in expansions.problems(single)]
 
 
-def _warnings(source, relations, found) -> list[Problem]:
-    warnings = list(empty_warnings(source, relations, found))
+def _warnings(source, relations, found, made) -> list[Problem]:
+    warnings = list(empty_warnings(source, {name: each for name, each in relations.items() if name not in made}, found))
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
             warnings += occurrence_warnings(clause)

@@ -29,10 +29,11 @@ QUALIFIERS = frozenset(
 )
 STATEMENTS = frozenset(
     "TYPE NUMBER_TYPE SYMBOL_TYPE LATTICE DECL FUNCTOR INPUT_DECL OUTPUT_DECL PRINTSIZE_DECL LIMITSIZE_DECL DEBUG_DELTA_DECL "
-    "PRAGMA COMP INIT OVERRIDE".split()
+    "PRAGMA SEMANTICS COMP INIT OVERRIDE".split()
 )
 DIRECTIVES = (
-    "type decl functor input output printsize limitsize pragma comp init override plan join lattice include once".split()
+    "type decl functor input output printsize limitsize pragma semantics comp init override plan join lattice include "
+    "once".split()
 )
 BRACKETS = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 SLIPS = {  # two tokens side by side, or a character, that mean something elsewhere
@@ -83,7 +84,7 @@ def _found(token: Token) -> str:
 def _wishes(expected: set[str], name: Callable[[str], str]) -> list[str]:
     """In words, and the long lists in one word."""
     rest, wishes = set(expected), []
-    if rest >= STATEMENTS - {"FUNCTOR", "PRAGMA"}:
+    if rest >= STATEMENTS - {"FUNCTOR", "PRAGMA", "SEMANTICS"}:
         wishes.append("a clause or a declaration")
         rest -= STATEMENTS | {"IDENT", "$END", "PLAN", "JOIN"}
     if rest >= EXPRESSION:

@@ -1,7 +1,9 @@
 """The passes between checks and planning, in their order."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from semi_naive.planning.alternating import Loop, alternating, together
 from semi_naive.planning.common_subjoins import share
 from semi_naive.planning.inline import inline
 from semi_naive.planning.magic import magic
@@ -18,14 +20,24 @@ class Compiled:
     program: ir.Program
     strata: list[Stratum]
 
+    @cached_property
+    def loops(self) -> dict[int, Loop]:
+        """The strata that are evaluated again and again, each by the number of the first of them."""
+        return {loop.numbers[0]: loop for loop in map(self._loop, self.program.alternations)}
+
+    def _loop(self, pairs: tuple[tuple[str, str], ...]) -> Loop:
+        return Loop(pairs, alternating(self.strata, pairs))
+
 
 def compiled(program: ir.Program, keep: set[str] | None, given, limited: bool = False) -> Compiled:
     """The program after all of them. keep: the relations to compute, None for all; given: those that get facts.
     limited: without the passes after which a recursive stratum takes another number of iterations."""
-    keep = None if keep is None else set(keep)
+    known = {one: name for pairs in program.alternations for one, name in pairs}
+    keep = None if keep is None else {*keep, *known.values()}
+    given = {*given, *known}
     program = inline(replace(program, rules=list(program.rules)))
     program = simplify(program, keep, given)
-    program = program if limited else simplify(magic(program, {*(keep or ()), *given}), keep, given)
+    program = program if limited else simplify(magic(program, {*(keep or ()), *given, *known.values()}), keep, given)
     program = share(program)
     program = program if limited else halve(program)
-    return Compiled(program, strata(program))
+    return Compiled(program, together(strata(program), program.alternations))

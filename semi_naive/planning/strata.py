@@ -153,6 +153,7 @@ def _cycle_problem(edge: Edge, group, inside, spans) -> Problem:
     steps = " → ".join([edge.head, *(marks[step.via] + step.body for step in cycle)])
     message = f"Unable to stratify relation(s) {{{', '.join(sorted(group))}}}: the cycle {steps} has a cyclic {edge.via}"
     hint = f"a relation must be complete before it is {'negated' if edge.via == 'negation' else 'aggregated'}: break the cycle"
+    hint += ", or write .semantics wellfounded: what cannot be decided is undefined then" * (edge.via == "negation")
     notes = [(f"Relation {edge.head}", spans[edge.head])] if spans.get(edge.head) else []
     notes += [(f"{step.head} reads {marks[step.via]}{step.body}", step.span) for step in cycle[1:]]
     return Problem(message, edge.span, hint, notes=notes)

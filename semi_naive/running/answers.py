@@ -220,7 +220,7 @@ class Result(Evaluated):
     def __init__(self, run):
         self._run, self.database, self.values, self.cluster = run, run.database, run.values, run.cluster
         self.types, self.directives = run.program.types, run.program.directives
-        self.relations = {n: r for n, r in run.asked.relations.items() if n in run.program.relations}
+        self.relations = {n: r for n, r in run.asked.relations.items() if n in run.program.relations and "@" not in n}
         self.name, self.closed, self.sandbox = run.asked.name, False, run.asked.sandbox
         counts = {name: self.database.count(name) for name in self.relations}
         self.trace = run.record(counts) | {"result": {"relations": counts, "tuples": sum(counts.values())}}

@@ -67,20 +67,22 @@ class Recovery:
 
     def iterated(self, stratum) -> None:
         """A stratum on the partitions has completed an iteration."""
-        if self.checkpoints and self.checkpoints.due(stratum.iteration):
+        number = stratum.local.number
+        if self.checkpoints and number not in self.run.alternating and self.checkpoints.due(stratum.iteration):
             begun = time.perf_counter()
             written = self.checkpoints.save(self.done, stratum)
             seconds = time.perf_counter() - begun
             stratum.trace.event("checkpoint", stratum.iteration, bytes=written, seconds=seconds)
 
-    def completed(self, number: int) -> None:
-        """A stratum has been evaluated."""
-        if not self.run.strata[number].rules:
+    def completed(self, numbers: list[int]) -> None:
+        """Strata have been evaluated: one, or those of an alternating fixpoint."""
+        numbers = [number for number in numbers if self.run.strata[number].rules]
+        if not numbers:
             return
-        self.done.add(number)
+        self.done.update(numbers)
         if self.checkpoints:
             self.checkpoints.iteration = 0
-            last = number + 1 == len(self.run.strata)
+            last = numbers[-1] + 1 == len(self.run.strata)
             if self.checkpoints.late() and not last and not self.running:  # what is still to be taken up stays there
                 self.checkpoints.save(self.done)
 
@@ -110,14 +112,15 @@ class Recovery:
         elif gone & self._made(self.done):
             self.done = set()
         again = derived - self._made(self.done) - (self.running or {}).get("relations", {}).keys()
-        self._begin_again(again)
+        self.begin_again(again)
         unread = (gone - derived) | (self.dealt & again)
         for name in unread:
             self._forget(name)
         self.load(unread)
         self.run.plans[:] = [entry for entry in self.run.plans if entry["number"] in self.done]
 
-    def _begin_again(self, names: set[str]) -> None:
+    def begin_again(self, names: set[str]) -> None:
+        """Relations have their facts, and no more."""
         for name in names:
             self._forget(name)
             self.database.tables[name] = snapshot(self.begun[name])

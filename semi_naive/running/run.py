@@ -10,6 +10,7 @@ from semi_naive.honoured import ignored
 from semi_naive.io import Options, source_of, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.sources import Given
+from semi_naive.planning.alternating import Loop
 from semi_naive.planning.strata import is_fact, names_read
 from semi_naive.ra import memory
 from semi_naive.ra.failures import told
@@ -17,6 +18,7 @@ from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules.ir import Kind, Rule
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.runs import RunMissing
+from semi_naive.running.alternating import begin, settled, undefined
 from semi_naive.running.answers import Result
 from semi_naive.running.choose_plan import PlanChoice, chosen, in_one_place, limits
 from semi_naive.running.local import Local, TooLarge
@@ -44,7 +46,8 @@ class Run(State):
             self.load(facts, lenient)
             self.recovery = Recovery(self, lambda names: self.load(facts, lenient, names))
             self._evaluate_all()
-            for line in ignored(self.config, {entry["plan"] for entry in self.plans}):
+            told = undefined(self.compiled.loops.values(), self.database)
+            for line in [*told, *ignored(self.config, {entry["plan"] for entry in self.plans})]:
                 log.warning("%s", line)
             result = Result(self)
             self.recovery.finished()
@@ -114,14 +117,33 @@ class Run(State):
         """Stratum after stratum; again from where `Recovery` says, should runs be lost."""
         left = self._left()
         while left:
-            number = left.pop(0)
+            number = left[0]
+            loop = self.compiled.loops.get(number)
+            numbers = loop.numbers if loop else [number]
+            left = left[len(numbers) :]
             try:
-                with memory.at(partial(self._place, number)):
-                    self._evaluate(number, self.strata[number])
-                    self.recovery.completed(number)
+                if loop:
+                    self._alternate(loop)
+                else:
+                    self._placed(number)
+                self.recovery.completed(numbers)
             except (RunsLost, RunMissing) as lost:
                 self.recovery.back(number, lost)
                 left = self._left()
+
+    def _placed(self, number: int) -> None:
+        with memory.at(partial(self._place, number)):
+            self._evaluate(number, self.strata[number])
+
+    def _alternate(self, loop: Loop) -> None:
+        """The strata of an alternating fixpoint, round after round, until one adds nothing to what is true."""
+        begin(loop, self.database)
+        for number in loop.numbers:
+            self._placed(number)
+        while not settled(loop, self.database):
+            self.recovery.begin_again({name for number in loop.numbers for name in self.strata[number].relations})
+            for number in loop.numbers:
+                self._placed(number)
 
     def _place(self, number: int) -> str:
         """A stratum, for an error."""
@@ -151,6 +173,10 @@ class Run(State):
             "number": number, "relations": list(stratum.relations), "plan": plan, "reason": reason, "tuples": tuples,
             "seconds": time.perf_counter() - begun, "recursive": stratum.recursive,
         }  # fmt: skip
+        earlier = [each for each in self.plans if each["number"] == number]
+        for each in earlier:  # a round before
+            entry |= {"rounds": each.get("rounds", 1) + 1, "seconds": entry["seconds"] + each["seconds"]}
+            self.plans.remove(each)
         self.plans.append(entry | ({"trace": trace} if trace else {}))
         self.plans.sort(key=lambda each: each["number"])  # some may have been done by another process
 
@@ -227,7 +253,7 @@ class Run(State):
 
     def _unread(self, name: str, number: int) -> bool:
         """Whether no stratum but its own reads a relation: then its tuples may be made whenever somebody asks for them."""
-        return not self.read_by.get(name, set()) - {number}
+        return number not in self.alternating and not self.read_by.get(name, set()) - {number}
 
     def _telling(self, number: int, stratum):
         if self.progress is None and self.watch is None:

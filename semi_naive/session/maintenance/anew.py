@@ -5,10 +5,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+from semi_naive.planning.alternating import Loop
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra import memory
 from semi_naive.ra.rules.changes import Change, difference, grown, plain, without
 from semi_naive.ra.rules.table import Table
+from semi_naive.running.alternating import begin, settled
 from semi_naive.running.detect_closure import Following as Closure
 from semi_naive.running.detect_closure import following
 from semi_naive.running.local import TooLarge
@@ -72,7 +74,31 @@ class Anew(Placed):
         return change
 
     def _all(self, numbers: Iterable[int]) -> None:
+        loops = self.compiled.loops
         for number in numbers:
+            if number in loops:
+                self._alternate(loops[number])
+            elif number not in self.alternating:
+                self._anew(number)
+
+    def _again(self, number: int) -> None:
+        """A stratum, of which something was lost."""
+        if number in self.alternating:
+            self._alternate(next(loop for loop in self.compiled.loops.values() if number in loop.numbers))
+        else:
+            self._anew(number)
+
+    def _alternate(self, loop: Loop) -> None:
+        """The strata of an alternating fixpoint, from explicit facts on."""
+        for _, true in loop.pairs:
+            self._restart(true)
+        begin(loop, self.database)
+        self._round(loop)
+        while not settled(loop, self.database):
+            self._round(loop)
+
+    def _round(self, loop: Loop) -> None:
+        for number in loop.numbers:
             self._anew(number)
 
     def _anew(self, number: int) -> None:

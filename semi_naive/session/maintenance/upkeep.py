@@ -65,7 +65,7 @@ class Upkeep(Continuing):
         with told(lambda: self.cluster.known):
             self._load(given, changeable)
             self._prepare(changeable)
-            self._trying(partial(self._all, range(len(self.strata))), self._anew)
+            self._trying(partial(self._all, range(len(self.strata))), self._again)
             self._load_kernels()
 
     def take_up(self, directory, changeable: Iterable[str]) -> tuple[int, list[str]]:
@@ -122,7 +122,7 @@ class Upkeep(Continuing):
         try:
             with told(lambda: self.cluster.known):
                 self.read_by = readers(self.strata)
-                self._trying(partial(self._all, numbers), self._anew)
+                self._trying(partial(self._all, numbers), self._again)
         except BaseException:
             self.retract(numbers)
             raise
@@ -154,7 +154,8 @@ class Upkeep(Continuing):
     def _prepare(self, changeable: set[str]) -> None:
         """Before strata are computed: their facts are there."""
         self.recovery = Recovery(self, lambda names: None)
-        self.shared = {name for stratum in self.strata if not stratum.rules and self._are_plain(stratum)
+        alone = [each for number, each in enumerate(self.strata) if number not in self.alternating and self._are_plain(each)]
+        self.shared = {name for stratum in alone if not stratum.rules
                        for name in stratum.relations if name in changeable and name not in self.facts.written}  # fmt: skip
 
     # -- a transaction
@@ -167,7 +168,7 @@ class Upkeep(Continuing):
         before = self.state()
         try:
             with told(lambda: self.cluster.known):
-                changes = self._trying(partial(self._followed_all, net, set(told_of)), self._anew)
+                changes = self._trying(partial(self._followed_all, net, set(told_of)), self._again)
             for name in changes:
                 self.tables[name].settle()
             self.facts.given |= {name: self.tables[name] for name in net.keys() & self.shared}
@@ -187,11 +188,30 @@ class Upkeep(Continuing):
         changes: dict[str, AnyChange] = {}
         for number, stratum in enumerate(self.strata):
             own = {name: net[name] for name in stratum.relations if name in net}
-            if own or number in self.stale or names_read(stratum.rules) & changes.keys():
+            found: Mapping[str, AnyChange] = {}
+            if number in self.alternating:
+                found = self._of_loop(number, net, changes)
+            elif own or number in self.stale or names_read(stratum.rules) & changes.keys():
                 with memory.at(partial(self._place, number)):
                     found = self._of_stratum(number, stratum, own, changes)
-                changes |= {name: here(change) if name in told_of else change for name, change in found.items() if change.size}
+            changes |= {name: here(change) if name in told_of else change for name, change in found.items() if change.size}
         return changes
+
+    def _of_loop(self, number: int, net: dict[str, Change], changes: dict[str, AnyChange]) -> dict[str, AnyChange]:
+        """What changes of the strata of an alternating fixpoint, in the turn of the first: they are computed anew."""
+        loop = self.compiled.loops.get(number)
+        strata = [self.strata[each] for each in loop.numbers] if loop else []
+        concerns = {name for each in strata for name in (*names_read(each.rules), *each.relations)}
+        if loop is None or not (concerns & (changes.keys() | net.keys()) or self.stale.intersection(loop.numbers)):
+            return {}
+        before = {name: self.kept(name) for each in strata for name in each.relations}
+        self._alternate(loop)
+        found = {name: self._compared(name, kept) for name, kept in before.items()}
+        for known, true in loop.pairs:  # later strata may read what is known, too
+            found[known] = found[true]
+            kept = self.kept(true)
+            self._keep(known, snapshot(kept) if isinstance(kept, Table) else kept)
+        return found
 
     def _of_stratum(self, number: int, stratum: Stratum, own: dict, changes: dict) -> Mapping[str, AnyChange]:
         """What changes of a stratum's relations; their tables then have what is new as their delta."""

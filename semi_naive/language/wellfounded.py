@@ -1,0 +1,187 @@
+"""Negation in recursion: `.semantics wellfounded`, where a tuple is true, false or undefined.
+
+    win(x) :- move(x, y), !win(y).
+
+A position is won if some move leads to a lost one, and lost if all moves lead to won ones; whoever can go round in circles for
+ever has neither. The well-founded model (Van Gelder, Ross and Schlipf 1991) says so: `win` has the tuples that are true,
+`win.undefined` those that are neither.certain nor false.
+
+It is the limit of an alternating fixpoint (Van Gelder 1989). Every relation that depends on such a negation becomes two: what
+is true, and what is possible, which is all that is not false.
+
+    win@possible(x) :- move(x, y), !win@known(y).          what is not known to be won may be lost
+    win(x)          :- move(x, y), !win@possible(y).       what cannot be won is lost
+
+where win@known is what was true a round before: no rule derives it, so these rules are stratified. Each round more is true and
+less is possible; when a round adds nothing, what is possible and not true is undefined (`running.alternating`).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from semi_naive.language import syntax
+from semi_naive.language.errors import NOWHERE, Problem, ProgramError
+from semi_naive.language.single import Single
+from semi_naive.language.trees import walk_all
+from semi_naive.planning import rewrite
+from semi_naive.planning.strata import Edge, components, rule_edges
+from semi_naive.ra.rules import ir
+
+COMPANIONS = ("certain", "undefined")  # win.certain and win.undefined are relations of their own, to be read by later strata
+
+
+def is_wellfounded(source: syntax.Source) -> bool:
+    pragmas = (node for node in source.statements if isinstance(node, syntax.Pragma))
+    return any(node.key == "semantics" and node.value == "wellfounded" for node in pragmas)
+
+
+def with_companions(source: syntax.Source) -> syntax.Source:
+    """The program with a declaration of each `r.certain` and `r.undefined` that it mentions."""
+    declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
+    mentioned = dict.fromkeys(name for name in _mentioned(source) if name not in declared and _base(name) in declared)
+    more = [replace(declared[_base(name)], name=name, qualifiers=frozenset()) for name in mentioned]
+    return replace(source, statements=[*source.statements, *more]) if more else source
+
+
+def _mentioned(source: syntax.Source) -> Iterator[str]:
+    for node in source.statements:
+        if isinstance(node, syntax.Directive):
+            yield node.relation
+        elif isinstance(node, syntax.Clause):
+            parts = walk_all((*node.heads, *([node.body] if node.body else [])))
+            yield from (part.relation for part in parts if isinstance(part, syntax.Atom))
+
+
+def _base(name: str) -> str:
+    """win of win.undefined; nothing of other names."""
+    base, _, last = name.rpartition(".")
+    return base if last in COMPANIONS else ""
+
+
+def companions(relations: Mapping) -> list[str]:
+    """Those among the declared relations that are made of another one."""
+    return [name for name in relations if _base(name) in relations]
+
+
+def companion_edges(relations) -> list[Edge]:
+    """They are complete when the relation is: so nothing that it depends on may read them."""
+    return [Edge(name, _base(name), "negation", relations[name].span) for name in companions(relations)]
+
+
+def companion_problems(source: syntax.Source, found: list[Single], relations) -> Iterator[Problem]:
+    made = set(companions(relations))
+    places = [(single.head.relation, single.head.span) for single in found]
+    places += [
+        (node.relation, node.span) for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"
+    ]
+    for name, span in places:
+        if name in made:
+            yield Problem(
+                f"{name} cannot have tuples of its own",
+                span,
+                f"it has those of {_base(name)} that are {name.rpartition('.')[2]}",
+            )
+
+
+# -- the rules
+
+
+def three_valued(program: ir.Program) -> ir.Program:
+    """The program with its alternations: of each group of relations that recurs through negation, (known, true) names.
+    ProgramError for whatever has no meaning where a tuple may be undefined."""
+    made = companions(program.relations)
+    edges = [edge for rule in program.rules for edge in rule_edges(rule)]
+    groups = [set(group) for group in components(program.relations, edges)]
+    cyclic = [group for group in groups if any({edge.head, edge.body} <= group and edge.via == "negation" for edge in edges)]
+    unsure = _readers(set().union(*cyclic), edges)
+    if problems := list(_problems(program, unsure)):
+        raise ProgramError(problems, program.texts)
+    group_of = {name: group for group in cyclic for name in group}
+    rules = [each for rule in program.rules for each in _both(rule, unsure, group_of.get(rule.head.relation, set()))]
+    relations = dict(program.relations)
+    for name in sorted(unsure):
+        relation = relations[name]
+        for suffix in ("possible", "known") if name in group_of else ("possible",):
+            kept = relation.qualifiers & {"eqrel"}
+            relations[f"{name}@{suffix}"] = replace(relation, name=f"{name}@{suffix}", qualifiers=kept)
+        if name in group_of:
+            relations[name] = replace(relation, qualifiers=relation.qualifiers - {"inline"})
+            if f"{name}.undefined" not in relations:
+                made.append(f"{name}.undefined")
+                relations[made[-1]] = replace(relation, name=made[-1], qualifiers=frozenset())
+        rules.append(_copy(f"{name}@possible", f"{name}@known" if name in group_of else name, relations))
+    for name in made:
+        rules += _companion(name, _base(name) in unsure, relations)
+    alternations = tuple(tuple((f"{name}@known", name) for name in sorted(group)) for group in cyclic)
+    return replace(program, relations=relations, rules=rules, alternations=alternations)
+
+
+def _readers(names: set[str], edges: list[Edge]) -> set[str]:
+    """Relations, and all that depend on them."""
+    reads: dict[str, set[str]] = {}
+    for edge in edges:
+        reads.setdefault(edge.body, set()).add(edge.head)
+    return rewrite.reachable(names, reads)
+
+
+def _both(rule: ir.Rule, unsure: set[str], group: set[str]) -> Iterator[ir.Rule]:
+    """A rule for what is true, and one for what is possible."""
+    if rule.head.relation not in unsure:
+        yield rule
+        return
+    true, possible = [], []
+    for literal in rule.body:
+        if isinstance(literal, ir.Not) and literal.atom.relation in unsure:
+            name = literal.atom.relation
+            true.append(ir.Not(_renamed(literal.atom, f"{name}@possible")))
+            possible.append(ir.Not(_renamed(literal.atom, f"{name}@known" if name in group else name)))
+        else:
+            true.append(literal)
+            read = isinstance(literal, ir.Atom) and literal.relation in unsure
+            possible.append(_renamed(literal, f"{literal.relation}@possible") if read else literal)
+    yield replace(rule, body=tuple(true))
+    if rule.body:
+        yield replace(rule, head=_renamed(rule.head, f"{rule.head.relation}@possible"), body=tuple(possible))
+
+
+def _renamed(atom: ir.Atom, name: str) -> ir.Atom:
+    return replace(atom, relation=name)
+
+
+def _copy(name: str, of: str, relations, *more) -> ir.Rule:
+    args = _variables(relations[name])
+    rule = ir.Rule(ir.Atom(name, args), (ir.Atom(of, args), *more), span=relations[name].span)
+    return replace(rule, text=str(rule))
+
+
+def _variables(relation: ir.Relation) -> tuple[ir.Var, ...]:
+    return tuple(ir.Var(f"x{at}", kind) for at, kind in enumerate(relation.kinds))
+
+
+def _companion(name: str, unsure: bool, relations) -> Iterator[ir.Rule]:
+    """The rule for r.certain or r.undefined; a relation of which every tuple is true or false has none that is undefined."""
+    base = _base(name)
+    if name.endswith("certain"):
+        yield _copy(name, base, relations)
+    elif unsure:
+        yield _copy(name, f"{base}@possible", relations, ir.Not(ir.Atom(base, _variables(relations[name]))))
+
+
+def _problems(program: ir.Program, unsure: set[str]) -> Iterator[Problem]:
+    """What has no meaning where a tuple may be undefined."""
+    limited = {directive.relation for directive in program.directives if directive.kind == "limitsize"}
+    for name in sorted(unsure):
+        relation = program.relations[name]
+        if relation.lattice or name in limited:
+            what = f"a head with {relation.lattice}" if relation.lattice else "a .limitsize"
+            hint = f"aggregate or limit {name.partition('@')[0]}.certain in a relation of its own"
+            yield Problem(f"{name} may have undefined tuples, and so cannot have {what}", relation.span or NOWHERE, hint)
+    for rule in program.rules:
+        if rule.head.relation in unsure and rewrite.has_autoinc(rule):
+            message = f"{rule.head.relation} may have undefined tuples, and so cannot be counted by autoinc()"
+            yield Problem(message, rule.span or NOWHERE, "count in a relation that no negation in recursion reaches")
+        for edge in rule_edges(rule):
+            if edge.via == "aggregation" and edge.body in unsure:
+                base = edge.body.partition("@")[0]
+                hint = f"aggregate {base}.certain, what is certainly there, or {base}.undefined"
+                yield Problem(f"{base} may have undefined tuples, and so cannot be aggregated", edge.span, hint)
