@@ -46,12 +46,6 @@ def machine():
 
 
 @pytest.fixture
-def at_once(machine, monkeypatch):
-    """In transactions, too."""
-    monkeypatch.setattr("semi_naive.session.maintenance.suspecting.BLOCKS", 0)
-
-
-@pytest.fixture
 def processes(monkeypatch):
     """Every run has symbols of its own, as in a process of its own, and saves at the end of each stratum."""
 
@@ -129,10 +123,12 @@ def thin(monkeypatch):
 @pytest.fixture
 def guarded(monkeypatch):
     """Recursive strata know their ticks from the beginning; which relations have been guarded."""
-    from semi_naive.session.maintenance.following import Following
+    from semi_naive.ra.rules.ages import Older
+    from semi_naive.ra.rules.steps import Without
+
     from semi_naive.session.maintenance.upkeep import Upkeep
 
-    relations, anew, guard = set(), Upkeep._anew, Following._guarded
+    relations, anew, drop = set(), Upkeep._anew, Without.__call__
 
     def timed(upkeep, number):
         stratum = upkeep.strata[number]
@@ -140,14 +136,15 @@ def guarded(monkeypatch):
             upkeep.dense[number] = True
         anew(upkeep, number)
 
-    def told(following, fresh, below, ticks):
-        left, ticks = guard(following, fresh, below, ticks)
-        relations.update(name for name, block in fresh.items() if name not in left or left[name].size < block.size)
-        return left, ticks
+    def told(without, batch, context):
+        for left in drop(without, batch, context):
+            if left.size < batch.size:
+                relations.update(step.relation for step in without.steps if isinstance(step, Older))
+            yield left
 
-    monkeypatch.setattr("semi_naive.session.maintenance.ticks.DIRECT", 1)
+    monkeypatch.setattr("semi_naive.ra.rules.ages.DIRECT", 1)
     monkeypatch.setattr(Upkeep, "_anew", timed)
-    monkeypatch.setattr(Following, "_guarded", told)
+    monkeypatch.setattr(Without, "__call__", told)
     return relations
 
 

@@ -26,8 +26,14 @@ def test_any_transactions_leave_what_a_fresh_run_makes(case, data):
 
 @settings(max_examples=60, **SETTINGS)
 @given(programs(), st.data(), st.sampled_from([0, 2, 50_000]))
-def test_small_iterations_go_to_the_machine(at_once, case, data, small_delta):
+def test_small_iterations_go_to_the_machine(machine, case, data, small_delta):
     agrees(case, data, small_delta=small_delta)
+
+
+@settings(max_examples=60, **SETTINGS)
+@given(programs(), st.data())
+def test_the_machine_passes_over_what_is_gone_of_a_block(machine, thin, case, data):
+    agrees(case, data)
 
 
 @settings(max_examples=40, **SETTINGS)
@@ -106,6 +112,12 @@ def test_graphs_whose_paths_are_guarded(guarded, step, edges, data):
     follows_graphs(step, edges, data)
 
 
+@settings(max_examples=60, **SETTINGS)
+@given(STEPS, DENSE, st.data())
+def test_graphs_whose_paths_are_guarded_a_tuple_at_a_time(machine, guarded, step, edges, data):
+    follows_graphs(step, edges, data)
+
+
 @settings(max_examples=30, **SETTINGS)
 @given(STEPS, DENSE, st.data())
 def test_closures_of_so_many_edges_that_rules_are_tried_first(many_edges, step, edges, data):
@@ -135,6 +147,12 @@ path(y, min(d + (x + y) % 3)) :- path(x, d), edge(x, y).
 @given(st.sampled_from([LABELS, DISTANCES]), DENSE, st.data())
 def test_best_values_that_have_older_witnesses_stay(guarded, text, edges, data):
     """Labels of components, and distances with steps of no weight: what is the best of a key may support itself in a circle."""
+    follows(Program(text), edges, data)
+
+
+@settings(max_examples=60, **SETTINGS)
+@given(st.sampled_from([LABELS, DISTANCES]), DENSE, st.data())
+def test_best_values_are_guarded_a_tuple_at_a_time(machine, guarded, text, edges, data):
     follows(Program(text), edges, data)
 
 

@@ -74,6 +74,20 @@ def test_a_tuple_that_comes_again_is_as_young_as_that(guarded):
     assert told == [{}, {}, {"reach": [(1, -1), (2, -1)]}]
 
 
+def test_a_fact_that_a_rule_computes_as_well_stays_when_the_rule_makes_it_no_more(anew):
+    text = """
+    .decl seed(x: number)
+    .input seed
+    .decl p(x: number)
+    .input p
+    .output p
+    p(x) :- seed(x).
+    p(x + 1) :- p(x), x < 9.
+    """
+    [told] = same(text, {"seed": [(0,)], "p": [(7,)]}, ("delete", "seed", [(0,)]))
+    assert told["p"] == [(x, -1) for x in range(7)] and anew == []
+
+
 def test_two_tuples_that_are_each_others_only_witness_go_together():
     text = """
     .decl seed(x: number)
@@ -499,7 +513,7 @@ def suspected(monkeypatch):
 REACH_GIVEN = REACH.replace(".decl reach", ".input reach\n.decl reach")
 
 
-def test_suspects_of_a_long_recursion_are_found_a_tuple_at_a_time(at_once, suspected, monkeypatch):
+def test_suspects_of_a_long_recursion_are_found_a_tuple_at_a_time(machine, suspected, monkeypatch):
     blocks, iterate = [], InTime.iterate
     monkeypatch.setattr(InTime, "iterate", lambda self: blocks.append(1) or iterate(self))
     edges = [(i, i + 1) for i in range(300)]

@@ -8,6 +8,7 @@ becomes: JOIN path (its delta), binds x and y → JOIN edge by y, binds z → HE
 from dataclasses import dataclass, field
 
 from semi_naive.ra.rules import steps
+from semi_naive.ra.rules.ages import AGE, Aged, Older
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Call, Compare, Const, Kind, Order, Range, Term, Truth, Var
@@ -57,9 +58,11 @@ class Unknown(Exception):
 @dataclass
 class Assembler:
     """Instructions for all versions of a stratum's rules. `access(relation, order, keys)`: where the list of blocks is that a
-    join searches by so many columns, and of a relation of the stratum its number and that of its index, or -1."""
+    join searches by so many columns, and of a relation of the stratum its number and that of its index, or -1. `ages(ticks,
+    relation)`: where the list of ages is."""
 
     access: object
+    ages: object
     values: object
     code: list[int] = field(default_factory=list)
     registers: list[int] = field(default_factory=list)  # what they hold when the machine starts
@@ -67,6 +70,7 @@ class Assembler:
     sets: dict[int, int] = field(default_factory=dict)  # where sets are among them, and how many variables each has
     splits: bool = False  # whether the version that came last begins with the rows of the delta
     binary: bool = False  # whether the version that came last has binary joins instead of a cyclic core
+    ends: dict[int, list[int]] = field(default_factory=dict)  # of bodies within a body, the places of what goes on at their end
 
     def version(self, derivation: Derivation, order: Order) -> int:
         """Where the instructions of a version begin. `order`: of the columns of the head's relation, at home. Unknown, and
@@ -84,6 +88,7 @@ class Assembler:
         self.back, begin, self.binary, self.splits = -1, len(self.code), False, False
         self.scanned: dict[str, int] | None = None  # the columns of the delta's rows, by variable, while they may be sifted
         self.sieve: list[tuple[int, int]] = []
+        self.within, self.ends = 0, {}
         self._steps(derivation.steps)
         self._head(derivation.relation, order, [self._register(term) for term in derivation.head])
         if self.sieve:
@@ -102,6 +107,8 @@ class Assembler:
         self._emit(at.HEAD, number, access, *values, *(values[column] for column in order))
 
     def _emit(self, operation: int, *operands: int) -> None:
+        if self.back in self.ends:
+            self.ends[self.back].append(len(self.code) + at.BACK)
         self.code += [operation, self.back, *operands]
 
     def _steps(self, body) -> None:
@@ -121,6 +128,13 @@ class Assembler:
             self._range(step.literal)
         elif isinstance(step, steps.EarlyProjection):
             self._distinct(step)
+        elif isinstance(step, steps.Without):
+            self._without(step.steps)
+        elif isinstance(step, Aged):
+            self.named[AGE] = self._new()
+            self._aged(at.AGED, step)
+        elif isinstance(step, Older):
+            self._aged(at.OLDER, step)
         elif isinstance(step, Multiway) and step.steps and step.each <= FEW:
             self.binary = True
             self._steps(step.steps)
@@ -144,7 +158,7 @@ class Assembler:
         bound = [(place, step.order[place], self.named[name]) for place, name in binds]
         begin = len(self.code)
         self._sift(operation, step, access, relation)
-        if self.back < 0 and operation == at.JOIN and part == "delta" and not keys:
+        if self.back == -1 and operation == at.JOIN and part == "delta" and not keys:
             self.splits = True
             self.scanned = {name: column for (_, name), (_, column, _) in zip(binds, bound, strict=True)}
         cursor = self._cursor() if operation == at.JOIN else 0
@@ -175,7 +189,25 @@ class Assembler:
         self._emit(at.RANGE, self._cursor(), start, stop, step, int(kind == Kind.NUMBER), value)
         self.back = begin
 
+    def _without(self, body: list) -> None:
+        """Go on where a body makes nothing of what is bound: what fails first in it goes to where it ends, and its end back."""
+        before, known, end = self.back, dict(self.named), -2 - len(self.ends)
+        self.scanned, self.ends[end], self.back, self.within = None, [], end, self.within + 1
+        self._steps(body)
+        self.back, self.within = before, self.within - 1
+        self._emit(at.FAIL)
+        for place in self.ends[end]:
+            self.code[place] = len(self.code)
+        self._emit(at.BEGIN)
+        self.named = known
+
+    def _aged(self, operation: int, step: Aged | Older) -> None:
+        tuple_ = [self._register(term) for term in step.terms]
+        self._emit(operation, self.ages(step.ticks, step.relation), self.named[AGE], len(tuple_), *tuple_)
+
     def _distinct(self, projection: steps.EarlyProjection) -> None:
+        if self.within:
+            return  # a set of bindings is one of the whole version
         self.sets[self.cursors] = len(projection.keep)
         self._emit(at.DISTINCT, self.cursors, len(projection.keep), *(self.named[name] for name in projection.keep))
         self.cursors += at.SET_SIZE

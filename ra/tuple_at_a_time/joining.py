@@ -6,7 +6,7 @@ from semi_naive.ra.rules.ranges import MOST
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.indexing import ROW, TAG, first_alive, hash_of, newest, rows_of, visible
 from semi_naive.ra.tuple_at_a_time.memory import COMPILED, held, increase, put_value, put_word, row_at, value_at, word_at
-from semi_naive.ra.tuple_at_a_time.searching import find, in_blocks, may_have
+from semi_naive.ra.tuple_at_a_time.searching import find, first_left, in_blocks, may_have
 
 SAMPLE = 1 << 13  # bindings after which it is known whether many are repetitions
 MOST_BINDINGS = 1 << 22  # that a set holds: what comes after them may be a repetition
@@ -40,10 +40,13 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
         put_value(cursors, cursor + at.END, 0)
     stage = value_at(cursors, cursor + at.STAGE)
     while stage < listed:
-        if stage >= 0 and value_at(cursors, cursor + at.AT) < value_at(cursors, cursor + at.END):
-            _bind_word(code, pc, blocks, value_at(blocks, access + 1 + stage), value_at(cursors, cursor + at.AT), regs)
-            increase(cursors, cursor + at.AT, 1)
-            return True
+        if stage >= 0:
+            block, end = value_at(blocks, access + 1 + stage), value_at(cursors, cursor + at.END)
+            position = first_left(blocks, block, value_at(cursors, cursor + at.AT), end)
+            if position < end:
+                _bind_word(code, pc, blocks, block, position, regs)
+                put_value(cursors, cursor + at.AT, position + 1)
+                return True
         stage += 1
         put_value(cursors, cursor + at.STAGE, stage)
         if stage < listed:

@@ -5,7 +5,7 @@ its operation, and with where to go on when it fails: the generator before it, o
 """
 
 # -- operations. Generators have several ways to go on, one after the other.
-JOIN, RANGE, EXISTS, LACKS, HEAD, FAIL, DISTINCT = range(7)
+JOIN, RANGE, EXISTS, LACKS, HEAD, FAIL, DISTINCT, BEGIN, AGED, OLDER = range(10)
 # Comparisons of two registers: of 64 bits, and by the order of a kind.
 (
     EQUAL, DIFFERENT, LESS, LESS_UNSIGNED, LESS_FLOAT, UP_TO, UP_TO_UNSIGNED, UP_TO_FLOAT, EQUAL_FLOAT, DIFFERENT_FLOAT,
@@ -28,6 +28,8 @@ LEFT, RIGHT, INTO = 2, 3, 4  # of comparisons and functors
 START, STOP, STEP, SIGNED, VALUE = 3, 4, 5, 6, 7  # of RANGE, after its CURSOR; STEP: -1 if there is none
 HEAD_RELATION, HEAD_ACCESS, HEAD_VALUES = 2, 3, 4  # of HEAD; then registers in the order of columns, then in that of the home
 SEEN, SEEN_KEYS, SEEN_LIST = 2, 3, 4  # of DISTINCT: where its set is among the cursors, and its registers
+AGES, AGE, AGED_KEYS, AGED_LIST = 2, 3, 4, 5  # of AGED and OLDER: a list of ages, the register of a tick, registers of a tuple
+NO_MORE = 2  # how long BEGIN is: what follows it begins anew, whatever has failed before it
 
 # -- a cursor: of a join how far it has come in which block, or among the rows after all blocks; of a range how many are left
 STAGE, AT, END, CURSOR_SIZE = 0, 1, 2, 3
@@ -53,11 +55,14 @@ SLOTS, MASK, NEXT, INDEX_KEYS, INDEX_COLUMNS, INDEX_SIZE = range(6)
 
 # -- a block of sorted words, as it is searched by some of its first columns. Before its blocks, a list has their number. REST,
 # BASE, COARSE, STARTS, GROUPS: the directory of the keys in its first lane; PRESENT, LEAST_VALUE, WITHIN, CELLS: the values of
-# its first column, see `Block.present`.
+# its first column, see `Block.present`. GONE, GONE_COUNT: positions in it of tuples that are gone (`ra.rules.thinned`).
 (
-    WORDS, WORDS_SIZE, LANES, REST, BASE, COARSE, STARTS, GROUPS, PRESENT, LEAST_VALUE, WITHIN, CELLS, FIELDS,
-) = range(13)  # fmt: skip
+    WORDS, WORDS_SIZE, LANES, REST, BASE, COARSE, STARTS, GROUPS, PRESENT, LEAST_VALUE, WITHIN, CELLS, GONE, GONE_COUNT, FIELDS,
+) = range(15)  # fmt: skip
 LANE, SHIFT, FIELD_MASK, LOW, HIGH, FIELD_SIZE = range(6)
+
+# -- a list of ages has their number, then of each a block and the ticks of its tuples; the first that has a tuple counts
+BLOCK_AGED, TICKS, AGES_SIZE = 1, 2, 2
 
 # -- a version of a rule: how many heads it has made, how many were born, how often it has run, and that at the end of the last
 # iteration. SPLITS: whether it begins with the rows of the delta, so that each thread may take some of them

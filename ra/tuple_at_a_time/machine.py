@@ -28,6 +28,7 @@ from semi_naive.ra.tuple_at_a_time.memory import (
     row_at,
     value_at,
 )
+from semi_naive.ra.tuple_at_a_time.searching import tick_of
 
 SWEPT = 1 << 12  # rows of a lattice from which on those that have been superseded are taken out, once they are half of them
 
@@ -173,6 +174,17 @@ def run(code, regs, cursors, relations, indexes, blocks, versions, state):
             if value_at(state, at.ITERATION_MADE) > value_at(state, at.BUDGET):
                 why = np.int64(at.TOO_MANY)
             pc, again = value_at(code, pc + at.BACK), True
+        elif op == at.OLDER:
+            tick = tick_of(code, pc, blocks, regs)
+            if 0 <= tick < held(regs, code, pc + at.AGE):
+                pc += at.AGED_LIST + value_at(code, pc + at.AGED_KEYS)
+            else:
+                pc, again = value_at(code, pc + at.BACK), True
+        elif op == at.AGED:
+            put_value(regs, value_at(code, pc + at.AGE), tick_of(code, pc, blocks, regs))
+            pc += at.AGED_LIST + value_at(code, pc + at.AGED_KEYS)
+        elif op == at.BEGIN:
+            pc, again = pc + at.NO_MORE, False
         elif op == at.DISTINCT:
             seen = passed(code, pc, cursors, value_at(versions, version + at.RUNS), regs)
             if seen < 0:

@@ -114,7 +114,39 @@ def _in_lane(blocks, block, lane, word, mask, low, high):
 def in_blocks(code, access, blocks, keys, count, regs):
     """Whether some block of a list has a tuple that begins with keys."""
     for number in range(value_at(blocks, access)):
-        low, high = find(blocks, value_at(blocks, access + 1 + number), code, keys, count, regs)
-        if low < high:
+        block = value_at(blocks, access + 1 + number)
+        low, high = find(blocks, block, code, keys, count, regs)
+        if first_left(blocks, block, low, high) < high:
             return True
     return False
+
+
+@njit(**COMPILED)
+def first_left(blocks, block, low, high):
+    """The first of the positions [low, high) whose tuple is not gone; high if there is none."""
+    count = value_at(blocks, block + at.GONE_COUNT)
+    if count == 0 or low >= high:
+        return low
+    gone, begin, end = value_at(blocks, block + at.GONE), np.int64(0), count
+    while begin < end:
+        middle = (begin + end) >> 1
+        if value_at(gone, middle) < low:
+            begin = middle + 1
+        else:
+            end = middle
+    while begin < count and low < high and value_at(gone, begin) == low:
+        low += 1
+        begin += 1
+    return low
+
+
+@njit(**COMPILED)
+def tick_of(code, pc, blocks, regs):
+    """The tick of the tuple that an instruction names, -1 if it has none."""
+    ages, count, keys = value_at(code, pc + at.AGES), value_at(code, pc + at.AGED_KEYS), pc + at.AGED_LIST
+    for _ in range(value_at(blocks, ages)):
+        low, high = find(blocks, value_at(blocks, ages + at.BLOCK_AGED), code, keys, count, regs)
+        if low < high:
+            return value_at(value_at(blocks, ages + at.TICKS), low)
+        ages += at.AGES_SIZE
+    return np.int64(-1)

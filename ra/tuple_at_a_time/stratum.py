@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.ir import Order
+from semi_naive.ra.rules.thinned import Thinned
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time import machine
 from semi_naive.ra.tuple_at_a_time.assembler import Assembler, Unknown
@@ -60,7 +62,7 @@ class Interpreter:
     # -- what the machine works on
 
     def _assemble(self, versions) -> None:
-        assembler = Assembler(self._access, self.context.values)
+        assembler = Assembler(self._access, self._ages, self.context.values)
         entries, self.known, self.others = [], [], []  # the places of versions that the machine runs, and of those it does not
         self.binary: list[int] = []  # among those that it runs, what has binary joins instead of a cyclic core
         unknown = Unknown("what is slow")
@@ -88,7 +90,8 @@ class Interpreter:
         """(list of blocks, relation, index) for a search by the first columns of an order; -1 where there is none."""
         rows = self.relations.get(relation)
         if rows is None:
-            return self._list(relation, order, keys, "all", self.context.blocks(relation, "all", order)), -1, -1
+            part = part or "all"
+            return self._list(relation, order, keys, part, self.context.blocks(relation, part, order)), -1, -1
         listed = self._list(relation, order, keys, part, rows.base(order, part))
         index = -1
         if keys and part is not None:
@@ -96,14 +99,27 @@ class Interpreter:
         return listed, rows.number * at.RELATION_SIZE, index
 
     def _list(self, relation: str, order: Order, keys: int, part: str | None, blocks: list[Block]) -> int:
-        name = relation, order, keys, part == "delta"
+        name = relation, order, keys, part
         if name not in self.lists:
             begins = [self._block(block, keys) for block in blocks if block.size]
             self.lists[name] = len(self.blocks)
             self.blocks += [len(begins), *begins]
         return self.lists[name]
 
+    def _ages(self, ticks: Ticks, relation: str) -> int:
+        """A list of the ages of a relation, the newest first."""
+        layers = [layer for layer in reversed(ticks.layers.get(relation, ())) if layer.block.size]
+        begins = [self._block(layer.block, layer.block.arity) for layer in layers]
+        begin, self.kept = len(self.blocks), [*self.kept, *(layer.ticks for layer in layers)]
+        self.blocks.append(len(layers))
+        for block, layer in zip(begins, layers, strict=True):
+            self.blocks += [block, address_of(layer.ticks)]
+        return begin
+
     def _block(self, block: Block, keys: int) -> int:
+        gone = np.zeros(0, np.int64)
+        if isinstance(block, Thinned) and not block.spelt:
+            block, gone = block.whole, np.ascontiguousarray(block.gone)
         begin, words = len(self.blocks), np.ascontiguousarray(block.words)
         rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)
         present, least, within, cells = np.zeros(1, np.uint64), 0, 0, 0
@@ -114,9 +130,9 @@ class Interpreter:
             base, coarse, starts = block.directory(rest)
         if keys:
             present, least, within, cells = block.present
-        self.kept += [words, starts, present]
+        self.kept += [words, starts, present, gone]
         self.blocks += [address_of(words), block.size, words.shape[0], rest, signed(int(base)), coarse, address_of(starts)]
-        self.blocks += [starts.size - 1, address_of(present), least, within, cells]
+        self.blocks += [starts.size - 1, address_of(present), least, within, cells, address_of(gone), gone.size]
         for place, (low, high) in zip(fields, block.packing.bounds, strict=True):
             self.blocks += [place.lane, min(place.shift, 63), signed((1 << place.bits) - 1), low, high]
         return begin

@@ -8,18 +8,17 @@ from functools import partial
 from semi_naive.planning.alternating import Loop
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra import memory
+from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.rules.changes import Change, difference, grown, plain, without
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.alternating import begin, settled
 from semi_naive.running.detect_closure import Following as Closure
 from semi_naive.running.detect_closure import following
-from semi_naive.running.local import TooLarge
-from semi_naive.session.maintenance.following import Timed
+from semi_naive.running.local import Local, TooLarge
 from semi_naive.session.maintenance.pace import Pace
 from semi_naive.session.maintenance.placed import Placed
 from semi_naive.session.maintenance.spread import AnyChange, Kept
-from semi_naive.session.maintenance.suspecting import TooSlow
-from semi_naive.session.maintenance.ticks import Clock, Ticks
+from semi_naive.session.maintenance.ticks import Clock
 
 MOST_GONE = 0.25  # of a relation may be taken out of its indexes; where more has changed, they are made anew
 PAIRS = 4  # times local_tuples: a closure of so many pairs comes to this process, where an edge that changes few is quick
@@ -133,25 +132,26 @@ class Anew(Placed):
             self.tables[name] = plain(self.tables[name])
 
     def _anew_timed(self, number: int, stratum: Stratum) -> bool:
-        """Compute a stratum in this process, and when its tuples are born. Not if it has too many iterations for that, each a
-        block at a time."""
+        """Compute a stratum in this process, and when its tuples are born. Not if there is no room for it. What has been tried
+        in vain may succeed then."""
         clock = Clock(stratum, 0)
         for name in stratum.relations:
             self._restart(name)
             self.tables[name] = clock.timed(name, self.tables[name])
-        local = Timed(stratum, number, self.database, self.indexes, self.profile, None, multiway=self.config.multiway,
-            memory=self.config.memory, stays="", cores=self.cluster.here,
+        local = Local(stratum, number, self.database, self.indexes, self.profile, None, multiway=self.config.multiway,
+            memory=self.config.memory, stays="", small=self.config.small_delta, cores=self.cluster.here,
         )  # fmt: skip
         try:
             local.run()
-        except (TooSlow, TooLarge):
+        except TooLarge:
             self.dense[number] = False
             return False
         for name in stratum.relations:
             self.tables[name] = plain(self.tables[name])
             if self.program.relations[name].lattice:
                 clock.keep(name, self.tables[name])
-        self.ticks[number] = Ticks().after(clock, {})
+        self.ticks[number] = Ticks().after(clock.births, clock.now, {})
+        self.paces[number].forget()
         return True
 
     def _detect(self, number: int) -> None:

@@ -20,25 +20,21 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import cast
 
-from semi_naive.planning.body import names
-from semi_naive.planning.order import searched, versions
+from semi_naive.planning.body import Body, names
+from semi_naive.planning.order import outgrown, searched, share_indexes, versions
 from semi_naive.planning.strata import names_read
+from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change, apart, empty, marked, own_order, selected, together, within
+from semi_naive.ra.rules.changes import Change, empty, marked, own_order, selected, together, within
 from semi_naive.ra.rules.ir import Aggregate, Atom, Const, Order, Range, Rule, Term, Var, Wild
 from semi_naive.ra.rules.table import Table
-from semi_naive.running.local import Local
 from semi_naive.session.maintenance.closed_tables import is_closed, reached
 from semi_naive.session.maintenance.counting import Counts, counting
 from semi_naive.session.maintenance.flips import NEGATED, flips
-from semi_naive.session.maintenance.guard import PROOF, Proofs, proofs
-from semi_naive.session.maintenance.suspecting import InTime, TooSlow, explicit, suspecting, suspects
-from semi_naive.session.maintenance.ticks import Ticks
-
-LOOKS = 1 << 18  # bindings between two looks at the time: 30 ms
-DEEPEST = 1000  # iterations that are done a block at a time, for ticks: a second
+from semi_naive.session.maintenance.guard import Guard, Proof, proof
+from semi_naive.session.maintenance.suspecting import InTime, Suspecting, asked, explicit, suspecting, suspects
 
 
 @dataclass
@@ -62,22 +58,20 @@ class Following(InTime):
         heads = Counter(rule.head.relation for rule in self.stratum.rules)
         self.single = {rule.head.relation for rule in self.stratum.rules if heads[rule.head.relation] == 1 and is_single(rule)}
         self.single -= self.closed.keys() | self.recursive
-        self.proofs = self._proofs()
+        self.kinds = {name: relations[name].kinds for name in self.stratum.relations}
+        self.proofs = sorted(
+            (proof(rule, self.kinds) for rule in self.stratum.rules), key=lambda each: len(each.rule.head.args)
+        )
         for name in self.stratum.relations:
-            for beside in (suspects(name), explicit(name)):
+            for beside in (suspects(name), asked(name), explicit(name)):
                 self.indexes.arities[beside] = self.indexes.arities[name]
-        self.suspecting = InTime(
-            suspecting(self.stratum, self.known), self.number, self.database, self.indexes, self.profile,
+        best = {name for name, relation in self.closed.items() if relation.lattice is not None}
+        self.suspecting = Suspecting(
+            suspecting(self.stratum, self.known, best, self.kinds), self.number, self.database, self.indexes, self.profile,
             multiway=self.multiway, memory=self.memory, stays=self.stays, small=small, cores=self.cores,
         )  # fmt: skip
         for flip in self.flips:
             self.indexes.arities[flip.changed] = self.indexes.arities[flip.relation]
-
-    def _proofs(self) -> list[Proofs]:
-        """Those of rules without atoms of the stratum come first, as they take the least."""
-        own, kinds = set(self.stratum.relations), {name: each.kinds for name, each in self.database.program.relations.items()}
-        found = [proofs(rule, rederiving(rule), own, kinds) for rule in self.stratum.rules]
-        return sorted(found, key=lambda each: len(each.parts))
 
     def searches(self, below: dict[str, Change]) -> set[tuple[str, Order]]:
         """The relations and orders that are searched for such changes of the relations below."""
@@ -86,13 +80,11 @@ class Following(InTime):
             self._plan(wanted)
             return set().union(*(searched(self._body(*one).derivation.steps) for one in wanted))
 
-    def follow(
-        self, own: dict[str, Change], below: dict[str, Change], suspected: dict[str, Block], until: float, small: bool = True
-    ) -> None:  # fmt: skip
+    def follow(self, own: dict[str, Change], below: dict[str, Change], suspected: dict[str, Block], until: float) -> None:
         """To the fixpoint. The relations of `below`, which have changed, have what is new as their delta, those of the stratum
         have new explicit facts, of `own`, in `new`, and lack what is `suspected`. TooSlow or TooLarge, or whatever error a rule
-        ends in: then the tables are good for nothing. small: as of `begin`."""
-        self.begin(until, small)
+        ends in: then the tables are good for nothing."""
+        self.begin(until)
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         gone = self.single - own.keys()  # what was a fact may be derived as well
@@ -121,13 +113,11 @@ class Following(InTime):
         self._derive_all(list(self._of_changed({name for name, change in below.items() if change.lost.size})))
         with self._flipped(below, "born") as flipped:
             self._derive_all(flipped)
-        if ticks is None and not self.closed and self.suspecting.again:
-            return self._all_suspected(self._fresh(given, old), given)
+        if not any(relation.eqrel for relation in self.closed.values()) and len(self.suspecting.again) > len(old):
+            return self._all_suspected(self._fresh(given, old), given, self._guard(below, ticks) if ticks else None)
         found: dict[str, list[Block]] = {name: [] for name in old}
         while fresh := self._fresh(given, old):
             tables.update(old)
-            if ticks is not None:
-                fresh, ticks = self._guarded(fresh, below, ticks)
             for name, table in old.items():
                 found[name] += [fresh[name]] if name in fresh else []
                 tables[name] = marked(table, fresh[name]) if name in fresh else table
@@ -135,22 +125,24 @@ class Following(InTime):
         tables.update(old)
         return {name: together(blocks, old[name].arity) for name, blocks in found.items()}
 
-    def _all_suspected(self, fresh: dict[str, Block], given: dict[str, Table]) -> dict[str, Block]:
-        """Some suspects with all that follows from them."""
+    def _all_suspected(self, fresh: dict[str, Block], given: dict[str, Table], guard: Guard | None) -> dict[str, Block]:
+        """Those of some tuples that are suspects, with all that follows from them."""
         tables, names = self.database.tables, self.stratum.relations
         for name in names:
-            table = tables[suspects(name)] = Table(tables[name].arity)
-            table.begin_with(fresh.get(name) or empty(table.arity))
-            tables[explicit(name)] = given.get(name) or Table(table.arity)
+            first, after = (Table(tables[name].arity) for _ in range(2))
+            tables[asked(name)], tables[suspects(name)] = (first, after) if guard else (after, first)
+            first.begin_with(fresh.get(name) or empty(first.arity))
+            tables[explicit(name)] = given.get(name) or Table(first.arity)
         try:
+            self.suspecting.guard = guard
             self.suspecting.begin(self.until)
             self.suspecting.go_on()
             blocks = {name: tables[suspects(name)].blocks("all", own_order(tables[name].arity)) for name in names}
             return {name: together(found, tables[name].arity) for name, found in blocks.items()}
         finally:
             for name in names:
-                tables.pop(suspects(name), None)
-                tables.pop(explicit(name), None)
+                for beside in (suspects(name), asked(name), explicit(name)):
+                    tables.pop(beside, None)
 
     @contextmanager
     def _flipped(self, below: dict[str, Change], part: str) -> Iterator[list]:
@@ -191,37 +183,24 @@ class Following(InTime):
                 table.delta = {table.home: found} if found.size else {}
         return {name: block for name, block in fresh.items() if block.size}
 
-    def _guarded(self, fresh: dict[str, Block], below: dict[str, Change], ticks: Ticks) -> tuple[dict[str, Block], Ticks]:
-        """Those of some suspects that have no derivation from older tuples which remain, and the ticks without them. The others
-        may be suspected again."""
+    def _guard(self, below: dict[str, Change], ticks: Ticks) -> Guard:
+        """Those rules prove something that neither negate nor aggregate what has changed; first those without atoms of the
+        stratum, as they take the least."""
         shut = {id(flip.closed) for flip in self.flips if flip.relation in below}
-        left = dict(fresh)
-        for each in self.proofs:
-            name = each.rule.head.relation.removesuffix(PROOF)
-            if name in left and left[name].size and id(each.of) not in shut:
-                with self._suspected({name: left[name]}):
-                    left[name] = self._unproven(each, left[name], ticks)
-        for name, block in left.items():
-            self.tables[name].delta = {self.tables[name].home: block} if block.size else {}
-            ticks = ticks.without(name, block) if block.size else ticks
-        return {name: block for name, block in left.items() if block.size}, ticks
+        found: dict[str, list] = {name: [] for name in self.stratum.relations}
+        open_ = [each for each in self.proofs if id(each.of) not in shut]
+        for each in open_:
+            self._planned(each)
+        share_indexes(self.bodies, self.indexes)
+        for each in open_:
+            found[each.of.head.relation].append(self._planned(each).derivation.steps)
+        return Guard(found, ticks, suspects, self.kinds, self._in_time)
 
-    def _unproven(self, proofs: Proofs, block: Block, ticks: Ticks) -> Block:
-        derivation = self._body(proofs.rule, 0, self._remaining(proofs.rule), 0).derivation
-        context, most = cast(Any, self.database), self.database.most
-        context.most = LOOKS
-        try:
-            for proven in proofs.found(derivation, context, ticks, self._in_time):
-                block = apart(block, proven)
-        finally:
-            context.most = most
-        return block
-
-    def _remaining(self, rule: Rule) -> dict[int, str]:
-        """The parts that a rule reads for what was there before and is there now: of relations below, all but their delta,
-        which is what they have lost."""
-        places = (place for place, literal in enumerate(rule.body) if isinstance(literal, Atom))
-        return {0: "delta"} | {place: "full" for place in places if place and rule.body[place].relation in self.below}
+    def _planned(self, proof: Proof) -> Body:
+        key = id(proof), 0
+        if key not in self.bodies or outgrown(self.bodies[key], self.database):
+            self.bodies[key] = proof.plan(self)
+        return self.bodies[key]
 
     def _rederive(self, suspected: dict[str, Block]) -> None:
         with self._suspected(suspected):
@@ -246,8 +225,8 @@ class Following(InTime):
         suspects again need no other index than these."""
         return number < 0
 
-    def begin(self, until: float, small: bool = True) -> None:
-        super().begin(until, small)
+    def begin(self, until: float) -> None:
+        super().begin(until)
         self.database.kept.clear()
 
     def _derive_all(self, wanted: list) -> None:
@@ -262,15 +241,6 @@ class Following(InTime):
             for number, (place, parts) in enumerate(versions(rule, self.below)):
                 if rule.body[place].relation in changed:
                     yield rule, place, parts, -1 - number
-
-
-class Timed(Local):
-    """One stratum, from its facts, all of it a block at a time: so that its tables can tell when a tuple is born."""
-
-    def _completed(self, delta: int) -> None:
-        super()._completed(delta)
-        if self.iteration > DEEPEST:
-            raise TooSlow
 
 
 def is_single(rule: Rule) -> bool:

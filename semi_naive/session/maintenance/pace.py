@@ -58,6 +58,7 @@ class Pace:
         for each in self.failed:
             if each[0] == kind[0] and each[1] <= kind[1] and self.left.get(each, 0):
                 self.left[each] -= 1
+                self.saved = min(KEPT * self.anew, self.saved + WORTH * self.anew)
                 return 0.0
         return max(LEAST, WORTH * self.anew + min(self.saved, SPENT * self.anew))
 
@@ -73,6 +74,10 @@ class Pace:
         enough = self.saved >= INVESTED * self.anew
         self.saved -= INVESTED * self.anew if enough else 0.0
         return enough
+
+    def forget(self) -> None:
+        """What was tried without success may succeed from now on."""
+        self.failed, self.left = {}, {}
 
     def following(self, kind: Kind, seconds: float) -> None:
         """It has followed, and whatever changes no more is worth another attempt; if that took no longer than anew."""

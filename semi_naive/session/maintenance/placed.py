@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from semi_naive.io.relations import table_of
 from semi_naive.ra.jobs import RunsLost
+from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.rules.durable import Gone
 from semi_naive.ra.rules.subtracting import Sweep
 from semi_naive.ra.rules.table import Table
@@ -21,7 +22,6 @@ from semi_naive.running.on_partitions import InRuns, OnPartitions
 from semi_naive.running.recovery import RESTARTS
 from semi_naive.session.maintenance.explicit import Explicit, Facts
 from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange, between
-from semi_naive.session.maintenance.ticks import Ticks
 
 log = logging.getLogger("semi_naive")
 

@@ -7,15 +7,13 @@ many iterations.
 """
 
 import time
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.rules.ir import Atom, Const, Not, Order, Var
+from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Literal, Not, Order, Rule, Var
 from semi_naive.running.local import Local
-
-BLOCKS = (
-    4  # iterations that are done a block at a time first: few changes go on for longer, and the machine takes as long to begin
-)
+from semi_naive.session.maintenance.guard import Guard, Kinds, columns_of
 
 
 class TooSlow(Exception):
@@ -33,11 +31,10 @@ class InTime(Local):
         self.usual = self.small
         self.tell = lambda *_: self._in_time()
 
-    def begin(self, until: float, small: bool = True) -> None:
-        """Before the first iteration; a stratum is evaluated many times. small: whether small iterations may go to the
-        machine."""
-        self.until, self.iteration, self.small = until, 1, self.usual if small else 0
-        self.made, self.rest, self.rested = 0, 1, self.iteration + BLOCKS
+    def begin(self, until: float) -> None:
+        """Before the first iteration; a stratum is evaluated many times."""
+        self.until, self.iteration, self.small = until, 1, self.usual
+        self.made, self.rest, self.rested = 0, 1, 0
 
     def _indexes_made(self) -> dict[str, set[Order]]:
         """An index of a large relation takes longer than what most transactions search in it."""
@@ -56,9 +53,32 @@ class InTime(Local):
             raise TooSlow
 
 
+@dataclass
+class Suspecting(InTime):
+    """The stratum of a stratum's suspects. guard: drops those that need not go, if ages tell that."""
+
+    guard: Guard | None = None
+
+    @property
+    def work(self) -> int:
+        return super().work * (1 + max(map(len, self.guard.proofs.values())) if self.guard else 1)
+
+    def _body(self, rule: Rule, place, parts, number):
+        body = super()._body(rule, place, parts, number)
+        if self.guard is None:
+            return body
+        more = self.guard.steps(rule.head.relation.removesuffix("?"), rule.head.args)
+        return replace(body, derivation=replace(body.derivation, steps=[*body.derivation.steps, *more]))
+
+
 def suspects(name: str) -> str:
     """The relation of a relation's suspects; no program has one of that name."""
     return f"{name}?"
+
+
+def asked(name: str) -> str:
+    """The relation of what is asked first whether it is suspected; no program has one of that name."""
+    return f"{name}?."
 
 
 def explicit(name: str) -> str:
@@ -66,11 +86,11 @@ def explicit(name: str) -> str:
     return f"{name}="
 
 
-def suspecting(stratum: Stratum, known: set[str]) -> Stratum:
-    """The stratum of a stratum's suspects: for each of its own atoms in a body, the rule with suspects there. known: relations
-    that may have explicit facts.
+def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kinds: Kinds | None = None) -> Stratum:
+    """The stratum of a stratum's suspects: for each of its own atoms in a body, the rule with suspects there; and with
+    `kinds`, of the relations, for what is asked first. known: relations that may have explicit facts; best: those that have the
+    best value of each key, and no other.
 
-    >>> from semi_naive.ra.rules.ir import Kind, Rule
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> rule = Rule(Atom("path", (x, z)), (Atom("path", (x, y)), Atom("path", (y, z))))
     >>> for each in suspecting(Stratum(("path",), [rule], True), {"path"}).rules: print(each)
@@ -78,18 +98,28 @@ def suspecting(stratum: Stratum, known: set[str]) -> Stratum:
     path?(x, z) :- path(x, y), path?(y, z), !path=(x, z).
     """
     rules = []
+    for name, each in (kinds or {}).items():
+        rules.append(Rule(Atom(suspects(name), columns_of(each)), (Atom(asked(name), columns_of(each)),)))
     for rule in stratum.rules:
+        head = replace(rule.head, relation=suspects(rule.head.relation))
         for place, literal in enumerate(rule.body):
             if isinstance(literal, Atom) and literal.relation in stratum.relations:
                 first = replace(literal, relation=suspects(literal.relation))
-                body = (*rule.body[:place], first, *rule.body[place + 1 :], *_unknown(rule.head, known))
-                rules.append(
-                    replace(rule, head=replace(rule.head, relation=suspects(rule.head.relation)), body=body, plan=None)
-                )
-    return Stratum(tuple(map(suspects, stratum.relations)), rules, True)
+                body = (*rule.body[:place], first, *rule.body[place + 1 :], *_there(rule.head, known, best))
+                rules.append(replace(rule, head=head, body=body, plan=None))
+    return Stratum((*map(suspects, stratum.relations), *map(asked, kinds or ())), rules, True)
 
 
-def _unknown(head: Atom, known: set[str]) -> list[Not]:
-    """That a head is no explicit fact. What is computed is not looked up: then more is suspected, and derived again."""
-    simple = all(isinstance(term, Var | Const) for term in head.args)
-    return [Not(replace(head, relation=explicit(head.relation)))] if simple and head.relation in known else []
+def _there(head: Atom, known: set[str], best: Container[str]) -> Iterator[Literal]:
+    """That a head is there, where not all that rules make is, and that it is no explicit fact."""
+    if head.relation not in known and head.relation not in best:
+        return
+    terms = []
+    for place, term in enumerate(head.args):
+        terms.append(term if isinstance(term, Var | Const) else Var(f"@{place}", term.kind))
+        if terms[-1] != term:
+            yield Compare("=", terms[-1], term, Kind.NUMBER)
+    if head.relation in best:
+        yield replace(head, args=tuple(terms))
+    if head.relation in known:
+        yield Not(Atom(explicit(head.relation), tuple(terms)))

@@ -26,6 +26,7 @@ from semi_naive.ra.failures import told
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, apart, difference, empty, grown, plain, reversed_to, selected, within, without
 from semi_naive.ra.rules.table import Table, snapshot
+from semi_naive.ra.tuple_at_a_time.ready import LOADED, ready
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.running.local import TooLarge
 from semi_naive.running.recovery import Recovery
@@ -104,6 +105,7 @@ class Upkeep(Continuing):
         """Before the first transactions, one after the other of which would otherwise wait for one."""
         if sum(table.count for table in self.tables.values()) >= MANY:
             load(KERNELS)
+            ready(LOADED)
 
     def extend(self, more: Compiled, inputs: Iterable[str]) -> list[int]:
         """Evaluate more rules, whose relations are new or are read as they are, and keep them up to date. inputs: those of them
@@ -311,7 +313,7 @@ class Upkeep(Continuing):
             tables[name] = clock.timed(name, snapshot(table)) if clock else snapshot(table)
             if name in own:
                 tables[name].insert_block(own[name].born)
-        local.follow(own, below, suspected, until, clock is None)
+        local.follow(own, below, suspected, until)
         found = {}
         for name, table in rest.items():
             if name in local.closed:
@@ -324,7 +326,7 @@ class Upkeep(Continuing):
         for one in local.counts.counted:
             tables[one.relation].settle()
         if ticks and clock:
-            self.ticks[number] = ticks.after(clock, {name: change.lost for name, change in found.items()})
+            self.ticks[number] = ticks.after(clock.births, clock.now, {name: change.lost for name, change in found.items()})
         return found
 
     def _count_missing(self, local: Following, changes: dict[str, Change]) -> None:

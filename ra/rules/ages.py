@@ -1,0 +1,156 @@
+"""When tuples of recursive relations were born, so that a derivation can be told that does not go round in a circle.
+
+A tick is one more for each table and iteration, or for each tuple where they are born one by one, and never goes back. A rule
+makes a tuple of others that were there before, so of every tuple that is there some derivation has only older ones. A tuple of
+which that can still be said without what has gone needs no other proof (Szabó et al. 2018, "Incrementalizing lattice-based
+program analyses in Datalog", and Motik et al. 2019, cut what is suspected of having no derivation in the same way).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from semi_naive.ra.packing import Packing
+from semi_naive.ra.rules import kernels
+from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.block import Block, pack
+from semi_naive.ra.rules.changes import common, positions_of, selected
+from semi_naive.ra.rules.functors import evaluate
+from semi_naive.ra.rules.ir import Term
+from semi_naive.ra.rules.steps import Context
+
+NEVER = np.int64(-1)  # of a tuple that nobody knows: nothing is older
+DIRECT = 1 << 12  # tuples of a layer that get a directory
+AGE = "@age"  # the tick that others are compared with, among the variables of a body
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """Tuples in the relation's own order, and the tick of each (n,)."""
+
+    block: Block
+    ticks: np.ndarray
+
+    def where(self, rows: np.ndarray) -> "Layer":
+        """Some of them: booleans (n,)."""
+        return Layer(selected(self.block, rows), self.ticks[rows])
+
+    def places(self, columns: list[np.ndarray], size: int) -> np.ndarray:
+        """Where tuples are, given as columns in any order of rows; -1 if they are not there."""
+        if self.block.packing.lanes > 1 or self.block.size < DIRECT:
+            return positions_of(columns, size, self.block)
+        words, fitting = pack(columns, self.block.packing, size)[0], np.ones(size, np.bool_)
+        for column, (low, high) in zip(columns, self.block.packing.bounds, strict=True):
+            fitting &= (column >= low) & (column <= high)
+        lows, highs = kernels.ranges(self.block.words[0], 0, *self._directory, words, fitting)
+        return np.where(highs > lows, lows, -1)
+
+    @cached_property
+    def _directory(self) -> tuple[np.uint64, int, np.ndarray]:
+        """As `Block.directory` has, for words as a whole, of one entry for some four of them."""
+        words = self.block.words[0]
+        span = int(words[-1]) - int(words[0])
+        coarse = max(0, span.bit_length() - (words.size // 4).bit_length())
+        return words[0], coarse, kernels.directory(words, 0, words[0], coarse, (span >> coarse) + 1)
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """Of each relation layers of which the last one counts that has a tuple; `next`: the tick of the next births. Nothing in it
+    changes. 16 bytes a tuple."""
+
+    layers: dict[str, tuple[Layer, ...]] = field(default_factory=dict)
+    next: int = 0
+
+    def of(self, name: str, columns: list[np.ndarray], size: int) -> np.ndarray:
+        """The ticks (n,) of tuples, given as columns; a binary search in each layer.
+
+        >>> old, new = (Block.of([np.array(column)], len(column)) for column in ([3, 4], [4]))
+        >>> ticks = Ticks().with_births({"p": [born(old, 5)]}, 6).with_births({"p": [born(new, 6)]}, 7)
+        >>> ticks.of("p", [np.array([4, 3, 9])], 3).tolist()
+        [6, 5, -1]
+        """
+        found, left = np.full(size, NEVER), np.arange(size)
+        for layer in reversed(self.layers.get(name, ())):
+            at = layer.places([column[left] for column in columns] if left.size < size else columns, left.size)
+            known = at >= 0
+            found[left[known]] = layer.ticks[at[known]]
+            left = left[~known]
+        return found
+
+    def with_births(self, births: dict[str, list[Layer]], following: int) -> "Ticks":
+        """After tuples have been born, each once; those that were known are young again."""
+        layers = dict(self.layers)
+        for name, found in births.items():
+            if found:
+                layers[name] = _stacked((*layers.get(name, ()), _together(found)))
+        return Ticks(layers, following)
+
+    def after(self, births: dict[str, list[Layer]], following: int, lost: dict[str, Block]) -> "Ticks":
+        """After tuples have been born, and without what is lost, and not born again."""
+        gone = {name: [born(block, NEVER)] for name, block in lost.items() if block.size}
+        return self.with_births({name: [*found, *gone.get(name, [])] for name, found in births.items()}, following)
+
+
+def _stacked(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Neighbours that are not twice as large are merged, as in tables."""
+    while len(layers) > 1 and layers[-2].block.size < 2 * layers[-1].block.size:
+        older, newer = layers[-2:]
+        rest = positions_of(older.block.columns(), older.block.size, newer.block) < 0
+        layers = (*layers[:-2], _together([older.where(rest), newer]))
+    return layers
+
+
+def born(block: Block, tick: int | np.integer) -> Layer:
+    """Tuples that are all of one tick."""
+    return Layer(block, np.full(block.size, tick))
+
+
+def _together(layers: list[Layer]) -> Layer:
+    blocks = [layer.block for layer in layers]
+    packing = common(blocks, blocks[0].arity)
+    words = np.concatenate([block.repacked(packing).words for block in blocks], axis=1)
+    return in_order(packing, words, np.concatenate([layer.ticks for layer in layers]))
+
+
+def in_order(packing: Packing, words: np.ndarray, ticks: np.ndarray) -> Layer:
+    """Tuples as words (lanes, n) in any order, and the tick of each."""
+    order = np.argsort(words[0], kind="stable") if packing.lanes == 1 else np.lexsort(words[::-1])
+    return Layer(Block(packing, np.ascontiguousarray(words[:, order])), ticks[order])
+
+
+# -- steps of a body
+
+
+@dataclass
+class Aged:
+    """The tick of a tuple as the variable AGE. look: called each time."""
+
+    relation: str
+    terms: tuple[Term, ...]
+    ticks: Ticks
+    look: Callable[[], None]
+
+    def __call__(self, batch: Batch, context: Context):
+        yield batch.with_columns({AGE: _ticks_of(self, batch, context)})
+
+
+@dataclass
+class Older:
+    """Keep the bindings of which a tuple is older than AGE. look: called each time."""
+
+    relation: str
+    terms: tuple[Term, ...]
+    ticks: Ticks
+    look: Callable[[], None]
+
+    def __call__(self, batch: Batch, context: Context):
+        met = _ticks_of(self, batch, context)
+        yield batch.where((met >= 0) & (met < batch.columns[AGE]))
+
+
+def _ticks_of(step: Aged | Older, batch: Batch, context: Context) -> np.ndarray:
+    step.look()
+    columns = [evaluate(term, batch.columns, batch.size, context.values) for term in step.terms]
+    return step.ticks.of(step.relation, columns, batch.size)
