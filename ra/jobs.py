@@ -17,6 +17,7 @@ import gc
 import logging
 import os
 from itertools import zip_longest
+from pickle import PicklingError
 
 from semi_naive.ra import memory, memory_limits, shipping
 from semi_naive.ra.aside import spark_call
@@ -76,6 +77,8 @@ class PartitionedJobs:
                 found = spark_call(self.sc, rdd.collect, memory.check)
                 self._discarded = self._discarded if source is not None and len(tasks) == 1 else []
                 return found
+            except PicklingError as error:  # a user's function, which says itself why it cannot be sent
+                raise error.__context__ if isinstance(error.__context__, ValueError) else error from None
             except Exception as error:  # py4j's own classes come and go between Spark versions
                 if missing := RunMissing.told(str(error)):
                     self._ship(missing, shipments)

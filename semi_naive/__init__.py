@@ -14,6 +14,8 @@ _LAZY = {
     "ProgramError": "semi_naive.language.errors",
     "EvaluationError": "semi_naive.ra.rules.arithmetic",
     "Branch": "semi_naive.branch",
+    "vectorised": "semi_naive.functors",
+    "Libraries": "semi_naive.libraries",
     "transitive_closure": "semi_naive.closure",
     "simulate": "semi_naive.simulation",
     "subgraphs": "semi_naive.subgraph_queries.matching",

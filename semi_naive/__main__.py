@@ -30,6 +30,24 @@ def cli():
     """Run Datalog programs and compute transitive closures, on Apache Spark where they are large."""
 
 
+def libraries(command):
+    """The options that say where functions of user-defined functors are."""
+    options = [
+        click.option(
+            "-l", "--libraries", "libraries", metavar="NAME", multiple=True,
+            help="Take functors from MODULE.py, or from libNAME.so.",
+        ),
+        click.option("-L", "--library-dir", "library_dirs", metavar="DIR", multiple=True, help="Look for libraries here."),
+        click.option(
+            "--library-bits", type=click.IntRange(32, 64), metavar="32|64", default=64, show_default=True,
+            help="The numbers of shared libraries have so many bits.",
+        ),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @cli.command()
 @click.argument("program")
 @click.option(
@@ -43,6 +61,7 @@ def cli():
 @click.option(
     "-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros for the preprocessor, as in -M 'A=1 B'."
 )
+@libraries
 @click.option("--sandbox", metavar="DIR", help="Read and write only files below this folder, whatever the program says.")
 @click.option("-j", "--jobs", metavar="N", help="Use so many cores; auto uses all.")
 @click.option("-w", "--no-warn", is_flag=True, help="Print no warnings, and take a missing fact file as empty.")
@@ -84,7 +103,7 @@ def session_options(command):
     ]
     for option in reversed(options):
         command = option(command)
-    return command
+    return libraries(command)
 
 
 @cli.command()

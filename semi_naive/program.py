@@ -21,31 +21,33 @@ class Program:
     """A checked program. Raises `ProgramError`, with everything that is wrong at its place, if it cannot be run.
 
     text: in Soufflé's dialect. file: what errors call it. include_dirs: where .include and #include look besides.
-    defines: macros, {"N": "10"}. sandbox: a folder that what it includes, its .input and .output stay below; without one a
+    defines: macros, {"N": "10"}. functors: {name: function} of what the program declares by .functor, or `Libraries` (see
+    `semi_naive.functors`). sandbox: a folder that what it includes, its .input and .output stay below; without one a
     program may read and write any file that its user may.
     """
 
     sandbox: Sandbox | None = None
 
-    def __init__(self, text: str, file: str = "<program>", include_dirs=(), defines=None, sandbox=None):
+    def __init__(self, text: str, file: str = "<program>", include_dirs=(), defines=None, sandbox=None, functors=None):
         self.name, self.sandbox = file, sandbox and Sandbox(sandbox)
-        self.checked = compile_text(text, file, include_dirs, defines or {}, self.sandbox)
+        self.checked = compile_text(text, file, include_dirs, defines or {}, self.sandbox, {} if functors is None else functors)
 
     @classmethod
-    def from_file(cls, path, include_dirs=(), defines=None, sandbox=None) -> "Program":
+    def from_file(cls, path, include_dirs=(), defines=None, sandbox=None, functors=None) -> "Program":
         """The program in a file, which may be outside of the sandbox. FileNotFoundError if there is none."""
         from semi_naive.language.parse import parse_file  # loads a parser, which rules that are data do without
 
         program = cls.__new__(cls)
         program.name, program.sandbox = os.fspath(path), sandbox and Sandbox(sandbox)
-        program.checked = check(parse_file(program.name, include_dirs, defines or {}, program.sandbox))
+        source = parse_file(program.name, include_dirs, defines or {}, program.sandbox)
+        program.checked = check(source, functors={} if functors is None else functors)
         return program
 
     @classmethod
-    def from_source(cls, source, file: str = "<program>") -> "Program":
+    def from_source(cls, source, file: str = "<program>", functors=None) -> "Program":
         """A program given as a syntax tree (`semi_naive.language.syntax.Source`) instead of text."""
         program = cls.__new__(cls)
-        program.name, program.checked = file, check(source)
+        program.name, program.checked = file, check(source, functors={} if functors is None else functors)
         return program
 
     @classmethod

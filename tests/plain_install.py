@@ -19,7 +19,18 @@ from semi_naive.balance import kernel_cache
 from semi_naive.ra import session
 
 import semi_naive
-from semi_naive import Branch, Config, Program, Relation, Vertices, simulate, subgraphs, transitive_closure
+from semi_naive import (
+    Branch,
+    Config,
+    Libraries,
+    Program,
+    Relation,
+    Vertices,
+    simulate,
+    subgraphs,
+    transitive_closure,
+    vectorised,
+)
 from semi_naive.running.answers import Answer, Result
 from semi_naive.subgraph_queries.embeddings import Subgraphs
 from semi_naive.subgraph_queries.patterns import Pattern
@@ -265,6 +276,17 @@ def branches() -> None:
         assert result["list"].to_list() == [(found,)]
 
 
+def functors() -> None:
+    Path("doubling.py").write_text("def double(x):\n    return 2 * x\n")
+    found = call("Libraries", Libraries, ["doubling.py"])
+    assert call("Libraries.keys", found.keys) == {"double"} and call("Libraries.get", found.get, "double")(4) == 8
+    assert call("Libraries.given", Libraries.given, ["doubling.py"])["double"](4) == 8
+    assert len([*call("Libraries.items", found.items), *call("Libraries.values", found.values)]) == 2
+    text = ".functor double(x: number): number\n.decl a(x: number)\na(@double(21)).\n.output a\n"
+    for given in (found, {"double": call("vectorised", vectorised, lambda x: 2 * x)}):
+        assert Program(text, functors=given).run()["a"].to_list() == [(42,)]
+
+
 def complete() -> None:
     """Every public name has been called."""
     classes = {"Answer": Answer, "Result": Result, "Subgraphs": Subgraphs}
@@ -304,7 +326,7 @@ def _files(folder: Path) -> set[Path]:
 
 if __name__ == "__main__":
     whole(Path(sys.argv[1]))
-    for part in (settings, programs, branches, relations, closures, patterns, formats, commands, complete, carried):
+    for part in (settings, programs, branches, functors, relations, closures, patterns, formats, commands, complete, carried):
         begun = time.process_time()
         part()
         print(f"{part.__name__}: done, {time.process_time() - begun:.1f} s of this process", flush=True)

@@ -31,12 +31,12 @@ PROGRAMS = {
     ),
     "by the name of what is not supported": (
         {
-            "main.dl": ".lattice L<> { Bottom -> 1, Lub -> @f(_, _) }\n.functor f(x: number): number\n"
+            "main.dl": ".lattice L<> { Bottom -> 1, Lub -> @f(_, _) }\n.functor f(x: number): number stateful\n"
             ".decl a(x: number) choice-domain x\na(1) <= a(2) :- true.\n"
         },
         [
-            ("lattices", "main.dl", 1), ("user-defined functors", "main.dl", 2),
-            ("choice-domain", "main.dl", 3), ("subsumption", "main.dl", 4),
+            ("lattices", "main.dl", 1), ("functor f is stateful", "main.dl", 2), ("choice-domain", "main.dl", 3),
+            ("subsumption", "main.dl", 4),
         ],
     ),
     "after a #line": (

@@ -90,7 +90,7 @@ def test_includes_outside(box, monkeypatch, text):
 
 
 def test_functors_of_libraries_are_no_way_out(box):
-    with pytest.raises(ProgramError, match="user-defined functors"):
+    with pytest.raises(ProgramError, match="There is no function for functor f"):
         Program(".functor f(x: number): number\n.decl r(x: number)\nr(@f(1)).", sandbox=box)
 
 

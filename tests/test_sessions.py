@@ -193,6 +193,21 @@ def test_a_negated_wildcard_and_a_rule_whose_two_parts_flip_together():
     assert told == [{}, {"sink": [(1, 1)], "one": [(1, -1)]}, {"one": [(6, 1)]}]
 
 
+def test_what_a_negated_atom_computes_does_not_tell_which_heads_are_gone():
+    text = """
+    .decl e(x: number, y: number)
+    .input e
+    .decl p(x: number, y: number)
+    .input p
+    .decl free(x: number, y: number)
+    .output free
+    free(x, y) :- p(x, y), !e(x + 1, y).
+    """
+    facts = {"e": [], "p": [(1, 4), (2, 4)]}
+    told = same(text, facts, ("insert", "e", [(9, 4)]), ("insert", "e", [(3, 4)]), ("delete", "e", [(3, 4)]))
+    assert told == [{}, {"free": [(2, 4, -1)]}, {"free": [(2, 4, 1)]}]
+
+
 def test_groups_become_empty_and_appear_and_sums_of_floats_come_back():
     text = """
     .decl pays(who: symbol, what: number, much: float)

@@ -80,6 +80,10 @@ def _constant(term: Const, values) -> np.int64:
 
 def _call(term: Call, args: list[np.ndarray], size: int, values) -> np.ndarray:
     op, kind = term.op, term.kind
+    if op.startswith("@"):
+        if term.function is None:
+            raise EvaluationError(f"there is no function for functor {op[1:]}")
+        return term.function(args, size, values)
     if op in ("as", "ord"):
         return args[0]
     if op.startswith("to_"):

@@ -7,6 +7,7 @@ aggregate, whose own variables have names that occur nowhere else in the rule.
 Values are 64-bit: number int64, unsigned uint64, float float64, a symbol or record the id that `ra.rules.values` gave it.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -92,14 +93,16 @@ class Call:
     """A functor that gives one value: + - * / % ^ neg band bor bxor bnot bshl bshr bshru land lor lxor lnot min max (all
     arguments of the call's own kind; min and max of symbols by the order of their strings), cat (any number of symbols),
     ord, strlen, substr (symbol, number, number), to_number to_string to_float to_unsigned (the argument's kind says from
-    what), and "as", which keeps the 64 bits and changes their kind."""
+    what), and "as", which keeps the 64 bits and changes their kind. "@f" is a user's: `function` gives its column
+    (`semi_naive.functors.UserFunctor`)."""
 
     op: str
     args: tuple
     kind: Kind
+    function: Callable | None = field(default=None, compare=False, repr=False)
 
     def __str__(self):
-        if len(self.args) == 2 and (self.op in WORDS or not self.op.isalpha()):
+        if len(self.args) == 2 and (self.op in WORDS or not (self.op.isalpha() or self.op[0] == "@")):
             return f"({self.args[0]} {self.op} {self.args[1]})"
         if self.op in PREFIXES:
             return f"({PREFIXES[self.op]}{self.args[0]})"
@@ -285,7 +288,8 @@ class Directive:
 
 @dataclass
 class Program:
-    """A checked program. `relations` in the order of their declarations; `typed`: the statements that declare types."""
+    """A checked program. `relations` in the order of their declarations; `typed`: the statements that declare types and
+    functors; `functors`: the functions of these."""
 
     types: dict[str, Type]
     relations: dict[str, Relation]
@@ -296,3 +300,4 @@ class Program:
     texts: dict[str, str] = field(default_factory=dict)  # of the source files, for messages
     typed: list = field(default_factory=list)
     alternations: tuple = ()  # of relations in recursion through negation (see `language.wellfounded`)
+    functors: Mapping | None = None

@@ -80,7 +80,7 @@ def _terms(step) -> list[Term]:
 
 
 def _makes(term: Term) -> bool:
-    """Whether a term makes symbols or records, or is another each time."""
+    """Whether a term makes symbols or records, is another each time, or calls a user's function."""
     if isinstance(term, Call):
-        return term.kind in (Kind.SYMBOL, Kind.RECORD) or any(map(_makes, term.args))
+        return term.op.startswith("@") or term.kind in (Kind.SYMBOL, Kind.RECORD) or any(map(_makes, term.args))
     return isinstance(term, Pack | Autoinc)

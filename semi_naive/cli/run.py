@@ -32,6 +32,7 @@ def run_program(program: str, given: dict) -> None:
     spark = spark_of(given["master"], given["jobs"])
     check_folders(facts, output, given["include_dirs"])
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"]), "sandbox": sandbox_of(given)}
+    reading["functors"] = libraries_of(given)
     if given["show"]:
         sys.exit(show_program(program, show_modes(given["show"]), reading))
     checked = checked_program(program, reading)
@@ -61,6 +62,16 @@ def run_program(program: str, given: dict) -> None:
                 from semi_naive.cli.explain import explain
 
                 explain(result)
+
+
+def libraries_of(given: dict):
+    """Where -l and -L say that functors are."""
+    from semi_naive.libraries import Libraries
+
+    dirs = given["library_dirs"] or (".",)
+    if given.get("sandbox") and not given["libraries"]:
+        return {}
+    return Libraries.given(given["libraries"], dirs, given["library_bits"])
 
 
 def sandbox_of(given: dict):
@@ -186,6 +197,7 @@ def show_errors(program: str, reading: dict) -> int:
     from semi_naive.language.errors import ProgramError
     from semi_naive.language.parse import parse, parse_file
 
+    reading = {name: value for name, value in reading.items() if name != "functors"}
     try:
         if program == "-":
             parse(sys.stdin.read(), "<stdin>", **reading)

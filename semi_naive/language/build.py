@@ -105,12 +105,19 @@ class Build(Terms):
     def dependency(self, _):
         return None
 
-    @node
-    def functor_decl(self, span, *_):
-        self.unsupported("user-defined functors", span)
+    @worded
+    def functor_decl(self, span, _keyword, name, *rest):
+        parameters = [child for child in rest if isinstance(child, list)]
+        result = next(child for child in rest if isinstance(child, Token) and child.type == "QNAME")
+        if isinstance(rest[-1], Token) and rest[-1] == "stateful":
+            hint = "leave out the word: a function gets strings as strings and records as tuples, and needs no table of either"
+            self.problem(f"functor {name} is stateful: there is no symbol table or record table of Soufflé's here", span, hint)
+        pairs = tuple(("", str(found[0])) if len(found) == 1 else (str(found[0]), str(found[1])) for found in parameters)
+        spans = (*(self.between(found) for found in parameters), self._span(result))
+        return syntax.FunctorDecl(str(name), pairs, str(result), spans, span=span)
 
-    def parameter(self, _):
-        return None
+    def parameter(self, children):
+        return saying(children)
 
     @worded
     def directive(self, _span, keyword, *rest):
@@ -140,6 +147,9 @@ class Build(Terms):
     @node
     def component(self, span, head, *statements):
         type_, *bases = head
+        for declared in _flat(statements):
+            if isinstance(declared, syntax.FunctorDecl):
+                self.problem("syntax error, unexpected functor declaration", declared.span, "declare it outside of components")
         written = tuple((base.component, base.arguments) for base in bases)
         return syntax.Component(type_.component, type_.arguments, written, tuple(_flat(statements)), span=span)
 

@@ -151,8 +151,8 @@ class Terms(Reduce):
         return syntax.BranchInit(str(name), tuple(args), span=span)
 
     @node
-    def user_functor(self, span, *_):
-        return self._harmless("user-defined functors", span)
+    def user_functor(self, span, name, args=()):
+        return Functor(f"@{name}", tuple(args), span=span)
 
     @node
     def user_aggregate(self, span, *_):

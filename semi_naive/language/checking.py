@@ -28,6 +28,7 @@ from semi_naive.language.single import Single, singles
 from semi_naive.language.trees import walk
 from semi_naive.language.type_checks import type_problems
 from semi_naive.language.types import TypeEnvironment
+from semi_naive.language.user_functors import declaration_problems, function_problems, used_functors
 from semi_naive.language.wellfounded import (
     companion_edges,
     companion_problems,
@@ -43,9 +44,14 @@ NOTHING = MappingProxyType({})
 
 
 def compile_text(
-    text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None
+    text: str,
+    file: str = "<program>",
+    include_dirs: Sequence = (),
+    defines: Mapping = NOTHING,
+    sandbox=None,
+    functors: Mapping | None = None,
 ) -> ir.Program:
-    """Parse and check a program.
+    """Parse and check a program. See `check`.
 
     >>> program = compile_text(".decl a(x: number)  .decl b(x: number)  .output b  a(1).  b(x + 1) :- a(x).")
     >>> print(*program.rules)
@@ -53,12 +59,13 @@ def compile_text(
     """
     from semi_naive.language.parse import parse
 
-    return check(parse(text, file, include_dirs, defines, sandbox))
+    return check(parse(text, file, include_dirs, defines, sandbox), functors=functors)
 
 
-def check(source: syntax.Source, parameters: bool = False) -> ir.Program:
+def check(source: syntax.Source, parameters: bool = False, functors: Mapping | None = None) -> ir.Program:
     """The rules of a program, with its warnings; or one ProgramError with all that is wrong. parameters: whether $name may
-    stand in it, as the name of a variable."""
+    stand in it, as the name of a variable. functors: the function of each functor that it declares; None: they are not asked
+    for, and the program cannot be evaluated if it has any."""
     from semi_naive.language.components import expand
 
     source = expand(source)
@@ -76,6 +83,8 @@ def check(source: syntax.Source, parameters: bool = False) -> ir.Program:
     summed = {name: columns for name, columns in heads.items() if name not in ops}
     scoped = [resolve(single) for single in found]
     problems += env.problems
+    problems += declaration_problems(source, env)
+    problems += [] if functors is None else function_problems(env, functors, used_functors(found))
     problems += [] if parameters else parameter_problems(source)
     problems += directive_problems(source, relations)
     problems += input_problems(source, summed)
@@ -92,7 +101,7 @@ def check(source: syntax.Source, parameters: bool = False) -> ir.Program:
     warnings = _warnings(source, relations, found, companions(relations) if wellfounded else ())
     if problems:
         raise ProgramError(_distinct(problems + warnings), source.texts)
-    program = lowered(source, env, relations, typings, ops, summed)
+    program = lowered(source, env, relations, typings, ops, summed, functors)
     program.warnings = warnings
     return three_valued(program) if wellfounded else program
 

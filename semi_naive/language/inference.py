@@ -123,6 +123,8 @@ class Typing:
         return name if kind == Kind.RECORD else CONSTANT[kind]
 
     def _functor(self, node):
+        if node.name.startswith("@"):
+            return self._user_functor(node)
         if node.name in _OF_HEADS:
             return [
                 self._of_kinds(node, _OF_HEADS[node.name]),
@@ -132,6 +134,14 @@ class Typing:
             return []
         infix = [partial(self._same_base, key(arg), key(node)) for arg in node.args if node.name in INFIX]
         return [partial(self._overload, node), *infix]
+
+    def _user_functor(self, node):
+        """Its result and its arguments have the declared types."""
+        declared = self.env.functors.get(node.name[1:])
+        if declared is None or len(declared.parameters) != len(node.args):
+            return []
+        pairs = [(node, declared.result), *zip(node.args, (type_ for _, type_ in declared.parameters), strict=True)]
+        return [self._is(each, type_) for each, type_ in pairs if type_ in self.env]
 
     def _is(self, node, name):
         """node <: name."""

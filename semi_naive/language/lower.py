@@ -21,18 +21,19 @@ _IDENTITY = ("min", "max", "cat")  # of one argument
 
 
 def lowered(
-    source: syntax.Source, env: TypeEnvironment, relations, typings: list[Typing], lattices: dict, summed: dict
+    source: syntax.Source, env: TypeEnvironment, relations, typings: list[Typing], lattices: dict, summed: dict, functors
 ) -> ir.Program:
     """The program: only called for one without errors. `lattices`: of some relations, "min" or "max"; `summed`: of others, how
-    their heads aggregate (see `heads`)."""
+    their heads aggregate (see `heads`); `functors`: see `checking.check`."""
     lines = {file: text.split("\n") for file, text in source.texts.items()}
     types = {name: env.resolved(name) for name in [*PREDEFINED, *env.declared]}
     found = {name: _relation(node, types, lattices.get(name)) for name, node in relations.items()}
     projections = Projections(found)
+    calls = _functions(env, types, functors)
     plain = [typing for typing in typings if typing.single.head.relation not in summed]
-    rules = [rule(typing, lattices.get(typing.single.head.relation), lines, projections) for typing in plain]
+    rules = [rule(typing, lattices.get(typing.single.head.relation), lines, projections, calls) for typing in plain]
     for name, ops in summed.items():
-        of = [_head(typing, ops, lines, projections) for typing in typings if typing.single.head.relation == name]
+        of = [_head(typing, ops, lines, projections, calls) for typing in typings if typing.single.head.relation == name]
         made = Summed(found[name], ops, of, projections)
         found[name] = replace(found[name], summed=True)
         rules += made.rules()
@@ -44,7 +45,8 @@ def lowered(
         directives=_directives(source),
         pragmas={node.key: node.value for node in source.statements if isinstance(node, syntax.Pragma)},
         texts=source.texts,
-        typed=[node for node in source.statements if isinstance(node, syntax.TYPES)],
+        typed=[node for node in source.statements if isinstance(node, (*syntax.TYPES, syntax.FunctorDecl))],
+        functors=functors,
     )
 
 
@@ -58,9 +60,24 @@ def _directives(source) -> list[ir.Directive]:
     return [ir.Directive(node.kind, node.relation, dict(node.parameters), node.span) for node in found]
 
 
-def rule(typing: Typing, lattice: str | None, lines: dict[str, list[str]], projections: "Projections") -> ir.Rule:
-    """One clause as a rule. `lines`: of the source files, by name."""
-    single, lowering = typing.single, Lowering(typing, projections)
+def _functions(env: TypeEnvironment, types: dict, functors) -> dict:
+    """By its name the column function of each functor that has one."""
+    if not env.functors or functors is None:
+        return {}
+    from semi_naive.functors import UserFunctor
+
+    def made(node):
+        params = tuple(types[type_] for _, type_ in node.parameters)
+        result, function = types[node.result], functors[node.name]
+        function = function.typed(params, result) if hasattr(function, "typed") else function  # one of C
+        return UserFunctor(node.name, function, params, result, types)
+
+    return {f"@{name}": made(node) for name, node in env.functors.items() if name in functors}
+
+
+def rule(typing: Typing, lattice: str | None, lines: dict[str, list[str]], projections: "Projections", calls: dict) -> ir.Rule:
+    """One clause as a rule. `lines`: of the source files, by name; `calls`: the functions of users."""
+    single, lowering = typing.single, Lowering(typing, projections, calls)
     head = single.head
     if lattice and head.args and is_aggregate(head.args[-1]):
         head = replace(head, args=(*head.args[:-1], head.args[-1].args[0]))
@@ -73,9 +90,9 @@ def rule(typing: Typing, lattice: str | None, lines: dict[str, list[str]], proje
     return ir.Rule(low_head, (*body, *before), plan or None, span, _written(span, lines), single.clause.join)
 
 
-def _head(typing: Typing, ops: Ops, lines: dict[str, list[str]], projections: "Projections") -> Head:
+def _head(typing: Typing, ops: Ops, lines: dict[str, list[str]], projections: "Projections", calls: dict) -> Head:
     """One clause of a relation that is aggregated in heads."""
-    single, lowering = typing.single, Lowering(typing, projections)
+    single, lowering = typing.single, Lowering(typing, projections, calls)
     body = [low for literal in single.body for low in lowering.literal(literal)]
     of: dict[int, tuple] = {}
     key = []
@@ -107,8 +124,8 @@ def _written(span, lines) -> str:
 class Lowering:
     """One clause. Every method gives what it lowered and the literals that must stand beside it."""
 
-    def __init__(self, typing: Typing, projections: "Projections"):
-        self.typing, self.projections = typing, projections
+    def __init__(self, typing: Typing, projections: "Projections", calls: dict):
+        self.typing, self.projections, self.calls = typing, projections, calls
         self._numbers = count(1 + max(_taken(typing.single), default=0))
 
     def fresh(self, name: str, kind: ir.Kind) -> ir.Var:
@@ -218,7 +235,7 @@ class Lowering:
         if node.name == "ord":
             args = (self._number_of(args[0], node.args[0], before),)
         if node.name != "range":
-            return ir.Call(node.name, args, self.kind(node))
+            return ir.Call(node.name, args, self.kind(node), self.calls.get(node.name))
         result = self.fresh("range", self.kind(node))
         before.append(ir.Range(result, *args))
         return result

@@ -63,7 +63,8 @@ class BranchInit(Node):
 @dataclass(frozen=True)
 class Functor(Node):
     """An operator or an intrinsic functor, by its written name: + - * / % ^ band … cat ord range autoinc; unary minus is
-    "neg", unary bnot and lnot keep their names. `min` and `max` with one argument, in a head, aggregate in recursion."""
+    "neg", unary bnot and lnot keep their names. `min` and `max` with one argument, in a head, aggregate in recursion. That of a
+    user has an @ before its name."""
 
     name: str
     args: tuple
@@ -189,6 +190,17 @@ class RelationDecl(Node):
     name: str
     attributes: tuple[tuple[str, str], ...]
     qualifiers: frozenset[str] = frozenset()
+    spans: tuple = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class FunctorDecl(Node):
+    """.functor name(parameter: type, …): result. A parameter need not have a name. `spans`: of the parameters, then of the
+    result's type."""
+
+    name: str
+    parameters: tuple[tuple[str, str], ...]
+    result: str
     spans: tuple = field(default=(), compare=False, repr=False)
 
 

@@ -140,7 +140,9 @@ def _cast(typing, node):
 
 
 def _functor(typing, node):
-    if node.name in OVERLOADS and id(node) not in typing.overloads:
+    if node.name.startswith("@"):
+        yield from _user_functor(typing, node)
+    elif node.name in OVERLOADS and id(node) not in typing.overloads:
         overloads = OVERLOADS[node.name]
         takes = " or ".join(dict.fromkeys(_signature(node.name, overload) for overload in overloads))
         if not any(overload.takes(len(node.args)) for overload in overloads):
@@ -149,6 +151,28 @@ def _functor(typing, node):
             yield Problem("no valid overloads", node.span, f"there is {takes}")
     elif node.name not in OVERLOADS and node.name not in ("sum", "count", "mean"):  # `lattices` has more to say of those
         yield Problem(f"Undefined functor {node.name}", node.span, "functors are: " + ", ".join(sorted(OVERLOADS)))
+
+
+def _user_functor(typing, node):
+    env, name = typing.env, node.name[1:]
+    if (declared := env.functors.get(name)) is None:
+        yield Problem(f"Undefined user-defined functor {name}", node.span, f"declare it: .functor {name}(…): …")
+        return
+    if not all(type_ in env for type_ in (declared.result, *(type_ for _, type_ in declared.parameters))):
+        return
+    if not (types := typing.types(node)) or len(types) != 1:
+        yield Problem(f"Invalid use of functor returning {declared.result}", node.span)
+    elif not env.subtype(declared.result, *types):
+        yield Problem(f"Invalid conversion of return type {declared.result} to {next(iter(types))}", node.span)
+    if (count := len(declared.parameters)) != len(node.args):
+        yield Problem(f"Functor arity mismatch: Got {len(node.args)} arguments, expecting {count}", node.span)
+    for at, (arg, (parameter, type_)) in enumerate(zip(node.args, declared.parameters, strict=False)):
+        place = f"positional parameter {at}" + (f" ('{parameter}')" if parameter else "")
+        if not (types := typing.types(arg)) or len(types) != 1:
+            yield Problem(f"Unable to determine type for {place}", arg.span)
+        elif not env.subtype(found := next(iter(types)), type_):
+            found = found.removeprefix("__")
+            yield Problem(f"Invalid conversion of value of type {found} to {place} with type {type_}", arg.span)
 
 
 def _signature(name, overload) -> str:

@@ -34,6 +34,7 @@ class TypeEnvironment:
         for declaration in self._declared.values():
             self._check(declaration)
         self._check_branch_names()
+        self.functors = {node.name: node for node in source.statements if isinstance(node, syntax.FunctorDecl)}
 
     def _declare(self, declaration):
         name = declaration.name

@@ -33,8 +33,8 @@ def _numeric(terms) -> bool:
 
 
 def _call(call: ir.Call):
-    """Numbers only: strings and records have their ids in the run that makes them."""
-    if call.kind not in NUMERIC or not _numeric(call.args):
+    """Numbers only: strings and records have their ids in the run that makes them. A user's function is called when due."""
+    if call.op.startswith("@") or call.kind not in NUMERIC or not _numeric(call.args):
         return call
     from semi_naive.ra.rules.functors import EvaluationError, bits, evaluate
 

@@ -28,7 +28,7 @@ from semi_naive.planning.strata import names_read
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, empty, marked, own_order, selected, together, within
-from semi_naive.ra.rules.ir import Aggregate, Atom, Const, Order, Range, Rule, Term, Var, Wild
+from semi_naive.ra.rules.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Term, Var, Wild
 from semi_naive.ra.rules.table import Table
 from semi_naive.session.maintenance.closed_tables import is_closed, reached
 from semi_naive.session.maintenance.counting import Counts, counting
@@ -244,7 +244,8 @@ class Following(InTime):
 
 
 def is_single(rule: Rule) -> bool:
-    """Whether each head has one instance of the rule at most: it has all variables of the body, which has no wildcards.
+    """Whether each head has one instance of the rule at most: it has all variables of the body, which has no wildcards. And
+    whether what it negates tells for certain which heads are gone: of `!n(x + 1)` the flip says nothing about x.
 
     >>> from semi_naive.ra.rules.ir import Kind
     >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
@@ -254,7 +255,9 @@ def is_single(rule: Rule) -> bool:
     atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
     plain = all(isinstance(term, Var | Const) for atom in atoms for term in atom.args)
     closed = not any(isinstance(literal, Aggregate | Range) for literal in rule.body)
-    return plain and closed and names(atoms) <= {term.name for term in rule.head.args if isinstance(term, Var)}
+    negated = [literal.atom for literal in rule.body if isinstance(literal, Not)]
+    certain = all(isinstance(term, Var | Const | Wild) for atom in negated for term in atom.args)
+    return plain and closed and certain and names(atoms) <= {term.name for term in rule.head.args if isinstance(term, Var)}
 
 
 def rederiving(rule: Rule, best: bool = False) -> Rule:

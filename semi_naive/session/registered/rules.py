@@ -74,7 +74,7 @@ def registered(name: str, text: str, known: dict[str, ir.Relation], program: ir.
     read = {node.relation for node in rules.nodes if isinstance(node, syntax.Atom)} - own.keys()
     declared = [_declaration(known[each]) for each in sorted(read & known.keys())]
     try:
-        checked = check(syntax.Source([*program.typed, *declared, *rules.statements()], source.texts), parameters=True)
+        checked = check(syntax.Source([*program.typed, *declared, *rules.statements()], source.texts), True, program.functors)
     except ProgramError as error:  # with warnings of what the session has
         raise ProgramError([each for each in error.problems if each.span.file == f"<{name}>"], source.texts) from None
     return Registered(name, checked, tuple(rules.parameters), frozenset(read & known.keys()))

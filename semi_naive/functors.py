@@ -1,0 +1,304 @@
+"""User-defined functors: what a `.functor` of a program calls.
+
+    .functor f(x: number, y: symbol): symbol           Program(text, functors={"f": function})
+    out(@f(x, y)) :- in(x, y).
+
+A function of Python is called once for each distinct tuple of arguments of a block. One that is `vectorised`, or a ufunc of
+numpy, gets whole columns; one that numba has compiled is called in a compiled loop, where all its values are numbers. It must
+give the same for the same arguments. How often it is called, in which order and in which process is not said.
+"""
+
+import functools
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from semi_naive.io.bits import expected, shown
+from semi_naive.io.errors import BadInput
+from semi_naive.io.fields import bits_of_values
+from semi_naive.io.records import Unpacked
+from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.distinct import distinct, distinct_rows
+from semi_naive.ra.rules.ir import Kind, Type
+from semi_naive.running.python_values import DTYPES, python_values
+
+MOST_TRIED = 1000  # rows that a vectorised function which fails is called for one by one
+
+
+class Vectorised:
+    """A function of columns; see `vectorised`. Called directly it does what the function does."""
+
+    def __init__(self, function: Callable):
+        self.function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *columns):
+        return self.function(*columns)
+
+    def __repr__(self) -> str:
+        return f"vectorised({self.function!r})"
+
+
+def vectorised(function: Callable) -> Vectorised:
+    """Mark a function as one that takes numpy arrays of n values and gives an array, or a list, of n values.
+
+        @vectorised
+        def f(x, y):
+            return x * 2 + y
+
+    numbers are int64, unsigned uint64, floats float64; symbols, records and branches are arrays of Python's objects. The arrays
+    cannot be written to. Values may repeat in them, and n may be different each time. A million numbers take a millisecond more
+    than the function itself.
+    """
+    return Vectorised(function)
+
+
+@dataclass(eq=False)
+class UserFunctor:
+    """A declared functor with its function, as the evaluator calls it: a column for columns of arguments.
+
+    params, result: their types; types: all types of the program, by name. EvaluationError if the function raises anything or
+    gives what is not of the result's type: it says of which arguments.
+    """
+
+    name: str
+    function: Callable
+    params: tuple[Type, ...]
+    result: Type
+    types: dict[str, Type]
+
+    def __call__(self, columns: list[np.ndarray], size: int, values) -> np.ndarray:
+        """The column (size,) of results in 64 bits each; `values` is what ids stand for."""
+        if not size:
+            return np.empty(0, np.int64)
+        if not self.params:
+            return np.repeat(self._plainly([], 1, values), size)
+        columns = [np.ascontiguousarray(column) for column in columns]
+        if _takes_columns(self.function):
+            return self._at_once(columns, size, values)
+        if _is_compiled(self.function) and all(type_.kind in DTYPES for type_ in (*self.params, self.result)):
+            return self._compiled(columns, size)
+        rows, inverse = distinct_rows(columns)
+        return self._plainly(rows, len(rows[0]), values)[inverse]
+
+    def _objects(self, columns: list[np.ndarray], values) -> list[list]:
+        return [self._values(column, type_, values) for column, type_ in zip(columns, self.params, strict=True)]
+
+    def _values(self, column: np.ndarray, type_: Type, values) -> list:
+        """A column as Python's objects: records are tuples, at any depth."""
+        if type_.kind != Kind.RECORD:
+            return list(python_values(column, type_.kind, values))
+        ids, which = distinct(column)
+        unpacked = Unpacked(ids, type_, self.types, values)
+        made = [unpacked.value(i, type_) for i in ids.tolist()]
+        return [made[at] for at in which.tolist()]
+
+    def _plainly(self, columns: list[np.ndarray], size: int, values) -> np.ndarray:
+        arguments = self._objects(columns, values)
+        made: list[Any] = []
+        try:
+            made.extend(map(self.function, *arguments) if arguments else [self.function()])
+        except Exception as error:
+            raise self._failed(error, [column[len(made)] for column in arguments]) from error
+        return self._bits(made, lambda row: [column[row] for column in arguments], values)
+
+    def _bits(self, made: Iterable, arguments: Callable, values) -> np.ndarray:
+        """Results as 64 bits each. arguments: those of a row, for errors."""
+
+        def fault(row: int, wrong) -> EvaluationError:
+            advice = f" ({wrong.hint})" if wrong.hint else ""
+            call = self._call(arguments(row))
+            return EvaluationError(f"the result of {call}: {wrong}{advice}; expected {expected(self.result)}")
+
+        return bits_of_values(list(made), self.result, self.types, values, fault)
+
+    def _at_once(self, columns: list[np.ndarray], size: int, values) -> np.ndarray:
+        inverse = None
+        if not all(type_.kind in DTYPES for type_ in self.params):
+            columns, inverse = distinct_rows(columns)
+        given = [self._array(column, type_, values) for column, type_ in zip(columns, self.params, strict=True)]
+        try:
+            made = self.function(*given)
+        except Exception as error:
+            raise self._found(error, given) from error
+        column = self._column(made, given, values)
+        return column if inverse is None else column[inverse]
+
+    def _found(self, error: Exception, given: list[np.ndarray]) -> EvaluationError:
+        """The error of a vectorised function, with the arguments that it is about, if it is about any by themselves."""
+        for row in range(min(len(given[0]), MOST_TRIED)):
+            try:
+                self.function(*(column[row : row + 1] for column in given))
+            except Exception as one:
+                return self._failed(one, [column[row] for column in given])
+        return EvaluationError(f"@{self.name}, of {len(given[0])} tuples of arguments: {type(error).__name__}: {error}")
+
+    def _array(self, column: np.ndarray, type_: Type, values) -> np.ndarray:
+        if type_.kind in DTYPES:
+            array = column.view(DTYPES[type_.kind])
+        else:
+            array = np.empty(len(column), object)
+            for row, value in enumerate(self._values(column, type_, values)):
+                array[row] = value  # one by one: numpy would take tuples for rows
+        array.flags.writeable = False
+        return array
+
+    def _column(self, made, given: list[np.ndarray], values) -> np.ndarray:
+        """What a vectorised function has given, as 64 bits each."""
+        size, wanted = len(given[0]), DTYPES.get(self.result.kind)
+        if not isinstance(made, np.ndarray | list | tuple) or len(made) != size:
+            found = f"{len(made)} values" if isinstance(made, np.ndarray | list | tuple) else f"a {type(made).__name__}"
+            hint = "a vectorised functor gives an array as long as those that it gets"
+            raise EvaluationError(f"@{self.name} gives {found} for {size} tuples of arguments: {hint}")
+        if wanted is not None and isinstance(made, np.ndarray) and _fits(made, wanted):
+            return made.astype(wanted, copy=False).view(np.int64)
+        rows = made.tolist() if isinstance(made, np.ndarray) else made
+        return self._bits(rows, lambda row: [column[row] for column in given], values)
+
+    def _compiled(self, columns: list[np.ndarray], size: int) -> np.ndarray:
+        given = [column.view(DTYPES[type_.kind]) for column, type_ in zip(columns, self.params, strict=True)]
+        done = np.zeros(1, np.int64)
+        try:
+            first = self.function(*(column[0] for column in given))
+            self._bits([first], lambda row: [column[row] for column in given], None)  # all others are of the same kind
+            made = np.empty(size, self._made_by_it)
+            self._loop(made, done, *given)
+        except EvaluationError:
+            raise
+        except Exception as error:
+            raise self._failed(error, [column[done[0]] for column in given]) from error
+        return self._column(made, given, None)
+
+    @property
+    def _made_by_it(self):
+        """The numpy type that the compiled function gives: a result that is out of range is seen to be."""
+        if self.result.kind == Kind.FLOAT:
+            return np.float64
+        given = [signature.return_type for signature in self.function.nopython_signatures]
+        return np.int64 if any(getattr(each, "signed", True) for each in given) else np.uint64
+
+    @functools.cached_property
+    def _loop(self) -> Callable:
+        return _loop_over(self.function, len(self.params))
+
+    def _call(self, arguments: list) -> str:
+        written = [f'"{each}"' if isinstance(each, str) else shown(each) for each in map(_plain, arguments)]
+        return f"@{self.name}({', '.join(written)})"
+
+    def _failed(self, error: Exception, arguments: list) -> EvaluationError:
+        return EvaluationError(f"{self._call(arguments)}: {type(error).__name__}: {error}")
+
+    def __reduce__(self):
+        return _unpickled, (self.name, self._pickled, self.params, self.result, self.types)
+
+    @functools.cached_property
+    def _pickled(self) -> bytes:
+        """The function as Spark's workers get it: by what it is, not by its name, unless its module is installed."""
+        from pyspark import cloudpickle
+
+        module = sys.modules.get(getattr(self.function, "__module__", None) or "")
+        travels = module is not None and module.__name__ != "__main__" and not _installed(module)
+        try:
+            if travels:
+                cloudpickle.register_pickle_by_value(module)
+            return cloudpickle.dumps(_Compiled.of(self.function))
+        except Exception as error:
+            told = f"functor {self.name} cannot be sent to Spark's workers: {type(error).__name__}: {error}"
+            hint = "what the function refers to must be possible to pickle: open files and connections in the function itself"
+            raise BadInput(told, hint=hint) from error
+        finally:
+            if travels:
+                cloudpickle.unregister_pickle_by_value(module)
+
+
+def _unpickled(name: str, pickled: bytes, params, result, types) -> UserFunctor:
+    import pickle
+
+    function = pickle.loads(pickled)
+    return UserFunctor(name, function.made() if isinstance(function, _Compiled) else function, params, result, types)
+
+
+@dataclass
+class _Compiled:
+    """A function of numba on its way: it is compiled again where it arrives."""
+
+    function: Callable
+    options: dict
+
+    @classmethod
+    def of(cls, function: Callable):
+        """The same, unless it is no function that numba compiles. A ufunc of a function goes as that function."""
+        if _is_compiled(function):
+            return cls(function.py_func, dict(function.targetoptions))
+        return Vectorised(_OfVectorize(function.pyfunc, function.otypes)) if isinstance(function, np.vectorize) else function
+
+    def made(self) -> Callable:
+        import numba
+
+        options = {name: value for name, value in self.options.items() if name not in ("cache", "boundscheck", "nopython")}
+        return numba.njit(**options)(self.function)
+
+
+class _OfVectorize:
+    """A `np.vectorize` on its way, which pickles by what it was made of."""
+
+    def __init__(self, function: Callable, types):
+        self.made_of = function, types
+
+    def __call__(self, *columns):
+        function, types = self.made_of
+        return np.vectorize(function, otypes=types)(*columns)
+
+
+def _plain(value):
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _takes_columns(function) -> bool:
+    return isinstance(function, Vectorised | np.ufunc | np.vectorize) or type(function).__name__ == "DUFunc"
+
+
+def _is_compiled(function) -> bool:
+    """Whether numba compiles it, told without loading numba."""
+    return type(function).__module__.startswith("numba.") and hasattr(function, "py_func") and not _takes_columns(function)
+
+
+def _fits(made: np.ndarray, wanted) -> bool:
+    """Whether all values of an array are of a kind, told by the type and, where need be, by a look at them."""
+    if made.ndim != 1 or made.dtype.kind not in ("iu" if wanted is not np.float64 else "iuf"):
+        return False
+    if wanted is np.int64:
+        return made.dtype != np.uint64 or not made.size or int(made.max()) < 1 << 63
+    return wanted is np.float64 or made.dtype.kind == "u" or not made.size or int(made.min()) >= 0
+
+
+def _loop_over(function: Callable, arity: int) -> Callable:
+    """The compiled loop that calls a compiled function for each row. `done` has the number of the row that it is at."""
+    import numba
+
+    names = [f"column{at}" for at in range(arity)]
+    arguments = ", ".join(f"{name}[row]" for name in names)
+    text = f"""
+def loop(made, done, {", ".join(names)}):
+    for row in range(len(made)):
+        done[0] = row
+        made[row] = function({arguments})
+"""
+    namespace: dict[str, Any] = {"function": function}
+    exec(compile(text, "<functor>", "exec"), namespace)
+    return numba.njit(namespace["loop"])
+
+
+def _installed(module) -> bool:
+    """Whether a module is where every host has it: among the installed packages, or in Python itself."""
+    path = getattr(module, "__file__", None)
+    folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return (
+        path is None
+        or module.__name__.partition(".")[0] == "semi_naive"
+        or any(path.startswith(each + "/") for each in folders)
+    )

@@ -1,0 +1,169 @@
+"""Where functions for functors are: modules of Python, and shared libraries of C as Soufflé has them."""
+
+import ctypes
+import functools
+import hashlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from semi_naive.io.errors import BadInput
+from semi_naive.io.files import io_errors
+from semi_naive.ra.rules.ir import Kind, Type
+
+DEFAULT = "functors"  # the library that is looked for where none is named, as Soufflé does
+WORDS = (64, 32)
+_C = {
+    (Kind.NUMBER, 64): ctypes.c_int64, (Kind.UNSIGNED, 64): ctypes.c_uint64, (Kind.FLOAT, 64): ctypes.c_double,
+    (Kind.NUMBER, 32): ctypes.c_int32, (Kind.UNSIGNED, 32): ctypes.c_uint32, (Kind.FLOAT, 32): ctypes.c_float,
+    (Kind.SYMBOL, 64): ctypes.c_char_p, (Kind.SYMBOL, 32): ctypes.c_char_p,
+}  # fmt: skip
+_RANGES = {
+    (Kind.NUMBER, 64): (-(1 << 63), (1 << 63) - 1), (Kind.UNSIGNED, 64): (0, (1 << 64) - 1),
+    (Kind.NUMBER, 32): (-(1 << 31), (1 << 31) - 1), (Kind.UNSIGNED, 32): (0, (1 << 32) - 1),
+}  # fmt: skip
+
+
+class Libraries(Mapping):
+    """The functions of modules and libraries, by their names; of those that have one name the first.
+
+        Program(text, functors=Libraries(["functors.py", "geometry"], ["lib"]))
+
+    names: `functors.py` is a module of Python, a file; `geometry` is libgeometry.so, in one of the folders `dirs`, and so is a
+    path to it. bits: how wide the numbers of shared libraries are: 64, as the engine's own, or 32, as those of a Soufflé that
+    is built for 32 bits. BadInput for a file that is not there or cannot be loaded.
+
+    A function of C gets and gives int64_t, uint64_t, double (int32_t, uint32_t, float) and char *, as a functor that is not
+    stateful does for Soufflé. What it gives as char * is copied and not freed.
+    """
+
+    def __init__(self, names, dirs=(".",), bits: int = 64):
+        if bits not in WORDS:
+            raise BadInput(f"numbers of libraries have 64 or 32 bits, not {bits}")
+        self.paths = [_path(name, [*dirs]) for name in names]
+        self.bits = bits
+
+    @classmethod
+    def given(cls, names, dirs=(".",), bits: int = 64) -> "Libraries":
+        """Those of a command line: where none is named, the one that Soufflé looks for, if it is there."""
+        if names:
+            return cls(names, dirs, bits)
+        found = [path for path in (os.path.join(folder, f"lib{DEFAULT}.so") for folder in dirs) if os.path.isfile(path)]
+        return cls(found[:1], dirs, bits)
+
+    def __getitem__(self, name: str):
+        for path in self.paths:
+            if path.endswith(".py"):
+                if hasattr(module := _module(path), name):
+                    return getattr(module, name)
+            elif hasattr(_library(path), name):
+                return CFunction(path, name, self.bits)
+        raise KeyError(name)
+
+    def __contains__(self, name) -> bool:
+        return any(hasattr(_module(path) if path.endswith(".py") else _library(path), name) for path in self.paths)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the modules' functions; a library of C does not tell its own."""
+        for path in self.paths:
+            if path.endswith(".py"):
+                yield from (name for name, value in vars(_module(path)).items() if callable(value) and name[0] != "_")
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _path(name: str, dirs: list[str]) -> str:
+    name = os.fspath(name)
+    if name.endswith(".py") or os.sep in name or name.endswith((".so", ".dylib")):
+        tried = [name] if os.path.isabs(name) else [name, *(os.path.join(folder, name) for folder in dirs)]
+    else:
+        tried = [os.path.join(folder, f"lib{name}{ending}") for folder in dirs for ending in (".so", ".dylib")]
+    for path in tried:
+        if os.path.isfile(path):
+            return os.path.abspath(path)
+    raise BadInput(f"there is no library {name}", hint=f"looked for {', '.join(tried)}; -L (--library-dir) names a folder")
+
+
+@functools.cache
+def _module(path: str):
+    """The module in a file, loaded once. Its own name does not matter: there may be several of one name."""
+    name = f"functors_{hashlib.sha256(path.encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        with io_errors(path):
+            spec.loader.exec_module(module)
+    except BadInput:
+        del sys.modules[name]
+        raise
+    except Exception as error:
+        del sys.modules[name]
+        raise BadInput(f"it cannot be loaded: {type(error).__name__}: {error}", path, _line(error, path)) from error
+    return module
+
+
+def _line(error: Exception, path: str) -> int | None:
+    """The last line of a file that an error has passed through."""
+    if isinstance(error, SyntaxError):
+        return error.lineno
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        found = trace.tb_lineno if trace.tb_frame.f_code.co_filename == path else found
+        trace = trace.tb_next
+    return found
+
+
+@functools.cache
+def _library(path: str) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(path)
+    except OSError as error:
+        raise BadInput(f"it cannot be loaded: {error}", path, hint="expected a shared library for this machine") from None
+
+
+@dataclass(frozen=True)
+class CFunction:
+    """A function of a shared library. It travels as its path: every host has the library in the same place."""
+
+    path: str
+    name: str
+    bits: int = 64
+    params: tuple[Kind, ...] = ()
+    result: Kind = Kind.NUMBER
+
+    def typed(self, params: tuple[Type, ...], result: Type) -> "CFunction":
+        """The function of a functor that is so declared."""
+        return CFunction(self.path, self.name, self.bits, tuple(type_.kind for type_ in params), result.kind)
+
+    def __call__(self, *arguments):
+        given = [self._given(kind, each) for kind, each in zip(self.params, arguments, strict=True)]
+        found = self._function(*given)
+        if self.result != Kind.SYMBOL:
+            return found
+        if found is None:
+            raise ValueError("it gives no string: NULL")
+        return found.decode(errors="replace")
+
+    def _given(self, kind: Kind, value):
+        if kind == Kind.SYMBOL:
+            return value.encode()
+        if kind != Kind.FLOAT and not (limits := _RANGES[kind, self.bits])[0] <= value <= limits[1]:
+            raise OverflowError(f"{value} does not fit into {self.bits} bits")
+        return value
+
+    @property
+    def _function(self):
+        return _prepared(self)
+
+
+@functools.cache
+def _prepared(function: CFunction):
+    """The function as ctypes calls it."""
+    found = ctypes.CFUNCTYPE(
+        _C[function.result, function.bits], *(_C[kind, function.bits] for kind in function.params)
+    )  # with types of its own: another functor may declare the same name with others
+    return found((function.name, _library(function.path)))
