@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from oracle import closure
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.table import Table
 
 from semi_naive import Config, EvaluationError, Program
 from semi_naive.__main__ import main
@@ -139,6 +141,34 @@ def test_threads_insert_what_needs_a_wider_packing(monkeypatch):
         with Program(text).run({"given": rows}, small_delta=0) as result:
             found[cores] = {name: result[name].to_set() for name in ("wide", "least", "same")}
     assert found[1] == found[4] and len(found[1]["wide"]) > 3000
+
+
+@pytest.mark.parametrize("as_block", [False, True])
+@pytest.mark.parametrize("entered", [1, 2])
+def test_a_packing_that_a_thread_chooses_has_room_for_what_others_are_about_to_insert(as_block, entered):
+    """What is on its way is in no block of the table yet."""
+    columns = [np.array([-1, 2]), np.array([-5, 6])]
+    table, wide = Table(2), [np.array([1 << 40, 3]), np.array([3, 4])]
+    table.insert([np.array([-7]), np.array([-7])], 1)
+    block = Block.of(columns, 2, table._ordered(table.home))
+    table.new = []
+
+    class Alone:
+        """Another thread comes in before this one."""
+
+        times = 0
+
+        def __enter__(self):
+            self.times += 1
+            if self.times == entered:
+                table.insert(wide, 2)
+
+        def __exit__(self, *error):
+            pass
+
+    made = table.insert_block(block, Alone()) if as_block else table.insert(columns, 2, Alone())
+    rows = set(zip(*(column.tolist() for column in table.columns()), strict=True))
+    assert made == 2 and rows == {(-1, -5), (2, 6), (1 << 40, 3), (3, 4)}
 
 
 @pytest.mark.parametrize("replicated", [1 << 30, 100, 0], ids=["replicated", "some", "partitioned"])

@@ -106,20 +106,31 @@ class Table:
 
     def insert_block(self, block: Block, alone=NOBODY) -> int:
         """The same for a block in home order."""
-        bounds = None
-        if self.packing is None or block.packing != self._ordered(self.home):
-            bounds = bounds_of(block.columns())
+        bounds = self._bounds_of(block)
         with alone:
-            if bounds is not None:
-                self._make_room(tuple(bounds[self.home.index(i)] for i in range(self.arity)))
+            self._make_room_for(block, bounds)
             packing, before = self._ordered(self.home), self._before()
         return self._born(block.repacked(packing), before, alone)
+
+    def _bounds_of(self, block: Block) -> Bounds | None:
+        """Of the values of a block in home order, in the columns' own order; None if its packing is the table's."""
+        if self.packing is not None and block.packing == self._ordered(self.home):
+            return None
+        bounds = bounds_of(block.columns())
+        return tuple(bounds[self.home.index(i)] for i in range(self.arity))
+
+    def _make_room_for(self, block: Block, bounds: Bounds | None = None) -> None:
+        """For a block in home order, whatever packing another thread has chosen since its `bounds` were looked at."""
+        bounds = self._bounds_of(block) if bounds is None else bounds
+        if bounds is not None:
+            self._make_room(bounds)
 
     def _born(self, block: Block, before: list[Block], alone) -> int:
         for other in before:
             block = block.without(other)
         with alone:
-            block = block.repacked(self._ordered(self.home))  # another thread may have needed a wider one
+            self._make_room_for(block)  # another thread may have needed another packing
+            block = block.repacked(self._ordered(self.home))
             for other in self.new:
                 block = block.without(other)
             if block.size:
