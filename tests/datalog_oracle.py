@@ -17,6 +17,7 @@ def solve(program: ir.Program, facts: dict[str, set[tuple]], iterations: int | N
     tuples = {name: set(facts.get(name, ())) for name in program.relations}
     for stratum in strata(program):
         rules = [(rule, ordered(rule)) for rule in program.rules if rule.head.relation in stratum]
+        rules.sort(key=lambda one: bool(one[0].body))  # the facts of the text first
         once = [one for one in rules if not any(relations_in(literal) & stratum for literal in one[0].body)]
         round_(program, stratum, once, tuples)
         for _ in range(1, iterations) if iterations else count():
@@ -29,12 +30,33 @@ def round_(program: ir.Program, stratum: set[str], rules, tuples: dict[str, set[
     """Apply rules to the tuples as they are; whether that changes anything."""
     made = {name: set(tuples[name]) for name in stratum}
     for rule, body in rules:
-        for binding in satisfied(body, {}, tuples):
-            made[rule.head.relation].add(tuple(value(arg, binding) for arg in rule.head.args))
+        heads = {tuple(value(arg, binding) for arg in rule.head.args) for binding in satisfied(body, {}, tuples)}
+        made[rule.head.relation] |= chosen(program.relations[rule.head.relation], heads, made[rule.head.relation])
     made = {name: closed(program.relations[name], made[name]) for name in stratum}
     changed = any(made[name] != tuples[name] for name in stratum)
     tuples.update(made)
     return changed
+
+
+def chosen(relation: ir.Relation, heads: set[tuple], known: set[tuple]) -> set[tuple]:
+    """Those of some heads, the least first, that agree in no key of a choice-domain with what is known or chosen before."""
+    if not relation.choice:
+        return heads
+    found = []
+    taken = {(key, tuple(row[at] for at in key)) for row in known for key in relation.choice}
+    for row in sorted(heads, key=lambda row: tuple(map(sorted_as, row))):
+        own = {(key, tuple(row[at] for at in key)) for key in relation.choice}
+        if not own & taken:
+            found.append(row)
+            taken |= own
+    return set(found)
+
+
+def sorted_as(part):
+    """Records go by their text."""
+    if part is None:
+        return "nil"
+    return f"[{', '.join(map(str, map(sorted_as, part)))}]" if isinstance(part, tuple) else part
 
 
 def closed(relation: ir.Relation, tuples: set[tuple]) -> set[tuple]:

@@ -4,6 +4,8 @@ What is recursive can only make numbers that a guard keeps small, short strings,
 that sums of floats are exact, and nothing is ever divided by zero.
 """
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 from semi_naive.ra.rules import ir
 from semi_naive.ra.rules.ir import (
@@ -80,7 +82,7 @@ def _relation(draw, name, among):
 
 @st.composite
 def _derived(draw, name, among):
-    """Now and then an equivalence, or a lattice over a number."""
+    """Now and then an equivalence, a lattice over a number, or a relation with a choice."""
     relation = draw(_relation(name, among))
     special = draw(st.integers(0, 11))
     if special == 0:
@@ -90,6 +92,9 @@ def _derived(draw, name, among):
         return Relation(
             name, (*relation.attributes[:2], ("value", _type(NUMBER))), lattice=draw(st.sampled_from(["min", "max"]))
         )
+    if special < 4 and relation.arity:
+        key = st.sets(st.integers(0, relation.arity - 1), min_size=1).map(sorted).map(tuple)
+        return replace(relation, choice=tuple(draw(st.lists(key, min_size=1, max_size=2, unique=True))))
     return relation
 
 

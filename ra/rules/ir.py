@@ -253,13 +253,15 @@ class Rule:
 @dataclass(frozen=True)
 class Relation:
     """name(attribute: type, …). `lattice`: how the last attribute is aggregated in recursion, for relations whose heads
-    say min(…) or max(…) there: the others are its key, and of each key there is one tuple. `eqrel`: the tuples are closed
-    under reflexivity, symmetry and transitivity. `summed`: its heads aggregate, so no fact can be added to what they made."""
+    say min(…) or max(…) there: the others are its key, and of each key there is one tuple. `choice`: keys, as the places of
+    attributes: no two tuples that rules make agree in one. `eqrel`: the tuples are closed under reflexivity, symmetry and
+    transitivity. `summed`: its heads aggregate, so no fact can be added to what they made."""
 
     name: str
     attributes: tuple[tuple[str, Type], ...]
     qualifiers: frozenset[str] = frozenset()
     lattice: str | None = None
+    choice: tuple[tuple[int, ...], ...] = ()
     span: "Span | None" = field(default=None, compare=False, repr=False)
     summed: bool = False
 
@@ -274,6 +276,16 @@ class Relation:
     @property
     def eqrel(self) -> bool:
         return "eqrel" in self.qualifiers
+
+    @property
+    def stepwise(self) -> bool:
+        """Whether what is in it depends on which tuples an iteration makes."""
+        return bool(self.choice)
+
+    @property
+    def plain(self) -> bool:
+        """Whether whatever a rule makes is in it, and nothing else."""
+        return not (self.lattice or self.eqrel or self.stepwise)
 
 
 @dataclass(frozen=True)

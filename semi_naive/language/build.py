@@ -74,11 +74,12 @@ class Build(Terms):
         fields = next((child for child in rest if isinstance(child, list)), ())
         words = [child for child in rest if isinstance(child, Token) and child.type == "WORD"]
         qualifiers, spans = self._qualifiers(words), self._type_spans(fields)
+        choice = next((child for child in rest if isinstance(child, syntax.Choice)), syntax.NO_CHOICE)
         made = []
         for name in names:
             place = self._span(name)
             kept = frozenset(qualifiers.difference(IO_QUALIFIERS))
-            made.append(syntax.RelationDecl(str(name), _pairs(fields), kept, spans=spans, span=place))
+            made.append(syntax.RelationDecl(str(name), _pairs(fields), kept, choice, spans=spans, span=place))
             made += [syntax.Directive(kind, str(name), span=place) for kind in IO_QUALIFIERS if kind in qualifiers]
         return made
 
@@ -99,11 +100,12 @@ class Build(Terms):
         self.unsupported("debug_delta", span)
 
     @node
-    def choice(self, span, *_):
-        self.unsupported("choice-domain", span)
+    def choice(self, span, *keys):
+        return syntax.Choice(tuple(key for key, _ in keys), tuple(place for _, place in keys), span=span)
 
-    def dependency(self, _):
-        return None
+    @worded
+    def dependency(self, span, *children):
+        return tuple(map(str, saying(children))), span
 
     @worded
     def functor_decl(self, span, _keyword, name, *rest):

@@ -57,6 +57,10 @@ def head_aggregates(found: list[Single], relations, problems: list[Problem]) -> 
             problems.append(
                 Problem(f"{_listed(ops[name])} cannot aggregate in a head of {word} relation {name}", single.head.span)
             )
+        if name in relations and relations[name].choice.keys:
+            hint = "of each key there is one tuple, with what is aggregated: leave out the choice"
+            message = f"{_listed(ops[name])} cannot aggregate in a head of {name}, which has a choice-domain"
+            problems.append(Problem(message, single.head.span, hint))
     return ops
 
 

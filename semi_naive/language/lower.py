@@ -52,7 +52,9 @@ def lowered(
 
 def _relation(node: syntax.RelationDecl, types, lattice) -> ir.Relation:
     attributes = tuple((name, types[type_name]) for name, type_name in node.attributes)
-    return ir.Relation(node.name, attributes, node.qualifiers, lattice, node.span)
+    places = {name: place for place, (name, _) in enumerate(attributes)}
+    choice = tuple(tuple(sorted({places[name] for name in key})) for key in node.choice.keys)
+    return ir.Relation(node.name, attributes, node.qualifiers, lattice, tuple(dict.fromkeys(choice)), node.span)
 
 
 def _directives(source) -> list[ir.Directive]:

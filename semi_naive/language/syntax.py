@@ -183,6 +183,17 @@ TYPES = SubtypeDecl, UnionDecl, RecordDecl, SumDecl
 
 
 @dataclass(frozen=True)
+class Choice(Node):
+    """choice-domain key, …: each key some attributes, by their names. `spans`: of each key."""
+
+    keys: tuple[tuple[str, ...], ...] = ()
+    spans: tuple = field(default=(), compare=False, repr=False)
+
+
+NO_CHOICE = Choice()
+
+
+@dataclass(frozen=True)
 class RelationDecl(Node):
     """.decl name(attribute: type, …) qualifiers; one for each of several names. Old qualifiers such as `output` are
     directives of their own by now. `span` is the name's, `spans` are those of the attributes' types."""
@@ -190,6 +201,7 @@ class RelationDecl(Node):
     name: str
     attributes: tuple[tuple[str, str], ...]
     qualifiers: frozenset[str] = frozenset()
+    choice: Choice = NO_CHOICE
     spans: tuple = field(default=(), compare=False, repr=False)
 
 

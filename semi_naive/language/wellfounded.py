@@ -39,7 +39,8 @@ def with_companions(source: syntax.Source) -> syntax.Source:
     """The program with a declaration of each `r.certain` and `r.undefined` that it mentions."""
     declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
     mentioned = dict.fromkeys(name for name in _mentioned(source) if name not in declared and _base(name) in declared)
-    more = [replace(declared[_base(name)], name=name, qualifiers=frozenset()) for name in mentioned]
+    bare = dict(qualifiers=frozenset(), choice=syntax.NO_CHOICE)
+    more = [replace(declared[_base(name)], name=name, **bare) for name in mentioned]
     return replace(source, statements=[*source.statements, *more]) if more else source
 
 
@@ -172,9 +173,9 @@ def _problems(program: ir.Program, unsure: set[str]) -> Iterator[Problem]:
     limited = {directive.relation for directive in program.directives if directive.kind == "limitsize"}
     for name in sorted(unsure):
         relation = program.relations[name]
-        if relation.lattice or name in limited:
-            what = f"a head with {relation.lattice}" if relation.lattice else "a .limitsize"
-            hint = f"aggregate or limit {name.partition('@')[0]}.certain in a relation of its own"
+        if relation.lattice or relation.stepwise or name in limited:
+            what = f"a head with {relation.lattice}" if relation.lattice else "a choice" if relation.choice else "a .limitsize"
+            hint = f"aggregate, choose or limit {name.partition('@')[0]}.certain in a relation of its own"
             yield Problem(f"{name} may have undefined tuples, and so cannot have {what}", relation.span or NOWHERE, hint)
     for rule in program.rules:
         if rule.head.relation in unsure and rewrite.has_autoinc(rule):

@@ -7,7 +7,7 @@ With two rules for small, `!small(x)` says that neither body holds, and each of 
 
 A relation stays as it is where replacing it would change what is computed: below an aggregate that would count the variables
 of its bodies too, negated with variables that its head has not, recursive, or with something of its own about it
-(a lattice, an equivalence, a limit, autoinc).
+(a lattice, an equivalence, a choice, a limit, autoinc).
 """
 
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def _inlined(program: ir.Program) -> set[str]:
     marked = {name for name, relation in program.relations.items() if "inline" in relation.qualifiers}
     special = {directive.relation for directive in program.directives}
     special |= {rule.head.relation for rule in program.rules if rewrite.has_autoinc(rule)}
-    special |= {name for name in marked if program.relations[name].lattice or program.relations[name].eqrel}
+    special |= {name for name in marked if not program.relations[name].plain}
     reads = rewrite.dependencies(program)
     group = recursion_groups(program)
     special |= {name for name in marked if any(group.get(read) == group[name] for read in reads[name])}

@@ -11,9 +11,9 @@ Demand reaches rules in the order their bodies are written: an atom knows consta
 the variables of the positive atoms before it, and other names of those. Never what is computed from them: demand for x + 1
 wherever there is demand for x would have no end.
 
-Whatever is read negated or by an aggregate, has a lattice or an autoinc, or is needed for one that is, is computed whole: by
-way of demand it might come to depend on rules that depend on it. So the only new cycles are of positive atoms, and what was
-stratified stays so.
+Whatever is read negated or by an aggregate, has a lattice, a choice or an autoinc, or is needed for one that is, is computed
+whole: by way of demand it might come to depend on rules that depend on it. So the only new cycles are of positive atoms, and
+what was stratified stays so.
 """
 
 from collections.abc import Iterable
@@ -80,7 +80,7 @@ def _names(value: str) -> set[str]:
 
 def _computed_whole(program: ir.Program) -> set[str]:
     """The relations of which demand cannot, or need not, leave anything out."""
-    with_needs = {name for name, relation in program.relations.items() if relation.lattice}
+    with_needs = {name for name, relation in program.relations.items() if relation.lattice or relation.stepwise}
     with_needs |= {rule.head.relation for rule in program.rules if rewrite.has_autoinc(rule)}
     with_needs |= {directive.relation for directive in program.directives if directive.kind == "limitsize"}
     for node in rewrite.walk(program.rules):

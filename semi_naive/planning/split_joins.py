@@ -60,7 +60,7 @@ def _half(rule: Rule, cycle: set[str], program: Program):
     recursive = [atom for atom in atoms if atom.relation in cycle]
     if not plain or len(recursive) < 2 or len(atoms) == len(recursive) or not all(_simple(atom) for atom in atoms):
         return None
-    if any(program.relations[atom.relation].lattice for atom in recursive):
+    if any(program.relations[name].lattice or program.relations[name].stepwise for name in cycle):
         return None
     for chosen in recursive:
         names = set(variables_of(chosen))

@@ -96,7 +96,7 @@ class Instances:
             of_head.append(one)
             relations[one.rule.head.relation] = shaped(one.rule.head.relation, [*one.rule.head.args])
         for name in self.asked:
-            relations[f"{name}?"] = replace(relations[name], name=f"{name}?", lattice=None, qualifiers=frozenset())
+            relations[f"{name}?"] = replace(relations[name], name=f"{name}?", lattice=None, choice=(), qualifiers=frozenset())
         self.database = Database(replace(program, relations=relations), values)
         self.database.tables |= {
             name: snapshot(tables[name]) if name in tables else table_for(relations[name]) for name in program.relations

@@ -163,8 +163,23 @@ class Why:
         shown = {name: value for name, value in bound.items() if not name.startswith("?") and "@" not in name}
         example = ", ".join(f"{name} = {value}" for name, value in shown.items())
         if walked.missing is None:
-            return Failure(asked.text, _place(rule), f"its head is {_with(rule.head, bound)} then")
+            rival = self._rival(rule.head.relation, row)
+            return Failure(asked.text, _place(rule), rival or f"its head is {_with(rule.head, bound)} then")
         return Failure(asked.text, _place(rule), _lack(_with(walked.missing, bound)), example)
+
+    def _rival(self, name: str, row: Row) -> str:
+        """The tuple that a choice has kept instead of one that a rule makes; empty if there is no choice."""
+        relation = self.program.relations[name]
+        for key in relation.choice:
+            order = *key, *(place for place in range(relation.arity) if place not in key)
+            for block in self.tables[name].blocks("all", order):
+                lows, highs = block.ranges([np.array([row[place]]) for place in key], 1)
+                if highs[0] > lows[0]:
+                    bits = tuple(int(block.column(order.index(place), lows)[0]) for place in range(relation.arity))
+                    [kept] = self._python(relation, [bits])
+                    names = ", ".join(relation.attributes[place][0] for place in key)
+                    return f"of tuples with the same {names} there is one, and that is {atom(name, kept)}"
+        return ""
 
     # -- a rule that does not make a tuple, literal by literal
 

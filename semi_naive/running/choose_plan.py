@@ -75,7 +75,8 @@ def decomposable(stratum: Stratum, database, config: Config) -> tuple[Groups | N
         return None, ""
     if limited := limits(stratum, database.program):
         return None, f"{next(iter(limited))} has a .limitsize, which ends the recursion of all groups at once"
-    if any(makes_numbers(rule) for rule in stratum.rules) or any(relations[name].eqrel for name in stratum.relations):
+    closed = any(relations[name].eqrel or relations[name].stepwise for name in stratum.relations)
+    if closed or any(makes_numbers(rule) for rule in stratum.rules):
         return None, in_one_place(stratum, relations)
     found, shape = carried(stratum, relations), following(stratum, database, config)
     if not found and not (shape and shape.closure):
@@ -105,6 +106,8 @@ def in_one_place(stratum: Stratum, relations) -> str:
         return "autoinc() counts in one place"
     if any(relations[name].eqrel for name in stratum.relations):
         return "the classes of an equivalence relation are united in one place"
+    if any(relations[name].choice for name in stratum.relations):
+        return "a choice-domain chooses among all tuples of an iteration"
     for rule in stratum.rules:
         own = [a for a in rule.body if isinstance(a, Atom) and a.relation in stratum.relations]
         if len(own) > 1 and any(relations[atom.relation].lattice for atom in own):

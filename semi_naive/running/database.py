@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from semi_naive.io.in_order import Blocks, Columns
+from semi_naive.ra.rules.choice import ChoiceTable
 from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.rules.ir import Order, Program
 from semi_naive.ra.rules.lattice import LatticeTable
@@ -169,6 +170,8 @@ class Database:
 def table_for(relation) -> Table | LatticeTable:
     if relation.lattice:
         return LatticeTable(relation.arity, relation.lattice, relation.kinds[-1])
+    if relation.choice:
+        return ChoiceTable(relation.arity, keys=relation.choice)
     return EquivalenceTable(2) if relation.eqrel else Table(relation.arity)
 
 

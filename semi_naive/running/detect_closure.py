@@ -47,7 +47,7 @@ def following(stratum, database, config) -> Following | None:
     relation = database.program.relations[name]
     bases = [rule for rule in stratum.rules if all(atom.relation != name for atom in rule.body if isinstance(atom, Atom))]
     steps = [rule for rule in stratum.rules if rule not in bases]
-    if relation.arity != 2 or relation.lattice or relation.eqrel or len(steps) != 1:
+    if relation.arity != 2 or not relation.plain or len(steps) != 1:
         return None
     found = _form(steps[0], name)
     copied, facts = _copied(bases), name in database.on_partitions or database.tables[name].count

@@ -29,7 +29,7 @@ def walk_of(local, config) -> Walk | None:
     if walk is None or not config.run_ahead or config.policy == "paper" or local.limits:
         return None
     relation = local.database.program.relations[walk.relation]
-    return None if relation.lattice or relation.eqrel else walk
+    return None if not relation.plain else walk
 
 
 def _walk_of(rules: list[Rule], relations: set[str]) -> Walk | None:

@@ -67,7 +67,7 @@ class Loading:
 
     def _may_spread(self, name: str, source: Source) -> bool:
         relation = self.program.relations[name]
-        here = relation.eqrel or relation.lattice or f"{name}@known" in self.program.relations
+        here = not relation.plain or f"{name}@known" in self.program.relations
         if here or not (source.can_spread and source.large):
             return False
         return name in self.database.on_partitions or (source.rows() or np.inf) > (self.config.local_tuples or 0)

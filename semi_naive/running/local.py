@@ -26,6 +26,7 @@ from semi_naive.ra.rules.ir import Order, Rule
 from semi_naive.ra.rules.slices import slices
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.tuple_at_a_time.ready import ready
+from semi_naive.running.choosing import Choosing
 from semi_naive.running.database import Database
 from semi_naive.running.profile import Profile
 from semi_naive.threads import in_threads
@@ -80,6 +81,10 @@ class Local:
         self.small *= sum(len(versions(rule, recursive)) for rule in self.again)
         self.tables: dict[str, Any] = {}  # of the stratum's relations, while they are here
         self.marks: dict[str, Any] = {}  # by relation, what its table goes back to
+        self.choosing = Choosing({}, self.database)  # of the iteration that runs
+        relations = self.database.program.relations
+        if any(relations[name].stepwise for name in self.stratum.relations if name in relations):
+            self.small = 0  # the machine does not choose
 
     def every(self, first: bool):
         """(rule, the atom that reads the delta, parts, number) of all rule versions; those that run once only if `first`."""
@@ -169,8 +174,10 @@ class Local:
     def start(self) -> None:
         """What needs no recursion. Facts that were loaded are in `new`, with whatever this adds."""
         self._plan((rule, None, {}, 0) for rule in self.once)
+        self.choosing = Choosing(self.tables, self.database)
         for rule in self.once:
             self._derive(rule, None, {}, 0)
+            self._choose(rule)
         if not self.again:
             self._within_memory()
         self._completed(0)
@@ -185,10 +192,12 @@ class Local:
             raise TooLarge
         self._within_memory()
         delta = sum(table.delta_size for table in self.tables.values())
+        self.choosing = Choosing(self.tables, self.database)
         for rule in self.again:
             for number, (place, parts) in enumerate(versions(rule, self.recursive)):
                 if self.tables[rule.body[place].relation].delta_size:
                     self._derive(rule, place, parts, number)
+            self._choose(rule)
         self._completed(delta)
 
     def _completed(self, delta: int) -> None:
@@ -212,9 +221,14 @@ class Local:
         entry["made"] += made
         entry["tuples"] += born
 
+    def _choose(self, rule: Rule) -> None:
+        if born := self.choosing.choose(rule.head.relation):
+            self.profile.rule(rule, self.number, bool(self.recursive))["tuples"] += born
+
     def _made(self, rule: Rule, derivation: Derivation) -> tuple[int, int, bool]:
         """(heads made, tuples born) by a rule, in slices on all cores, and whether they are too many: then not all are made."""
-        table, database = self.tables[rule.head.relation], cast(Any, self.database)
+        name, database = rule.head.relation, cast(Any, self.database)
+        table = self.choosing.taking(name, self.tables[name])
         derivation, alone, stop, made, many = derivation.towards(table.home), Lock(), Event(), 0, False
 
         def insert(batch: Batch) -> int:
@@ -261,7 +275,7 @@ class Local:
         from the partitions are files, and do not count."""
         if self.memory is None or self.returns:
             return 0
-        size = more + sum(table.nbytes for table in self.tables.values())
+        size = more + self.choosing.nbytes + sum(table.nbytes for table in self.tables.values())
         return size if size > self.memory else 0
 
     def _within_memory(self) -> None:

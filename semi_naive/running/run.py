@@ -15,6 +15,7 @@ from semi_naive.planning.strata import is_fact, names_read
 from semi_naive.ra import memory
 from semi_naive.ra.failures import told
 from semi_naive.ra.jobs import RunsLost
+from semi_naive.ra.rules.choice import ChoiceTable
 from semi_naive.ra.rules.ir import Kind, Rule
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.runs import RunMissing
@@ -101,7 +102,11 @@ class Run(State):
         for name, facts in rows.items():
             kinds = self.program.relations[name].kinds
             columns = [self._column([rule.head.args[i].value for rule in facts], kind) for i, kind in enumerate(kinds)]
-            self.loading.add_columns(name, np.array(columns, np.int64).reshape(len(kinds), len(facts)))
+            written = np.array(columns, np.int64).reshape(len(kinds), len(facts))
+            if isinstance(table := self.database.tables[name], ChoiceTable):
+                table.choose(list(written), len(facts))  # the first that is written stays
+            else:
+                self.loading.add_columns(name, written)
 
     def _column(self, constants: list, kind: Kind) -> np.ndarray:
         if kind == Kind.SYMBOL:

@@ -30,7 +30,7 @@ class LinearAhead:
         relations = [distributed.database.program.relations[name] for name in names]
         own = [[atom for atom in rule.body if isinstance(atom, Atom) and atom.relation in names] for rule in local.again]
         bounded = config.threshold is None or config.threshold >= config.run_ahead_budget
-        linear = bool(own) and all(len(atoms) == 1 for atoms in own) and not any(r.lattice or r.eqrel for r in relations)
+        linear = bool(own) and all(len(atoms) == 1 for atoms in own) and all(relation.plain for relation in relations)
         return cls(distributed) if linear and bounded and config.run_ahead and not local.limits else None
 
     def possible(self, left: int) -> bool:

@@ -35,13 +35,16 @@ class Anew(Placed):
         self.dense: dict[int, bool] = {}  # of strata: whether they get ticks when they are next computed, and can have them
 
     def _are_plain(self, stratum: Stratum) -> bool:
-        """Whether none of its relations is aggregated in recursion, or an equivalence."""
-        relations = self.program.relations
-        return not any(relations[name].lattice or relations[name].eqrel for name in stratum.relations)
+        """Whether none of its relations is aggregated in recursion, an equivalence, or has a choice."""
+        return all(self.program.relations[name].plain for name in stratum.relations)
+
+    def _is_stepwise(self, stratum: Stratum) -> bool:
+        return any(self.program.relations[name].stepwise for name in stratum.relations)
 
     def _can_have_ticks(self, stratum: Stratum) -> bool:
-        """Whether none of its relations is an equivalence, all pairs of which are derivations of one another."""
-        return not any(self.program.relations[name].eqrel for name in stratum.relations)
+        """Whether it follows, and none of its relations is an equivalence: all pairs of that are derivations of one another."""
+        eqrel = any(self.program.relations[name].eqrel for name in stratum.relations)
+        return not eqrel and not self._is_stepwise(stratum)
 
     def _all_anew(self, number: int, before: Mapping[str, Kept]) -> dict[str, AnyChange]:
         begun = time.perf_counter()

@@ -13,6 +13,7 @@ from semi_naive.io.files import is_uri
 from semi_naive.ra.rules import branches
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import apart, plain
+from semi_naive.ra.rules.choice import ChoiceTable
 from semi_naive.ra.rules.ir import Const, Pack, Rule, Term
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.running.cluster import Cluster
@@ -124,11 +125,17 @@ class Explicit(Run):
         return both
 
     def _restart(self, name: str) -> None:
-        """A relation has its facts, and they are new."""
+        """A relation has its facts, and they are new. Where it has a choice, the first of those in the program's text stay."""
         self.database.on_partitions.pop(name, None)
         table = self.database.tables[name] = table_for(self.program.relations[name])
-        for columns in self.facts.columns(name):
-            table.insert(columns, columns[0].size if columns else 1)
+        for facts in (self.facts.given, self.facts.written):
+            if name not in facts or not facts[name].count:
+                continue
+            if isinstance(table, ChoiceTable) and facts is self.facts.written:
+                columns, rules = self.lines[name]
+                table.choose(list(columns), len(rules))
+            else:
+                table.insert(facts[name].columns(), facts[name].count)
 
     def _end_job(self) -> None:
         """What Spark has of this session is gone, as the tuples are in this process now."""

@@ -279,7 +279,7 @@ class Upkeep(Continuing):
         return Change(born, lost)
 
     def _can_follow(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> bool:
-        if not all(map(is_exact, stratum.rules)):
+        if not all(map(is_exact, stratum.rules)) or self._is_stepwise(stratum):
             return False
         if not self.config.local_tuples and not in_one_place(stratum, self.program.relations):
             return False  # it is to be on the partitions
