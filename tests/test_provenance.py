@@ -116,6 +116,12 @@ def test_every_tuple_has_a_proof_of_least_height(case, data):
                     )
 
 
+def test_a_fact_is_one_where_no_rule_could_make_it():
+    text = ".decl p(x: number)\n.input p\n.output p\np(x) :- p(x), x > 0."
+    with Program(text).run({"p": [(1,)]}) as result:
+        assert str(result.why("p", (1,))) == "p(1)   [fact]"
+
+
 def test_a_proof_as_text_and_as_json():
     with Program(PATHS).run(EDGES) as result:
         proof = result.why("path", ("a", "d"))

@@ -160,14 +160,14 @@ class Run(State):
 
     def _evaluate(self, number: int, stratum) -> None:
         """One stratum, by the plan that is chosen for it."""
-        if not stratum.rules:
+        for name in stratum.relations:
+            if name in self.fed and 0 < (table := self.database.tables[name]).count <= REMEMBERED:
+                self.given[name] = snapshot(table)
+        if not stratum.rules:  # perhaps no longer, as none could make anything
             for name in stratum.relations:
                 self.database.tables[name].settle()
             return
         begun = self._begin(number, stratum)
-        for name in stratum.relations:
-            if name in self.fed and 0 < (table := self.database.tables[name]).count <= REMEMBERED:
-                self.given[name] = snapshot(table)
         choice = chosen(stratum, self.database, self.config, self.plan, self.cluster.cores)
         plan, reason, trace = self._followed(number, stratum, choice)
         self.database.kept.clear()
