@@ -298,6 +298,45 @@ class Directive:
     span: "Span | None" = field(default=None, compare=False, repr=False)
 
 
+@dataclass(frozen=True)
+class Needs:
+    """A relation that says which keys of one relation (`of`) need which keys of another (`on`), by the rule at a place."""
+
+    relation: str
+    of: str
+    on: str
+    span: "Span | None" = field(default=None, compare=False, repr=False)
+    rule: str = ""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Relations that are evaluated round after round. `pairs`: (what is known of one from the rounds before, its name).
+
+    Without `now`, an alternating fixpoint: each round begins with the facts and knows the round before
+    (`language.wellfounded`). Else each round is for the keys in the relations `now`, one for each pair, whose keys are in
+    r@key, and adds to what is known (`language.in_order`)."""
+
+    pairs: tuple[tuple[str, str], ...]
+    now: tuple[str, ...] = ()
+    needs: tuple[Needs, ...] = ()
+
+    @property
+    def carried(self) -> set[str]:
+        """The relations that no rule makes: a round has them from those before."""
+        return {*self.now, *(known for known, _ in self.pairs)}
+
+    @property
+    def read(self) -> set[str]:
+        """The relations that the next round depends on."""
+        return {*self.before, *(name for _, name in self.pairs)}
+
+    @property
+    def before(self) -> list[str]:
+        """The relations that are to be complete before the first round."""
+        return [f"{name}@key" for _, name in self.pairs if self.now] + [each.relation for each in self.needs]
+
+
 @dataclass
 class Program:
     """A checked program. `relations` in the order of their declarations; `typed`: the statements that declare types and
@@ -311,5 +350,5 @@ class Program:
     warnings: list = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)  # of the source files, for messages
     typed: list = field(default_factory=list)
-    alternations: tuple = ()  # of relations in recursion through negation (see `language.wellfounded`)
     functors: Mapping | None = None
+    loops: tuple = ()  # `Loop`s

@@ -19,6 +19,7 @@ from semi_naive.language.checks import (
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.grounded import grounded_problems
 from semi_naive.language.heads import head_aggregates, input_problems, kind_problems
+from semi_naive.language.in_order import group_problems
 from semi_naive.language.inference import Typing
 from semi_naive.language.inlining import Expansions, inline_problems, inline_relations, without_excluded
 from semi_naive.language.lattices import lattice_problems, lattices
@@ -79,7 +80,7 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
     found = [each for single in singles(source, problems) for each in without_anonymous(single, env, relations)]
     graph = _graph(found, relations, companion_edges(relations) if wellfounded else [])
     heads = head_aggregates(found, relations, problems)
-    ops = lattices(heads, found, graph.group, problems)
+    ops = lattices(heads, found)
     summed = {name: columns for name, columns in heads.items() if name not in ops}
     scoped = [resolve(single) for single in found]
     problems += env.problems
@@ -88,6 +89,7 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
     problems += [] if parameters else parameter_problems(source)
     problems += directive_problems(source, relations)
     problems += input_problems(source, summed)
+    problems += group_problems(found, summed, graph.group)
     problems += _clause_problems(scoped, relations, graph)
     cannot = list(inline_problems(source, relations, found, graph.edges))
     problems += cannot or _expansion_problems(found, relations)
@@ -101,7 +103,7 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
     warnings = _warnings(source, relations, found, companions(relations) if wellfounded else ())
     if problems:
         raise ProgramError(_distinct(problems + warnings), source.texts)
-    program = lowered(source, env, relations, typings, ops, summed, functors)
+    program = lowered(source, env, relations, typings, (ops, summed), graph.group, functors)
     program.warnings = warnings
     return three_valued(program) if wellfounded else program
 

@@ -1,4 +1,4 @@
-"""Aggregates in heads: which columns of a relation are aggregated and how, and the rules that those without recursion become.
+"""Aggregates in heads: which columns of a relation are aggregated and how, and the rules that they become.
 
     degree(x, 0) :- node(x).
     degree(x, count(y)) :- edge(x, y).
@@ -8,8 +8,8 @@ of all distinct bindings of the body's named variables, as `sum e : { … }` doe
 arguments, whichever rules they come from. A rule without an aggregate, or a fact, contributes its tuples: to a count or a sum
 as a number to be added.
 
-`min` or `max` alone in the last column is a lattice (see `lattices`). All else is, where nothing recurs, one rule with
-aggregates of its own body, if it is the only rule:
+`min` or `max` alone in the last column is a lattice (see `lattices`). All else is (in recursion, for the keys whose turn it is:
+see `in_order`) one rule with aggregates of its own body, if it is the only rule:
 
     degree(x, n) :- edge(x, y), n = count : { edge(x, y.1) }.
 
@@ -119,7 +119,7 @@ class Head:
 
 
 class Summed:
-    """One relation that is aggregated in heads, without recursion: from its heads to rules.
+    """One relation that is aggregated in heads: from its heads to rules.
 
     `extra` are relations that the rules need besides. projections: see `lower`.
     """

@@ -18,23 +18,10 @@ _TOWARDS = {"<": 1, "<=": 1, ">": -1, ">=": -1}  # the sign of (right - left) wh
 _FREE, _MIXED = 0, None  # signs: does not depend on the value; depends on it in no certain direction
 
 
-def lattices(heads: dict[str, Ops], found: list[Single], recursive, problems: list[Problem]) -> dict[str, str]:
-    """Of each relation that is a lattice, min or max; what heads aggregate otherwise in recursion is a problem. recursive: says
-    of a relation whether it is so."""
-    for single in found:
-        ops = heads.get(single.head.relation, {})
-        if ops and not is_lattice(ops, len(single.head.args)) and recursive(single.head.relation):
-            problems += [_unsuited(arg) for arg in single.head.args if is_aggregate(arg)][:1]
+def lattices(heads: dict[str, Ops], found: list[Single]) -> dict[str, str]:
+    """Of each relation that is a lattice, min or max."""
     arities = {single.head.relation: len(single.head.args) for single in found}
     return {name: next(iter(ops.values())) for name, ops in heads.items() if is_lattice(ops, arities[name])}
-
-
-def _unsuited(node) -> Problem:
-    if node.name in _BETTER:
-        hint = "the other arguments are the key: of each there is one tuple with the best value"
-        return Problem(f"{node.name} must be the last argument of a head in recursion, and the only one", node.span, hint)
-    hint = f"min and max may; or aggregate over a complete relation: x = {node.name} … : {{ … }}"
-    return Problem(f"{node.name} is not monotone in recursion: it cannot aggregate in a head", node.span, hint)
 
 
 def lattice_problems(typing: Typing, ops: dict[str, str], group: set[str]):

@@ -11,7 +11,9 @@ from dataclasses import replace
 from itertools import count
 
 from semi_naive.language import syntax
+from semi_naive.language.errors import ProgramError
 from semi_naive.language.heads import Head, Ops, Summed, is_aggregate
+from semi_naive.language.in_order import InOrder
 from semi_naive.language.inference import Typing
 from semi_naive.language.trees import names, variables, walk
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
@@ -21,10 +23,18 @@ _IDENTITY = ("min", "max", "cat")  # of one argument
 
 
 def lowered(
-    source: syntax.Source, env: TypeEnvironment, relations, typings: list[Typing], lattices: dict, summed: dict, functors
+    source: syntax.Source,
+    env: TypeEnvironment,
+    relations,
+    typings: list[Typing],
+    aggregated: tuple[dict, dict],
+    group,
+    functors,
 ) -> ir.Program:
-    """The program: only called for one without errors. `lattices`: of some relations, "min" or "max"; `summed`: of others, how
-    their heads aggregate (see `heads`); `functors`: see `checking.check`."""
+    """The program: only called for one without errors. aggregated: of some relations "min" or "max" (see `lattices`), and how
+    heads of others aggregate (see `heads`); group: of a relation those in recursion with it; functors: see `checking.check`.
+    ProgramError for keys of a sum in recursion that depend on values."""
+    lattices, summed = aggregated
     lines = {file: text.split("\n") for file, text in source.texts.items()}
     types = {name: env.resolved(name) for name in [*PREDEFINED, *env.declared]}
     found = {name: _relation(node, types, lattices.get(name)) for name, node in relations.items()}
@@ -32,9 +42,17 @@ def lowered(
     calls = _functions(env, types, functors)
     plain = [typing for typing in typings if typing.single.head.relation not in summed]
     rules = [rule(typing, lattices.get(typing.single.head.relation), lines, projections, calls) for typing in plain]
+    heads = {name: [_head(typing, ops, lines, projections, calls) for typing in typings if typing.single.head.relation == name]
+             for name, ops in summed.items()}  # fmt: skip
+    groups = sorted({tuple(sorted(group(name))) for name in summed if group(name)})
+    orders = [InOrder(names, summed, found, heads) for names in groups]
+    if problems := [problem for order in orders for problem in order.problems]:
+        raise ProgramError(problems, source.texts)
+    for order in orders:
+        found, heads, rules = found | order.relations, heads | order.heads, rules + order.rules
+        projections.declared |= order.relations
     for name, ops in summed.items():
-        of = [_head(typing, ops, lines, projections, calls) for typing in typings if typing.single.head.relation == name]
-        made = Summed(found[name], ops, of, projections)
+        made = Summed(found[name], ops, heads[name], projections)
         found[name] = replace(found[name], summed=True)
         rules += made.rules()
         found |= made.extra
@@ -47,6 +65,7 @@ def lowered(
         texts=source.texts,
         typed=[node for node in source.statements if isinstance(node, (*syntax.TYPES, syntax.FunctorDecl))],
         functors=functors,
+        loops=tuple(order.loop() for order in orders),
     )
 
 
@@ -278,7 +297,7 @@ class Projections:
     """Relations of some attributes of others: b@0 has the first attribute of b, and each of its values once."""
 
     def __init__(self, declared: dict[str, ir.Relation]):
-        self._declared = declared
+        self.declared = declared
         self.relations: dict[str, ir.Relation] = {}
         self.rules: list[ir.Rule] = []
 
@@ -289,7 +308,7 @@ class Projections:
             return atom
         name = f"{atom.relation}@{'_'.join(map(str, kept))}"
         if name not in self.relations:
-            self._make(name, self._declared[atom.relation], kept)
+            self._make(name, self.declared[atom.relation], kept)
         return ir.Atom(name, tuple(atom.args[at] for at in kept))
 
     def _make(self, name, relation, kept):

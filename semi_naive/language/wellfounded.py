@@ -13,7 +13,7 @@ is true, and what is possible, which is all that is not false.
     win(x)          :- move(x, y), !win@possible(y).       what cannot be won is lost
 
 where win@known is what was true a round before: no rule derives it, so these rules are stratified. Each round more is true and
-less is possible; when a round adds nothing, what is possible and not true is undefined (`running.alternating`).
+less is possible; when a round adds nothing, what is possible and not true is undefined (`running.loops`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -88,7 +88,7 @@ def companion_problems(source: syntax.Source, found: list[Single], relations) ->
 
 
 def three_valued(program: ir.Program) -> ir.Program:
-    """The program with its alternations: of each group of relations that recurs through negation, (known, true) names.
+    """The program with a loop for each group of relations that recurs through negation.
     ProgramError for whatever has no meaning where a tuple may be undefined."""
     made = companions(program.relations)
     edges = [edge for rule in program.rules for edge in rule_edges(rule)]
@@ -113,8 +113,8 @@ def three_valued(program: ir.Program) -> ir.Program:
         rules.append(_copy(f"{name}@possible", f"{name}@known" if name in group_of else name, relations))
     for name in made:
         rules += _companion(name, _base(name) in unsure, relations)
-    alternations = tuple(tuple((f"{name}@known", name) for name in sorted(group)) for group in cyclic)
-    return replace(program, relations=relations, rules=rules, alternations=alternations)
+    loops = tuple(ir.Loop(tuple((f"{name}@known", name) for name in sorted(group))) for group in cyclic)
+    return replace(program, relations=relations, rules=rules, loops=(*program.loops, *loops))
 
 
 def _readers(names: set[str], edges: list[Edge]) -> set[str]:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from semi_naive.planning.alternating import Loop, alternating, together
 from semi_naive.planning.common_subjoins import share
 from semi_naive.planning.inline import inline
+from semi_naive.planning.loops import Loop, needed, repeated, together
 from semi_naive.planning.magic import magic
 from semi_naive.planning.simplify import simplify
 from semi_naive.planning.split_joins import halve
@@ -23,21 +23,18 @@ class Compiled:
     @cached_property
     def loops(self) -> dict[int, Loop]:
         """The strata that are evaluated again and again, each by the number of the first of them."""
-        return {loop.numbers[0]: loop for loop in map(self._loop, self.program.alternations)}
-
-    def _loop(self, pairs: tuple[tuple[str, str], ...]) -> Loop:
-        return Loop(pairs, alternating(self.strata, pairs))
+        found = (Loop(loop, repeated(self.strata, loop)) for loop in self.program.loops)
+        return {loop.numbers[0]: loop for loop in found}
 
 
 def compiled(program: ir.Program, keep: set[str] | None, given, limited: bool = False) -> Compiled:
     """The program after all of them. keep: the relations to compute, None for all; given: those that get facts.
     limited: without the passes after which a recursive stratum takes another number of iterations."""
-    known = {one: name for pairs in program.alternations for one, name in pairs}
-    keep = None if keep is None else {*keep, *known.values()}
-    given = {*given, *known}
-    program = inline(replace(program, rules=list(program.rules)))
+    loops, keep, given = needed(program, None if keep is None else set(keep), given)
+    whole = given.union(*(loop.read for loop in loops))
+    program = inline(replace(program, rules=list(program.rules), loops=tuple(loops)))
     program = simplify(program, keep, given)
-    program = program if limited else simplify(magic(program, {*(keep or ()), *given, *known.values()}), keep, given)
+    program = program if limited else simplify(magic(program, {*(keep or ()), *whole}), keep, given)
     program = share(program)
     program = program if limited else halve(program)
-    return Compiled(program, together(strata(program), program.alternations))
+    return Compiled(program, together(strata(program), loops))

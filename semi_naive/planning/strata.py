@@ -29,6 +29,7 @@ class Edge:
 def strata(program: ir.Program) -> list[Stratum]:
     """The strata of a program; every relation is in one. A negation or aggregation in a cycle is a ProgramError."""
     edges = [edge for rule in program.rules for edge in rule_edges(rule)]
+    edges += [Edge(now, read) for loop in program.loops for now in loop.now for read in loop.before]
     groups = components(program.relations, edges)
     problems = unstratified(groups, edges, {name: relation.span for name, relation in program.relations.items()})
     if problems:

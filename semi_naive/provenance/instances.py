@@ -19,7 +19,7 @@ import numpy as np
 from semi_naive.planning import rewrite
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.inline import inline
-from semi_naive.planning.strata import Stratum
+from semi_naive.planning.strata import Stratum, strata
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import (
     Aggregate,
@@ -28,6 +28,7 @@ from semi_naive.ra.rules.ir import (
     Compare,
     Const,
     Kind,
+    Loop,
     Order,
     Program,
     Relation,
@@ -44,6 +45,7 @@ from semi_naive.running.local import Local
 from semi_naive.running.profile import Profile
 
 Row = tuple[int, ...]  # a tuple in 64 bits each
+PARTS = "parts", "given", "values"  # see `language.heads`
 Node = tuple[str, Row]
 
 
@@ -82,7 +84,7 @@ class Instances:
     """
 
     def __init__(self, program: Program, tables: dict[str, Any], values: Values):
-        program = inline(replace(program, rules=list(program.rules)))
+        program = inline(replace(program, rules=[after_rounds(rule, program.loops) for rule in program.rules]))
         facts = [rule for rule in program.rules if not rule.body and not rewrite.has_autoinc(rule)]
         closing = [rule for relation in program.relations.values() if relation.eqrel for rule in closures(relation)]
         rules = [rule for rule in program.rules if rule.body or rewrite.has_autoinc(rule)] + closing
@@ -104,6 +106,8 @@ class Instances:
         self.facts = {(rule.head.relation, self._met(rule.head, {}, 1)[0][1]) for rule in facts}  # written in the program
         every = [one.rule for of in self.asked.values() for one in of]
         indexes = Indexes({name: relation.arity for name, relation in relations.items()})
+        for stratum in _of_rounds(program):
+            Local(stratum, 0, self.database, indexes, Profile()).run()
         self._local = _Local(
             Stratum(tuple(rule.head.relation for rule in every), every, False), 0, self.database, indexes, Profile()
         )
@@ -129,6 +133,28 @@ class Instances:
     def _met(self, atom: Atom, bound: dict[str, np.ndarray], size: int) -> list[Node]:
         rows = _rows([evaluate(term, bound, size, self.database.values) for term in atom.args], size)
         return list(zip(repeat(atom.relation), rows, strict=False))
+
+
+def after_rounds(rule: Rule, loops: tuple[Loop, ...]) -> Rule:
+    """A rule that is evaluated round after round, as it is true when the last one has ended."""
+    names, now = {known: name for loop in loops for known, name in loop.pairs}, {name for loop in loops for name in loop.now}
+
+    def change(node):
+        if isinstance(node, Atom) and node.relation in names:
+            return replace(node, relation=names[node.relation])
+        body = node.body if isinstance(node, Rule | Aggregate) else ()
+        turns = [literal for literal in body if isinstance(literal, Atom) and literal.relation in now]
+        return replace(node, body=tuple(literal for literal in body if literal not in turns)) if turns else node
+
+    return rewrite.transform(rule, change) if loops else rule
+
+
+def _of_rounds(program: Program) -> list[Stratum]:
+    """What puts sums in recursion together: a run has left it as it was in the last round."""
+    names = {f"{name}@{what}" for loop in program.loops if loop.now for _, name in loop.pairs for what in PARTS}
+    rules = [rule for rule in program.rules if rule.head.relation.rstrip("0123456789") in names]
+    made = {rule.head.relation for rule in rules}
+    return [each for each in strata(replace(program, rules=rules, loops=())) if made & set(each.relations)]
 
 
 class _Local(Local):

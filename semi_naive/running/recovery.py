@@ -68,14 +68,14 @@ class Recovery:
     def iterated(self, stratum) -> None:
         """A stratum on the partitions has completed an iteration."""
         number = stratum.local.number
-        if self.checkpoints and number not in self.run.alternating and self.checkpoints.due(stratum.iteration):
+        if self.checkpoints and number not in self.run.looping and self.checkpoints.due(stratum.iteration):
             begun = time.perf_counter()
             written = self.checkpoints.save(self.done, stratum)
             seconds = time.perf_counter() - begun
             stratum.trace.event("checkpoint", stratum.iteration, bytes=written, seconds=seconds)
 
     def completed(self, numbers: list[int]) -> None:
-        """Strata have been evaluated: one, or those of an alternating fixpoint."""
+        """Strata have been evaluated: one, or those of a loop."""
         numbers = [number for number in numbers if self.run.strata[number].rules]
         if not numbers:
             return

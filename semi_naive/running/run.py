@@ -10,7 +10,7 @@ from semi_naive.honoured import ignored
 from semi_naive.io import Options, source_of, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.sources import Given
-from semi_naive.planning.alternating import Loop
+from semi_naive.planning.loops import Loop
 from semi_naive.planning.strata import is_fact, names_read
 from semi_naive.ra import memory
 from semi_naive.ra.failures import told
@@ -19,10 +19,10 @@ from semi_naive.ra.rules.choice import ChoiceTable
 from semi_naive.ra.rules.ir import Kind, Rule
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.runs import RunMissing
-from semi_naive.running.alternating import begin, settled, undefined
 from semi_naive.running.answers import Result
 from semi_naive.running.choose_plan import PlanChoice, chosen, in_one_place, limits
 from semi_naive.running.local import Local, TooLarge
+from semi_naive.running.loops import rounds, undefined
 from semi_naive.running.on_partitions import OnPartitions
 from semi_naive.running.recovery import Recovery
 from semi_naive.running.state import State
@@ -128,7 +128,7 @@ class Run(State):
             left = left[len(numbers) :]
             try:
                 if loop:
-                    self._alternate(loop)
+                    self._loop(loop)
                 else:
                     self._placed(number)
                 self.recovery.completed(numbers)
@@ -140,13 +140,11 @@ class Run(State):
         with memory.at(partial(self._place, number)):
             self._evaluate(number, self.strata[number])
 
-    def _alternate(self, loop: Loop) -> None:
-        """The strata of an alternating fixpoint, round after round, until one adds nothing to what is true."""
-        begin(loop, self.database)
-        for number in loop.numbers:
-            self._placed(number)
-        while not settled(loop, self.database):
-            self.recovery.begin_again({name for number in loop.numbers for name in self.strata[number].relations})
+    def _loop(self, loop: Loop) -> None:
+        """The strata of a loop, round after round."""
+        names = {name for number in loop.numbers for name in self.strata[number].relations}
+        for _ in rounds(loop.of, self.database):
+            self.recovery.begin_again(names)
             for number in loop.numbers:
                 self._placed(number)
 
@@ -258,7 +256,7 @@ class Run(State):
 
     def _unread(self, name: str, number: int) -> bool:
         """Whether no stratum but its own reads a relation: then its tuples may be made whenever somebody asks for them."""
-        return number not in self.alternating and not self.read_by.get(name, set()) - {number}
+        return number not in self.looping and not self.read_by.get(name, set()) - {number}
 
     def _telling(self, number: int, stratum):
         if self.progress is None and self.watch is None:

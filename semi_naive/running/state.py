@@ -51,7 +51,7 @@ class State:
             few = self.cluster.cores <= 2
             self.config = self.config.with_options({"local_tuples": LOCAL_ON_TWO if few else LOCAL})
         self.read_by = readers(self.compiled.strata)
-        self.alternating = {number for loop in self.compiled.loops.values() for number in loop.numbers}
+        self.looping = {number for loop in self.compiled.loops.values() for number in loop.numbers}
         self.strata = [replace(each, rules=[r for r in each.rules if not is_fact(r)]) for each in self.compiled.strata]
         self.loading = Loading(self.program, self.database, self.cluster, self.values, self.config)
 

@@ -5,16 +5,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from semi_naive.planning.alternating import Loop
+from semi_naive.planning.loops import Loop
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra import memory
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.rules.changes import Change, difference, grown, plain, without
 from semi_naive.ra.rules.table import Table
-from semi_naive.running.alternating import begin, settled
 from semi_naive.running.detect_closure import Following as Closure
 from semi_naive.running.detect_closure import following
 from semi_naive.running.local import Local, TooLarge
+from semi_naive.running.loops import rounds
 from semi_naive.session.maintenance.pace import Pace
 from semi_naive.session.maintenance.placed import Placed
 from semi_naive.session.maintenance.spread import AnyChange, Kept
@@ -79,29 +79,24 @@ class Anew(Placed):
         loops = self.compiled.loops
         for number in numbers:
             if number in loops:
-                self._alternate(loops[number])
-            elif number not in self.alternating:
+                self._loop(loops[number])
+            elif number not in self.looping:
                 self._anew(number)
 
     def _again(self, number: int) -> None:
         """A stratum, of which something was lost."""
-        if number in self.alternating:
-            self._alternate(next(loop for loop in self.compiled.loops.values() if number in loop.numbers))
+        if number in self.looping:
+            self._loop(next(loop for loop in self.compiled.loops.values() if number in loop.numbers))
         else:
             self._anew(number)
 
-    def _alternate(self, loop: Loop) -> None:
-        """The strata of an alternating fixpoint, from explicit facts on."""
-        for _, true in loop.pairs:
-            self._restart(true)
-        begin(loop, self.database)
-        self._round(loop)
-        while not settled(loop, self.database):
-            self._round(loop)
-
-    def _round(self, loop: Loop) -> None:
-        for number in loop.numbers:
-            self._anew(number)
+    def _loop(self, loop: Loop) -> None:
+        """The strata of a loop, from explicit facts on."""
+        for _, name in loop.of.pairs:
+            self._restart(name)
+        for _ in rounds(loop.of, self.database):
+            for number in loop.numbers:
+                self._anew(number)
 
     def _anew(self, number: int) -> None:
         """Compute a stratum as a run does, from the facts of its relations and the strata below. What is large and on the

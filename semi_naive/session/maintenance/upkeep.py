@@ -156,7 +156,7 @@ class Upkeep(Continuing):
     def _prepare(self, changeable: set[str]) -> None:
         """Before strata are computed: their facts are there."""
         self.recovery = Recovery(self, lambda names: None)
-        alone = [each for number, each in enumerate(self.strata) if number not in self.alternating and self._are_plain(each)]
+        alone = [each for number, each in enumerate(self.strata) if number not in self.looping and self._are_plain(each)]
         self.shared = {name for stratum in alone if not stratum.rules
                        for name in stratum.relations if name in changeable and name not in self.facts.written}  # fmt: skip
 
@@ -191,7 +191,7 @@ class Upkeep(Continuing):
         for number, stratum in enumerate(self.strata):
             own = {name: net[name] for name in stratum.relations if name in net}
             found: Mapping[str, AnyChange] = {}
-            if number in self.alternating:
+            if number in self.looping:
                 found = self._of_loop(number, net, changes)
             elif own or number in self.stale or names_read(stratum.rules) & changes.keys():
                 with memory.at(partial(self._place, number)):
@@ -200,18 +200,18 @@ class Upkeep(Continuing):
         return changes
 
     def _of_loop(self, number: int, net: dict[str, Change], changes: dict[str, AnyChange]) -> dict[str, AnyChange]:
-        """What changes of the strata of an alternating fixpoint, in the turn of the first: they are computed anew."""
+        """What changes of the strata of a loop, in the turn of the first: they are computed anew."""
         loop = self.compiled.loops.get(number)
         strata = [self.strata[each] for each in loop.numbers] if loop else []
         concerns = {name for each in strata for name in (*names_read(each.rules), *each.relations)}
         if loop is None or not (concerns & (changes.keys() | net.keys()) or self.stale.intersection(loop.numbers)):
             return {}
         before = {name: self.kept(name) for each in strata for name in each.relations}
-        self._alternate(loop)
+        self._loop(loop)
         found = {name: self._compared(name, kept) for name, kept in before.items()}
-        for known, true in loop.pairs:  # later strata may read what is known, too
-            found[known] = found[true]
-            kept = self.kept(true)
+        for known, name in loop.of.pairs:  # later strata may read what is known, too
+            found[known] = found[name]
+            kept = self.kept(name)
             self._keep(known, snapshot(kept) if isinstance(kept, Table) else kept)
         return found
 

@@ -1,0 +1,69 @@
+"""Strata that are evaluated again and again: see `language.wellfounded` and `language.in_order`."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from semi_naive.planning import rewrite
+from semi_naive.planning.strata import Stratum, names_read
+from semi_naive.ra.rules import ir
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The consecutive strata, by number, that one round evaluates."""
+
+    of: ir.Loop
+    numbers: list[int]
+
+
+def needed(program: ir.Program, keep: set[str] | None, given: Iterable[str]) -> tuple[list[ir.Loop], set[str] | None, set[str]]:
+    """The loops that something wanted depends on; what is to be kept then, and what gets tuples without rules."""
+    loops = list(program.loops)
+    if keep is not None and loops:
+        wanted = keep | {directive.relation for directive in program.directives if directive.kind != "input"}
+        reads = rewrite.dependencies(program)
+        for loop in loops:
+            for name in loop.carried:
+                reads[name] = reads[name] | loop.read
+        used = rewrite.reachable(wanted, reads)
+        loops = [loop for loop in loops if loop.read & used]
+        keep = keep.union(*(loop.read for loop in loops))
+    return loops, keep, {*given}.union(*(loop.carried for loop in program.loops))
+
+
+def together(found: list[Stratum], loops: Iterable[ir.Loop]) -> list[Stratum]:
+    """The strata in an order in which those of each loop stand one after the other: what stands between them either does not
+    read them, and so may come before, or is not read by them."""
+    for loop in loops:
+        numbers = repeated(found, loop)
+        first, last = numbers[0], numbers[-1]
+        after = _readers(found, first, last, numbers)
+        before = [each for each in range(first, last) if each not in after and each not in numbers]
+        found = [found[each] for each in (*range(first), *before, *numbers, *after, *range(last + 1, len(found)))]
+    return found
+
+
+def repeated(found: list[Stratum], loop: ir.Loop) -> list[int]:
+    """The numbers of the strata that follow what is carried from one round to the next, and that the next round depends on."""
+    made = {name for _, name in loop.pairs}
+    wanted, numbers = set(made), []
+    for number in reversed(range(len(found))):
+        if wanted & set(found[number].relations):
+            wanted |= names_read(found[number].rules)
+            numbers.append(number)
+    reached, following = set(loop.carried), []
+    for number in reversed(numbers):
+        if made & set(found[number].relations) or reached & names_read(found[number].rules):
+            reached |= set(found[number].relations)
+            following.append(number)
+    return following
+
+
+def _readers(found: list[Stratum], first: int, last: int, numbers: list[int]) -> list[int]:
+    """Those between the first and the last that read some, and are none of them."""
+    reached, after = {name for number in numbers for name in found[number].relations}, []
+    for number in range(first, last):
+        if number not in numbers and reached & names_read(found[number].rules):
+            reached |= set(found[number].relations)
+            after.append(number)
+    return after

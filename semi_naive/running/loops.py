@@ -1,0 +1,178 @@
+"""What is carried from one round of a loop to the next: see `language.wellfounded` and `language.in_order`."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from semi_naive.planning.loops import Loop
+from semi_naive.ra.rules import ir
+from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.table import Table, snapshot
+from semi_naive.running.database import Database
+from semi_naive.running.python_values import nested_values
+
+AROUND = (
+    "give each step a number of its own, as in rank(n + 1, y, sum(…)) :- rank(n, x, r), …, n < 20: then no key needs itself"
+)
+
+
+def rounds(loop: ir.Loop, database: Database) -> Iterator[int]:
+    """Before each round, its number: then all that the round reads from those before is there. Whoever asks for the next one
+    has evaluated the strata of the loop."""
+    return _in_order(loop, database) if loop.now else _alternating(loop, database)
+
+
+# -- the alternating fixpoint
+
+
+def _alternating(loop: ir.Loop, database: Database) -> Iterator[int]:
+    """Until a round adds nothing to what is true. Before the first one, true are the facts."""
+    number, more = 0, True
+    while more:
+        for known, name in loop.pairs:
+            _carry(known, name, database)
+        yield number
+        number += 1
+        more = any(database.count(name) > database.count(known) for known, name in loop.pairs)
+
+
+def _carry(known: str, name: str, database: Database) -> None:
+    database.on_partitions.pop(known, None)
+    if name in database.on_partitions:
+        database.on_partitions[known] = database.on_partitions[name]
+        database.tables[known] = Table(database.program.relations[known].arity)
+        return
+    database.tables[known] = snapshot(database.tables[name])
+    database.tables[known].settle()
+    database.forget_sizes(known)
+
+
+def undefined(loops: Iterable[Loop], database: Database) -> list[str]:
+    """What to say of relations that the program writes and that have undefined tuples, which it does not write."""
+    program = database.program
+    written = {directive.relation for directive in program.directives if directive.kind in ("output", "printsize")}
+    told = []
+    for _, name in (pair for loop in loops if not loop.of.now for pair in loop.of.pairs):
+        count = database.count(f"{name}@possible") - database.count(name)
+        if count and name in written and f"{name}.undefined" not in written:
+            told.append(f"{name} has {count:,} undefined tuples, which are not written: .output {name}.undefined writes them")
+    return told
+
+
+# -- keys in their order
+
+
+def _in_order(loop: ir.Loop, database: Database) -> Iterator[int]:
+    """A round for the keys that need no other, and one each for those that need only keys of the rounds before. An
+    EvaluationError if keys need each other in a circle."""
+    found = _Keys(loop, database)
+    levels = found.levels()
+    for known, _ in loop.pairs:
+        database.on_partitions.pop(known, None)
+        database.tables[known] = Table(database.program.relations[known].arity)
+    for level in range(max(1, levels.max(initial=-1) + 1)):
+        found.turn(levels, level)
+        yield level
+        for known, name in loop.pairs:
+            database.load(known, database.columns(name))
+            database.tables[known].settle()
+    for known, name in loop.pairs:
+        database.on_partitions.pop(name, None)
+        database.tables[name] = snapshot(database.tables[known])
+
+
+class _Keys:
+    """The keys of all relations of a loop, numbered: those of one relation after those of another."""
+
+    def __init__(self, loop: ir.Loop, database: Database):
+        self.loop, self.database = loop, database
+        self.names = [name for _, name in loop.pairs]
+        self.rows = {name: database.columns(f"{name}@key") for name in self.names}
+        ends = np.cumsum([0, *(rows.shape[1] for rows in self.rows.values())])
+        self.begins = dict(zip(self.names, ends.tolist(), strict=False))
+        self.size = int(ends[-1])
+        found = [self._pairs(needs) for needs in loop.needs]
+        self.keys, self.needed = (np.concatenate(each) for each in zip(*found, strict=True))
+
+    def _pairs(self, needs: ir.Needs) -> tuple[np.ndarray, np.ndarray]:
+        """(keys, keys that they need) as numbers."""
+        columns, width = self.database.columns(needs.relation), self.rows[needs.of].shape[0]
+        return self._numbers(needs.of, columns[:width]), self._numbers(needs.on, columns[width:])
+
+    def _numbers(self, name: str, columns: np.ndarray) -> np.ndarray:
+        size = self.rows[name].shape[1]
+        codes = _codes(np.concatenate([self.rows[name], columns], axis=1))
+        order = np.argsort(codes[:size])
+        return self.begins[name] + order[np.searchsorted(codes[order], codes[size:])]
+
+    def levels(self) -> np.ndarray:
+        """Of each key the longest way to one that needs no other."""
+        order = np.argsort(self.needed, kind="stable")
+        keys, begins = self.keys[order], np.searchsorted(self.needed[order], np.arange(self.size + 1))
+        missing, levels = np.bincount(self.keys, minlength=self.size), np.full(self.size, -1)
+        ready, level = np.flatnonzero(missing == 0), 0
+        while ready.size:
+            levels[ready] = level
+            sizes = begins[ready + 1] - begins[ready]
+            at = np.repeat(begins[ready] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+            met = keys[at]
+            np.subtract.at(missing, met, 1)
+            ready, level = np.unique(met[missing[met] == 0]), level + 1
+        if (levels < 0).any():
+            raise self._circle(levels < 0)
+        return levels
+
+    def turn(self, levels: np.ndarray, level: int) -> None:
+        """The keys of a level are those whose turn it is."""
+        for name, now in zip(self.names, self.loop.now, strict=True):
+            rows, begin = self.rows[name], self.begins[name]
+            table = Table(rows.shape[0])
+            chosen = rows[:, levels[begin : begin + rows.shape[1]] == level]
+            table.insert(list(chosen), chosen.shape[1])
+            table.settle()
+            self.database.tables[now] = table
+            self.database.forget_sizes(now)
+
+    def _circle(self, left: np.ndarray) -> EvaluationError:
+        """The error for keys that need each other; each of the keys that are left needs another one."""
+        inside = left[self.keys] & left[self.needed]
+        after = dict(zip(self.keys[inside].tolist(), self.needed[inside].tolist(), strict=True))
+        path = [next(iter(after))]
+        while after[path[-1]] not in path:
+            path.append(after[path[-1]])
+        path = path[path.index(after[path[-1]]) :]
+        circle = " → ".join(map(self._shown, [*path[:3], *([None] if len(path) > 3 else []), path[0]]))
+        needs = self._told(path[0], after[path[0]])
+        place = f" in file {needs.span.file} at line {needs.span.line}, column {needs.span.column}" if needs.span else ""
+        text = f"keys that are aggregated in recursion need themselves: {circle}{place}, in the rule\n  {needs.rule}"
+        return EvaluationError(f"{text}\n  hint: {AROUND}")
+
+    def _told(self, key: int, needed: int) -> ir.Needs:
+        """Whatever says that a key needs another."""
+        for needs in self.loop.needs:
+            keys, others = self._pairs(needs)
+            if ((keys == key) & (others == needed)).any():
+                return needs
+        raise AssertionError
+
+    def _shown(self, key: int | None) -> str:
+        if key is None:
+            return "…"
+        name = max((begin, name) for name, begin in self.begins.items() if begin <= key and self.rows[name].shape[1])[1]
+        program = self.database.program
+        types = [type_ for _, type_ in program.relations[f"{name}@key"].attributes]
+        at = key - self.begins[name]
+        values = [
+            next(iter(nested_values(column[at : at + 1], type_, program.types, self.database.values)))
+            for column, type_ in zip(self.rows[name], types, strict=True)
+        ]
+        written = (f'"{each}"' if isinstance(each, str) else str(each) for each in values)
+        return f"{name}({', '.join([*written, '…'])})"
+
+
+def _codes(rows: np.ndarray) -> np.ndarray:
+    """A number for each of some rows (arity, n), the same for the same row."""
+    codes = np.zeros(rows.shape[1], np.int64)
+    for column in rows:
+        _, codes = np.unique(codes * (1 + codes.size) + np.unique(column, return_inverse=True)[1], return_inverse=True)
+    return codes
