@@ -206,8 +206,10 @@ class Run(State):
             stratum, number, self.database, self.indexes, self.profile, budget, self._telling(number, stratum), self._watched,
             limits=limits(stratum, self.program), max_iterations=self.config.max_iterations,
             multiway=self.config.multiway, memory=self.config.memory, stays=stays, small=self.config.small_delta,
-            cores=self.cluster.here,
+            cores=self.cluster.here, bodies=self.planned.get(number, {}),
         )  # fmt: skip
+        if number in self.looping:
+            self.planned[number] = local.bodies  # the next round has the same, as long as sizes stay what they are
         if resumed:
             local.iteration = resumed["iteration"]
         if choice.groups and choice.groups.closure:

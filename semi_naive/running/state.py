@@ -33,6 +33,7 @@ class State:
     values: Values = field(default_factory=lambda: Values())
     plans: list[dict] = field(default_factory=list)
     bodies: dict[int, dict] = field(default_factory=dict)  # of each stratum, its rules as they were compiled last
+    planned: dict[int, dict] = field(default_factory=dict)  # the same of the rounds of a loop that were evaluated here
     now: dict | None = None  # what plans will say of the stratum that runs, so far
     began: float = 0.0  # when it did
     look: Callable[[], dict] | None = None  # that returns its trace so far, once it is on the partitions
