@@ -173,6 +173,29 @@ class UserFunctor:
             raise self._failed(error, [column[done[0]] for column in given]) from error
         return self._column(made, given, None)
 
+    def folded(self, begin: np.ndarray, group: np.ndarray, column: np.ndarray, values) -> np.ndarray:
+        """Values of groups, folded in their order: of group g the result begins as begin[g]. group ascends."""
+        if _takes_columns(self.function):
+            return self._folded_by_rounds(begin, group, column, values)
+        so_far, found = self._objects([np.ascontiguousarray(begin), np.ascontiguousarray(column)], values)
+        last = {}  # the arguments that each group's result is of, for errors
+        for at, value in zip(group.tolist(), found, strict=True):
+            last[at] = so_far[at], value
+            try:
+                so_far[at] = self.function(*last[at])
+            except Exception as error:
+                raise self._failed(error, [*last[at]]) from error
+        return self._bits(so_far, lambda at: [*last[at]], values)
+
+    def _folded_by_rounds(self, begin, group, column, values) -> np.ndarray:
+        """The first value of every group, then the second of those that have one, and so on: a call for each."""
+        first = np.flatnonzero(np.diff(group, prepend=-1))
+        nth = np.arange(len(group)) - np.repeat(first, np.diff(first, append=len(group)))
+        made, order = begin.copy(), np.argsort(nth, kind="stable")
+        for rows in np.split(order, np.cumsum(np.bincount(nth))[:-1]):
+            made[group[rows]] = self._at_once([made[group[rows]], np.ascontiguousarray(column[rows])], len(rows), values)
+        return made
+
     @property
     def _made_by_it(self):
         """The numpy type that the compiled function gives: a result that is out of range is seen to be."""

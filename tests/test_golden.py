@@ -1,13 +1,14 @@
 """Whole programs, one folder each in tests/datalog: program.dl, facts/, and in expected/ what has to come out, byte for byte.
 
-`expected/stdout` is what the program prints. A new folder is a new test; what it expects is checked by a person, once.
+`expected/stdout` is what the program prints; `functors.py` has its functors, if it has any. A new folder is a new test; what it
+expects is checked by a person, once.
 """
 
 from pathlib import Path
 
 import pytest
 
-from semi_naive import Config, Program
+from semi_naive import Config, Libraries, Program
 
 FOLDERS = sorted(folder for folder in (Path(__file__).parent / "datalog").iterdir() if (folder / "program.dl").exists())
 NAMES = [folder.name for folder in FOLDERS]
@@ -26,7 +27,8 @@ ON_SPARK = {"equivalence": "few buckets", "lists": "many buckets", "mutual": "re
 def written(name: str, folder: Path, capsys, **running) -> dict[str, bytes]:
     """What the program writes and prints, by the name of the file."""
     source = Path(__file__).parent / "datalog" / name
-    program = Program.from_file(source / "program.dl")
+    functors = Libraries([path for path in [source / "functors.py"] if path.exists()])
+    program = Program.from_file(source / "program.dl", functors=functors)
     with program.run(facts=source / "facts", only_outputs=True, **running) as result:
         result.write(folder)
     found = {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -154,7 +154,7 @@ class Evaluate:
         if waiting is None:
             return None
         found = block and _batch(block, version.moves[segment - 1].names)
-        made = gather.gathered(_batch(waiting, held.names), found)
+        made = gather.gathered(_batch(waiting, held.names), found, self.context.values)
         return Block.of([made.columns[name] for name in version.names(segment)], made.size)
 
     def _phase(self, left: Left) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from semi_naive.ra.rules.aggregates import reduce_groups
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.folds import Fold
 from semi_naive.ra.rules.functors import bits, evaluate
 from semi_naive.ra.rules.ir import Aggregate, Kind
 from semi_naive.ra.rules.steps import grouped, resulting
@@ -49,6 +50,8 @@ class Gather:
     def partial(self, batch: Batch, number: int, values) -> Batch:
         """What has been found of each group, told from what is found elsewhere by its number. Every binding is another
         combination of tuples."""
+        if self.literal is not None and self.literal.init is not None:
+            return self._unfolded(batch, number, values)
         groups, group = grouped(batch, self.outer)
         counts, found = np.bincount(group, minlength=groups.size), np.zeros(groups.size, np.int64)
         if self.literal is not None and self.literal.target is not None:
@@ -59,7 +62,14 @@ class Gather:
                 found, _ = reduce_groups(self.literal.op, kind, group, target, groups.size)
         return groups.with_columns({FROM: np.full(groups.size, number), COUNT: counts, VALUE: found})
 
-    def gathered(self, waiting: Batch, found: Batch | None) -> Batch:
+    def _unfolded(self, batch: Batch, number: int, values) -> Batch:
+        """Each value of a group, and how often it is there: only all of them together can be folded."""
+        assert self.literal is not None
+        target = evaluate(self.literal.target, batch.columns, batch.size, values)
+        rows, row = grouped(batch.with_columns({VALUE: target}), (*self.outer, VALUE))
+        return rows.with_columns({FROM: np.full(rows.size, number), COUNT: np.bincount(row, minlength=rows.size)})
+
+    def gathered(self, waiting: Batch, found: Batch | None, values) -> Batch:
         """All partitions' rows of the groups that wait here."""
         groups, inverse = grouped(waiting, self.outer)
         group, count, value = (np.empty(0, np.int64) for _ in range(3))
@@ -70,7 +80,12 @@ class Gather:
         counts, _ = reduce_groups("sum", Kind.NUMBER, group, count, groups.size)
         if self.literal is None:
             return waiting.where((counts == 0)[inverse])
-        column, present = self._reduced(group, value, counts)
+        if self.literal.init is not None:
+            fold = Fold(self.literal, groups, values)
+            fold.add(np.repeat(group, count), np.repeat(value, count))
+            column, present = fold.results()
+        else:
+            column, present = self._reduced(group, value, counts)
         return resulting(waiting, self.literal, column[inverse], present[inverse], self.bound)
 
     def _reduced(self, group, value, counts):

@@ -10,7 +10,7 @@ Values are 64-bit: number int64, unsigned uint64, float float64, a symbol or rec
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from semi_naive.language.errors import Span
@@ -215,17 +215,21 @@ class Aggregate:
     """result = op target : { body }, once for each binding of the variables it shares with the rest of the rule.
 
     op: count sum min max mean; sum, min and max have the target's kind, mean is a float. Of an empty body count and sum
-    are 0, the others have no result. count has no target.
+    are 0, the others have no result. count has no target. "@@f" is a user's: `function.folded` folds the values, from `init`
+    on, which is the result of an empty body (see `ra.rules.folds`).
     """
 
     result: Var
     op: str
     target: Term | None
     body: tuple
+    init: Term | None = None
+    function: Any = field(default=None, compare=False, repr=False)
 
     def __str__(self):
         target = f" {self.target}" if self.target is not None else ""
-        return f"{self.result} = {self.op}{target} : {{ {', '.join(map(str, self.body))} }}"
+        init = f"{self.init}, " if self.init is not None else ""
+        return f"{self.result} = {self.op}{target} : {init}{{ {', '.join(map(str, self.body))} }}"
 
 
 Literal = Atom | Not | Compare | Test | Truth | Range | Aggregate

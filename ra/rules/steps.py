@@ -16,6 +16,7 @@ from semi_naive.ra.rules import branches, ir, kernels
 from semi_naive.ra.rules.aggregates import Reduction
 from semi_naive.ra.rules.batch import Batch, joined
 from semi_naive.ra.rules.block import HALVES, Block, Chunked, halved
+from semi_naive.ra.rules.folds import Fold
 from semi_naive.ra.rules.functors import bits, evaluate, holds
 from semi_naive.ra.rules.ir import Aggregate, Compare, Kind, Range, Term, Truth
 from semi_naive.ra.rules.ranges import range_counts, range_values
@@ -359,14 +360,20 @@ class Aggregated:
 
     def __call__(self, batch, context):
         groups, inverse = grouped(batch, self.outer)
-        target = self.literal.target
-        reduction = Reduction(self.literal.op, target.kind if target is not None else Kind.NUMBER, groups.size)
+        target, reduction = self.literal.target, reduction_of(self.literal, groups, context.values)
         numbered = groups.with_columns({GROUP: np.arange(groups.size)})
         for made in few_of(run_steps(self.steps, numbered, context), max(groups.size, context.most)):
             column = None if target is None else evaluate(target, made.columns, made.size, context.values)
             reduction.add(made.columns[GROUP], column)
         column, present = reduction.results()
         yield resulting(batch, self.literal, column[inverse], present[inverse], self.bound)
+
+
+def reduction_of(literal: Aggregate, groups: Batch, values) -> Reduction | Fold:
+    """What an aggregate's values go to, of each of some groups of outer bindings."""
+    if literal.init is not None:
+        return Fold(literal, groups, values)
+    return Reduction(literal.op, Kind.NUMBER if literal.target is None else literal.target.kind, groups.size)
 
 
 def few_of(batches, most: int):

@@ -155,8 +155,13 @@ class Terms(Reduce):
         return Functor(f"@{name}", tuple(args), span=span)
 
     @node
-    def user_aggregate(self, span, *_):
-        return self._harmless("user-defined aggregates", span)
+    def user_aggregate(self, span, name, *rest):
+        *target, init, body = rest
+        if not target:
+            self.problem(
+                "incorrect expression arity for given aggregate mode", span, f"it is written @@{name} e : init, {{ … }}"
+            )
+        return syntax.Aggregate(f"@@{name}", target[0] if target else init, body, init, span=span)
 
     @node
     def iteration(self, span):

@@ -113,13 +113,15 @@ def _use(term) -> syntax.Constraint:
 
 
 def _own_nodes(literals):
-    """All nodes of a scope; of an aggregate the node itself, but nothing inside."""
+    """All nodes of a scope; of an aggregate the node itself and what it begins with, but nothing inside."""
     stack = list(reversed(literals))
     while stack:
         node = stack.pop()
         yield node
         if not isinstance(node, syntax.Aggregate):
             stack.extend(reversed(children(node)))
+        elif node.init is not None:
+            stack.append(node.init)
 
 
 def ungrounded_names(literals, ground) -> set[str]:

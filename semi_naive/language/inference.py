@@ -88,6 +88,8 @@ class Typing:
             return [partial(self._field, key(arg), key(node), at) for at, arg in enumerate(node.args)]
         if isinstance(node, syntax.BranchInit):
             return self._branch(node)
+        if isinstance(node, syntax.Aggregate) and node.init is not None:
+            return self._user_aggregate(node)
         if isinstance(node, syntax.Aggregate):
             kinds = {"count": NUMERIC[:1], "mean": NUMERIC[2:]}.get(node.op, NUMERIC)
             return [self._of_kinds(node, kinds), *(self._alike(node.target, node) if node.target is not None else [])]
@@ -141,6 +143,14 @@ class Typing:
         if declared is None or len(declared.parameters) != len(node.args):
             return []
         pairs = [(node, declared.result), *zip(node.args, (type_ for _, type_ in declared.parameters), strict=True)]
+        return [self._is(each, type_) for each, type_ in pairs if type_ in self.env]
+
+    def _user_aggregate(self, node):
+        """Its result and what it begins with are of the functor's type, its target of that of the second parameter."""
+        declared = self.env.functors.get(node.op[2:])
+        if declared is None or len(declared.parameters) != 2:
+            return []
+        pairs = [(node, declared.result), (node.init, declared.result), (node.target, declared.parameters[1][1])]
         return [self._is(each, type_) for each, type_ in pairs if type_ in self.env]
 
     def _is(self, node, name):

@@ -267,7 +267,8 @@ class Lowering:
             body = [self.projections.of(low) if isinstance(low, ir.Atom) else low for low in body]
         target = self.term(node.target, body) if node.target is not None else None
         result = self.fresh(node.op, self.kind(node))
-        before.append(ir.Aggregate(result, node.op, target, tuple(body)))
+        init = self.term(node.init, before) if node.init is not None else None
+        before.append(ir.Aggregate(result, node.op, target, tuple(body), init, self.calls.get(node.op[1:])))
         return result
 
 

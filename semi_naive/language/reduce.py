@@ -12,7 +12,6 @@ ESCAPES = {'"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "n":
 UNSUPPORTED = {
     "lattices": "min(e) or max(e) as the last argument of a head aggregates in recursion",
     "subsumption": "min(e) or max(e) as the last argument of a head keeps the best tuple of each key",
-    "user-defined aggregates": "the aggregates are count, sum, min, max and mean",
     "debug_delta": "the sizes of the deltas are in the trace: semi-naive run PROGRAM.dl --trace run.json",
     "recursive_iteration_cnt": "count in the rule itself, with d + 1 in its head",
 }

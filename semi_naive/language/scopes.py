@@ -108,10 +108,11 @@ class _Renaming:
     def _copy(self, node, local) -> syntax.Aggregate:
         """The aggregate with its local variables under new names."""
         outer = self._env
+        init = rebuilt(node.init, self._change) if node.init is not None else None
         number = next(self._numbers)
         self._env = outer | {name: f"{name}@{number}" for name in sorted(local)}
         target = rebuilt(node.target, self._change) if node.target is not None else None
-        made = replace(node, target=target, body=tuple(self.literals(node.body)))
+        made = replace(node, target=target, init=init, body=tuple(self.literals(node.body)))
         self._env = outer
         self.injected[id(made)] = {outer.get(name, name) for name in self.old_injected[id(node)]}
         return made

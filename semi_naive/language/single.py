@@ -78,7 +78,8 @@ def _flat_aggregate(node: syntax.Aggregate, change, problems) -> syntax.Aggregat
         hint = "make the disjunction a relation of its own and aggregate over that"
         problems.append(Problem("Disjunctions in aggregation clauses are not supported", node.span, hint))
     target = rebuilt(node.target, change) if node.target is not None else None
-    return replace(node, target=target, body=tuple(rebuilt(literal, change) for literal in found[0]))
+    init = rebuilt(node.init, change) if node.init is not None else None
+    return replace(node, target=target, init=init, body=tuple(rebuilt(literal, change) for literal in found[0]))
 
 
 def _signed(node):

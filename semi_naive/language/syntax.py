@@ -80,11 +80,13 @@ class As(Node):
 
 @dataclass(frozen=True)
 class Aggregate(Node):
-    """op target : { body }; the target of count is None."""
+    """op target : { body }; the target of count is None. Of a user's, which has @@ before its name, `init` comes before the
+    body: the value that it begins with."""
 
     op: str
     target: Node | None
     body: Node
+    init: Node | None = None
 
 
 # -- bodies

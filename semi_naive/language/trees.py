@@ -8,7 +8,7 @@ from semi_naive.language import syntax
 def children(node) -> tuple:
     """The nodes right below a node, in the order they were written."""
     if isinstance(node, syntax.Aggregate):
-        return (*([node.target] if node.target is not None else []), *_listed(node.body))
+        return (*(each for each in (node.target, node.init) if each is not None), *_listed(node.body))
     if isinstance(node, (syntax.Not, syntax.As)):
         return (node.body if isinstance(node, syntax.Not) else node.value,)
     if isinstance(node, (syntax.And, syntax.Or)):
@@ -44,7 +44,8 @@ def rebuilt(node, change):
         return changed
     if isinstance(node, syntax.Aggregate):
         target = rebuilt(node.target, change) if node.target is not None else None
-        return replace(node, target=target, body=tuple(rebuilt(item, change) for item in _listed(node.body)))
+        init = rebuilt(node.init, change) if node.init is not None else None
+        return replace(node, target=target, init=init, body=tuple(rebuilt(item, change) for item in _listed(node.body)))
     if isinstance(node, syntax.Not):
         return replace(node, body=rebuilt(node.body, change))
     if isinstance(node, syntax.As):

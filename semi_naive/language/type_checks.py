@@ -197,7 +197,26 @@ def _constraint(typing, node):
             yield Problem(f"Constraint requires an operand of type {listed}", side.span)
 
 
+def _user_aggregate(typing, node):
+    name = node.op[2:]
+    if (declared := typing.env.functors.get(name)) is None:
+        yield Problem(f"Undefined user-defined functor {name}", node.span, f"declare it: .functor {name}(…): …")
+        return
+    types = [type_ for _, type_ in declared.parameters]
+    if len(types) != 2 or types[0] != declared.result:
+        hint = f".functor {name}(so_far: T, value: U): T takes what has been aggregated, and the next value"
+        yield Problem(f"Functor {name} cannot aggregate", node.span, hint)
+        return
+    for part, what in ((node, "result"), (node.init, "initial value"), (node.target, "target")):
+        if not (found := typing.types(part)) or len(found) != 1:
+            wanted = types[1] if part is node.target else types[0]
+            yield Problem(f"Couldn't assign types to the aggregator: its {what} is a {wanted}", part.span)
+
+
 def _aggregate(typing, node):
+    if node.init is not None:
+        yield from _user_aggregate(typing, node)
+        return
     types = typing.types(node)
     if not types or len({typing.env.kind(name) for name in types}) != 1 and node.target is None:
         yield Problem("Couldn't assign types to the aggregator", node.span, _AGGREGATE_HINTS.get(node.op, ""))

@@ -308,7 +308,8 @@ class Compiler:
     def _aggregate(self, literal: Aggregate) -> bool:
         inner = names(literal.body)
         inner |= names(literal.target) if literal.target is not None else set()
-        shared = inner & (self._live_without(literal) | self.bound)
+        begin = names(literal.init) if literal.init is not None else set()
+        shared = inner & (self._live_without(literal) | self.bound) | begin
         if not shared <= self.bound:
             return False
         self._grouped(tuple(sorted(shared)), literal.body, literal)

@@ -76,6 +76,8 @@ def _aggregate(literal: ir.Aggregate) -> ir.Literal:
     if ir.Truth(False) not in body:
         left = tuple(inner for inner in body if inner != ir.Truth(True))
         return replace(literal, body=left or (ir.Truth(True),))
+    if literal.init is not None:
+        return ir.Compare("=", literal.result, literal.init, literal.result.kind)
     if literal.op not in EMPTY_IS_ZERO:
         return ir.Truth(False)
     zero = 0.0 if literal.result.kind == ir.Kind.FLOAT else 0

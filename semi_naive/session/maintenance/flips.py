@@ -54,7 +54,7 @@ def flips(rule: Rule) -> Iterator[Flip]:
 
 
 def is_exact(rule: Rule) -> bool:
-    """Whether its aggregates have the same results however their tuples lie: sums of floats do not."""
+    """Whether its aggregates have the same results however their tuples lie: sums of floats do not, nor may those of users."""
     return not any(map(_rounds, rule.body))
 
 
@@ -62,7 +62,7 @@ def _rounds(literal: Literal) -> bool:
     if not isinstance(literal, Aggregate):
         return False
     adds_floats = literal.op == "sum" and getattr(literal.target, "kind", None) == Kind.FLOAT
-    return literal.op == "mean" or adds_floats or any(map(_rounds, literal.body))
+    return literal.op == "mean" or literal.init is not None or adds_floats or any(map(_rounds, literal.body))
 
 
 def _closed(body, inside: bool = False) -> Iterator[Atom]:
