@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from semi_naive.running.answers import Answer
 from semi_naive.running.files import written_by_spark
 from semi_naive.running.frames import ToArrow
 from semi_naive.tuples import Tuples
+
+if TYPE_CHECKING:
+    from semi_naive.provenance.proofs import Proof
 
 
 @dataclass
@@ -76,6 +79,30 @@ class Closure(Answer):
             None if vertices is None else Replica.share(cluster.sc, cluster.store, "vertices", vertices),
             None if names is None else cluster.sc.broadcast(names),
         )
+
+    def why(self, x, y) -> "Proof":
+        """Why y can be reached from x: a shortest path, as a proof of the pair by the rules of the closure. ValueError if it
+        cannot. The pairs are not looked at: it takes as long as to follow the edges from x."""
+        try:
+            proof = self._result.why(self.name, (self._number(x), self._number(y)))
+        except ValueError as error:
+            raise ValueError(f"{y!r} cannot be reached from {x!r}") from error
+        return proof.renamed(lambda pair: tuple(map(self._vertex, pair)))
+
+    def _number(self, vertex) -> int:
+        """What stands for a vertex in the tuples."""
+        if self._names is not None:
+            import pyarrow.compute as pc
+
+            vertex = pc.index(self._names, vertex).as_py()
+        if self._vertices is not None:
+            found = np.flatnonzero(self._vertices == vertex)
+            vertex = int(found[0]) if found.size else -1
+        return vertex
+
+    def _vertex(self, number: int):
+        vertex = number if self._vertices is None else int(self._vertices[number])
+        return vertex if self._names is None else self._names[vertex].as_py()
 
     def explain(self) -> str:
         """The plan of the evaluation, why it was chosen, and what it made."""

@@ -111,6 +111,7 @@ def closures() -> None:
     with call("transitive_closure", transitive_closure, EDGES) as found:
         answers("Closure", found)
         call("Closure.plot", found.plot, "closure.svg")
+        assert call("Closure.why", found.why, *EDGES[0]).height == 1
     with transitive_closure([("a", "b"), ("b", "c"), ("a", "c")]) as found:
         assert found.to_arrow().num_rows == 3 and ("a", "c") in found.to_set()
 
@@ -139,7 +140,7 @@ def programs() -> None:
         call("Result.check_open", result.check_open)
         row = result["path"].to_list()[0]
         call("Result.pin", result.pin)
-        call("Result.why", result.why, "path", row)
+        call("Result.why", result.why, "path", row).plot("proof.svg")
         assert not call("Result.proofs", lambda: result.proofs).absent("path", row)
         call("Result.why_not", result.why_not, "path", (row[0], row[0] + 1_000_000))
         os.makedirs("results", exist_ok=True)

@@ -2,17 +2,21 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from datalog_oracle import matched, ordered, satisfied, solve, value
 from datalog_programs import listing, programs
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
+from plot_texts import outside, overlapping, seen
 from semi_naive.ra.rules import ir
 
-from semi_naive import BadInput, Branch, Program
+from semi_naive import BadInput, Branch, Program, transitive_closure
 from semi_naive.provenance import search
+from semi_naive.provenance.closures import paths_of
 from semi_naive.provenance.instances import closures
+from semi_naive.running.on_partitions import Remade
 
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate]}
 PATHS = """
@@ -83,6 +87,10 @@ def check(proof, program: ir.Program, facts, tuples) -> None:
         waiting += each.premises
 
 
+def _inlined(relation: ir.Relation) -> ir.Relation:
+    return replace(relation, qualifiers=relation.qualifiers | {"inline"})
+
+
 @settings(max_examples=60, **SETTINGS)
 @given(programs(), st.data())
 def test_every_tuple_has_a_proof_of_least_height(case, data):
@@ -95,6 +103,9 @@ def test_every_tuple_has_a_proof_of_least_height(case, data):
             if program.relations[name].eqrel
             else dict(facts) | ({name: {tuple(map(plain.get, kinds))}} if plain.keys() >= set(kinds) else {})
         )
+    inlined = data.draw(st.sets(st.sampled_from(sorted(program.relations)), max_size=2)) - facts.keys()
+    relations = {name: _inlined(each) if name in inlined else each for name, each in program.relations.items()}
+    program = replace(program, relations=relations)
     note(listing(program, facts))
     tuples = solve(program, facts)
     closing = [rule for relation in program.relations.values() if relation.eqrel for rule in closures(relation)]
@@ -196,7 +207,7 @@ def test_why_a_tuple_is_not_there():
 
 
 def test_what_cannot_be_asked_is_an_error_that_says_so(monkeypatch):
-    with Program(PATHS).run(EDGES) as result:
+    with Program(PATHS.replace("edge(x, y)", "edge(x, y), x != y")).run(EDGES) as result:
         with pytest.raises(ValueError, match=r'path\("d", "d"\) is not there; why_not tells'):
             result.why("path", ("d", "d"))
         with pytest.raises(ValueError, match="is there; why tells"):
@@ -246,8 +257,43 @@ def test_after_magic_and_inlining_the_rules_are_those_that_were_written():
     """
     with Program(text).run({"edge": [(1, 2), (2, 3), (3, 3), (7, 8)]}) as result:
         proof = result.why("asked", (3,))
-        assert proof.height == 3 and proof.premises[0].rule == "path(x, z) :- path(x, y), step(y, z)."
-        assert [each.atom for each in proof.premises[0].premises] == ["path(1, 2)", "edge(2, 3)"]
+        assert proof.height == 4 and proof.premises[0].rule == "path(x, z) :- path(x, y), step(y, z)."
+        assert [each.atom for each in proof.premises[0].premises] == ["path(1, 2)", "step(2, 3)"]
+        step = proof.premises[0].premises[1]
+        assert [each.atom for each in step.premises] == ["edge(2, 3)"] and step.conditions == ("2 != 3",)
+        assert result.why("step", (2, 3)).height == 1
+        assert [each.part for each in result.why_not("step", (3, 3)).failures] == ["it is not so that 3 != 3"]
+
+
+def test_inlined_relations_of_any_shape_are_told_as_they_are_written():
+    text = """
+    .decl n(x: number)
+    .input n
+    .decl plus(x: number, y: number, z: number) inline
+    plus(x, y, z) :- z = x + y.
+    .decl next(x: number, y: number, s: symbol) inline
+    next(x, y, "one") :- n(x), plus(x, 1, y).
+    next(x, y, "two") :- n(x), plus(x, 2, y), !small(y).
+    .decl small(x: number) inline
+    small(x) :- n(x), x < 3.
+    .decl reached(x: number, y: number)
+    .output reached
+    reached(x, y) :- n(x), next(x, y, _), y != 4.
+    reached(x, 4) :- n(x), next(_, x, "one"), x = 3, plus(x, 1, 4).
+    """
+    with Program(text).run({"n": [(1,), (2,), (3,)]}) as result:
+        rows = result["reached"].to_set()
+        proofs = {row: result.why("reached", row) for row in rows}
+        assert str(proofs[1, 3]) == (
+            "reached(1, 3)   [reached(x, y) :- n(x), next(x, y, _), y != 4.]\n   3 != 4\n   n(1)   [fact]\n"
+            '   next(1, 3, "two")   [next(x, y, "two") :- n(x), plus(x, 2, y), !small(y).]\n'
+            "      !small(3)\n      n(1)   [fact]\n      plus(1, 2, 3)   [plus(x, y, z) :- z = x + y.]\n         3 = (1 + 2)"
+        )
+        assert proofs[3, 4].height == 3 and [one.atom for one in proofs[3, 4].premises][1:] == [
+            'next(2, 3, "one")',
+            "plus(3, 1, 4)",
+        ]
+        assert "there is no n(4)" in str(result.why_not("reached", (4, 5)))
 
 
 def test_a_long_proof():
@@ -257,6 +303,194 @@ def test_a_long_proof():
     assert len(proof.to_dict()["premises"]) == 2
 
 
+STEPS = {
+    "path-edge": "path(x, z) :- edge(y, z), path(x, y).",
+    "edge-path": "path(x, z) :- edge(x, y), path(y, z).",
+    "path-path": "path(x, z) :- path(x, y), path(y, z).",
+}
+NUMBERS = """
+.decl edge(x: number, y: number)
+.input edge
+.decl path(x: number, y: number)
+.output path
+path(x, y) :- edge(x, y).
+"""
+
+
+@settings(max_examples=40, **SETTINGS)
+@given(st.sampled_from(sorted(STEPS)), st.sets(st.tuples(st.integers(-4, 4), st.integers(-4, 4)), max_size=14))
+def test_pairs_of_a_closure_have_proofs_of_least_height(form, edges):
+    program = Program(NUMBERS + STEPS[form])
+    facts = {"edge": edges}
+    tuples = solve(program.checked, facts)
+    heights = least_heights(program.checked, facts, tuples)
+    with program.run(facts) as result:
+        assert paths_of(result["path"].relation, result.proofs.instances, {}).form == form
+        for pair in product(range(-4, 5), repeat=2):
+            if pair in tuples["path"]:
+                proof = result.why("path", pair)
+                check(proof, program.checked, facts, tuples)
+                assert proof.height == heights["path", pair]
+            else:
+                assert len(result.why_not("path", pair).failures) == 2
+
+
+def test_what_looks_like_a_closure_and_is_none_has_proofs_by_its_rules():
+    derived = NUMBERS.replace(".input edge", "edge(1, 2). edge(x + 1, y + 1) :- edge(x, y), x < 3.")
+    other = NUMBERS.replace(":- edge(x, y)", ":- edge(y, x)")
+    given = NUMBERS + "path(7, 1)."
+    for text, facts, row, height in (
+        (derived, {}, (3, 4), 3), (other, {"edge": [(2, 1), (2, 3), (3, 4)]}, (1, 4), 3), (given, {"edge": [(1, 2)]}, (7, 2), 1)
+    ):  # fmt: skip
+        with Program(text + STEPS["path-edge"]).run(facts) as result:
+            assert result.why("path", row).height == height
+
+
+def test_a_closure_that_is_not_kept_is_not_made_for_a_proof(spark, monkeypatch):
+    edges = [(x, x + 1) for x in range(60)] + [(0, 30)]
+    with Program(NUMBERS + STEPS["path-edge"]).run({"edge": edges}, spark, local_tuples=0) as result:
+        assert isinstance(result.database.on_partitions["path"], Remade)
+        monkeypatch.setattr(Remade, "columns", None)
+        assert result.why("path", (0, 60)).height == 31
+        told = str(result.why_not("path", (5, 3)))
+        assert "there is no edge(5, 3)" in told and "there is no path(5, 2)" in told
+        with pytest.raises(ValueError, match="is not there"):
+            result.why("path", (60, 0))
+
+
+def test_a_closure_tells_why_in_its_own_vertices():
+    for edges, last in (([(1, 2), (2, 3), (3, -1)], -1), ([("a", "b"), ("b", "c"), ("c", "d")], "d")):
+        first = edges[0][0]
+        for plan in ("auto", "balanced", "decomposed"):
+            with transitive_closure(edges, plan=plan, any_ids=True) as closure:
+                proof = closure.why(first, last)
+                assert (proof.tuple, proof.height) == ((first, last), 3)
+                assert {each.tuple for each in proof._below() if each.rule is None} == set(edges)
+                with pytest.raises(ValueError, match="cannot be reached"):
+                    closure.why(last, first)
+                with pytest.raises(ValueError, match="cannot be reached"):
+                    closure.why(first, "nowhere" if last == "d" else 77)
+
+
+AFTER = """
+.decl far(x: symbol, n: number)
+.output far
+far(x, n) :- path(x, _), n = count : { path(x, _) }, !edge(x, "d"), n > 1.
+.decl pair(x: symbol, y: symbol)
+pair(y, x) :- path(x, y), !path(y, x).
+"""
+
+
 def test_what_is_on_the_partitions_has_proofs(spark):
-    with Program(PATHS).run(EDGES, spark, local_tuples=0) as result:
-        assert result["path"].on_partitions and result.why("path", ("a", "d")).height == 2
+    checked = Program(PATHS + AFTER).checked
+    tuples = solve(checked, {"edge": set(EDGES["edge"])})
+    heights = least_heights(checked, {"edge": EDGES["edge"]}, tuples)
+    with Program(PATHS + AFTER).run(EDGES, spark, local_tuples=0) as result:
+        assert result["path"].on_partitions
+        for name, row in heights:
+            proof = result.why(name, row)
+            check(proof, checked, EDGES, tuples)
+            assert proof.height == heights[name, row]
+        assert "there is path" in str(result.why_not("pair", ("c", "a")))
+
+
+@settings(max_examples=15, **SETTINGS)
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from("abcd"), st.sampled_from("abcd")), min_size=1, max_size=6))
+def test_a_session_tells_why_at_each_epoch_that_it_keeps(changes):
+    program = Program(PATHS + AFTER)
+    edges = [set(EDGES["edge"])]
+    with program.session(EDGES, retain=len(changes)) as session:
+        for insert, x, y in changes:
+            (session.insert if insert else session.delete)("edge", [(x, y)])
+            edges.append(edges[-1] | {(x, y)} if insert else edges[-1] - {(x, y)})
+        for number, there in enumerate(edges):
+            epoch, facts = session.at(number), {"edge": there}
+            tuples = solve(program.checked, facts)
+            for name, row in least_heights(program.checked, facts, tuples):
+                check(epoch.why(name, row), program.checked, facts, tuples)
+            for row in product("abcd", repeat=2):
+                if row not in tuples["path"]:
+                    assert len(epoch.why_not("path", row).failures) == 2
+        asked = session.why if ("a", "a") in tuples["path"] else session.why_not
+        assert asked("path", ("a", "a")).tuple == ("a", "a")
+
+
+def test_a_session_has_facts_of_derived_relations_and_registered_rules():
+    text = PATHS + ".input path"
+    with Program(text).session({"edge": [("a", "b")], "path": [("c", "a")]}, retain=1) as session:
+        assert session.why("path", ("c", "a")).height == 0 and session.why("path", ("c", "b")).height == 1
+        session.delete("path", [("c", "a")])
+        assert session.at(0).why("path", ("c", "b")).height == 1
+        assert "there is no path" in str(session.why_not("path", ("c", "b")))
+        session.register("near", '.decl near(y: symbol)\nnear(y) :- path("a", y).')
+        session.subscribe("near", lambda changes, epoch: None)
+        assert session.why("near", ("b",)).height == 2
+        session.register("of", ".decl of(y: symbol)\nof(y) :- path($x, y).")
+        with pytest.raises(ValueError, match="rules with parameters"):
+            session.why("of", ("b",))
+        with pytest.raises(KeyError, match="nope"):
+            session.why("nope", ())
+
+
+def test_a_session_on_the_partitions_tells_why(spark):
+    with Program(PATHS + AFTER).session(EDGES, spark=spark, local_tuples=0, retain=1) as session:
+        session.insert("edge", [("d", "e")])
+        assert session.why("path", ("a", "e")).height == 3 and session.why("pair", ("e", "a")).height == 4
+        assert session.at(0).why("path", ("a", "d")).height == 2
+        with pytest.raises(ValueError, match="is not there"):
+            session.at(0).why("path", ("a", "e"))
+
+
+def test_a_rule_is_walked_along_in_an_order_in_which_its_values_are_known():
+    text = """
+    .decl n(x: number, y: number)
+    .input n
+    .decl r(x: number)
+    .output r
+    r(x) :- n(y + 1, x), y = w, z = 3, n(w, z).
+    """
+    with Program(text).run({"n": [(1, 3), (2, 5), (5, 6)]}) as result:
+        assert result.why("r", (5,)).height == 1
+        assert str(result.why_not("r", (6,)).failures[0].part) == "there is no n((1 + 1), 6)"
+
+
+def test_records_that_are_nowhere_are_asked_for_in_a_session():
+    text = """
+    .type P = [x: number, y: number]
+    .decl n(x: number)
+    .input n
+    .decl p(p: P)
+    .output p
+    p([x, y]) :- n(x), n(y), x < y.
+    """
+    with Program(text).session({"n": [(1,), (2,)]}) as session:
+        assert "it is not so that 2 < 1" in str(session.why_not("p", ((2, 1),)))
+        assert "there is no n(9)" in str(session.why_not("p", ((9, 1),)))
+        session.insert("n", [(9,)])
+        assert session.why("p", ((1, 9),)).height == 1
+
+
+def test_a_picture_of_a_proof(tmp_path):
+    text = (
+        NUMBERS
+        + STEPS["path-path"]
+        + """
+    .decl both(x: number, s: symbol)
+    .output both
+    both(x, "$") :- path(x, 5), path(x, 5), edge(x, _), !edge(5, x), x < 3, 4 = count : { path(x, _) }.
+    """
+    )
+    with Program(text).run({"edge": [(1, 2), (2, 3), (3, 4), (4, 5)]}) as result:
+        proof = result.why("both", (1, "$"))
+        figure = proof.plot(tmp_path / "proof.png")
+        assert (tmp_path / "proof.png").read_bytes()[:4] == b"\x89PNG"
+        shown = seen(figure)
+        assert shown.count("path(1, 5)") == 1  # of two premises
+        assert shown.count("edge(1, 2)") == 1 and "!edge(5, 1)" in shown and "R3  path(x, y) :- edge(x, y)." in shown
+        assert not overlapping(figure) and not outside(figure)
+        assert "height 4" in proof._repr_html_() and "&quot;$&quot;" in proof._repr_html_()
+        assert "<pre>both(5" in result.why_not("both", (5, "$"))._repr_html_()
+    with Program(NUMBERS + STEPS["path-edge"]).run({"edge": [(x, x + 1) for x in range(90)]}) as result:
+        figure = result.why("path", (0, 90)).plot()
+        assert "… 1 more" in seen(figure) and not overlapping(figure) and not outside(figure)
+        assert "more lines" in result.why("path", (0, 90))._repr_html_()

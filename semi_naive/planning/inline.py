@@ -41,12 +41,29 @@ def inline(program: ir.Program) -> ir.Program:
     path(x, z) :- one(x, z.1), one(z.1, 5), one(x, z).
     """
     while names := _inlined(program):
-        definitions = {name: rules for name, rules in rewrite.rules_by_head(program).items() if name in names}
-        rules = [rule for rule in program.rules if rule.head.relation not in names]
-        made = [copy for rule in rules for copy in expanded(rule, definitions)]
-        relations = {name: relation for name, relation in program.relations.items() if name not in names}
-        program = replace(program, relations=relations, rules=made)
+        program, _ = _without(program, names)
     return program
+
+
+def _without(program: ir.Program, names: set[str]) -> tuple[ir.Program, dict[str, list[ir.Rule]]]:
+    """The program without some relations, and the rules that these had."""
+    definitions = {name: rules for name, rules in rewrite.rules_by_head(program).items() if name in names}
+    rules = [rule for rule in program.rules if rule.head.relation not in names]
+    made = [copy for rule in rules for copy in expanded(rule, definitions)]
+    relations = {name: relation for name, relation in program.relations.items() if name not in names}
+    return replace(program, relations=relations, rules=made), definitions
+
+
+def copies(program: ir.Program) -> tuple[list[tuple[ir.Rule, list[ir.Rule]]], set[str]]:
+    """Each rule of a program, those of relations that are inlined too, with what it becomes, in which all of its own variables
+    are still there; and the names of those relations."""
+    found, inlined = [(rule, [rule]) for rule in program.rules], set[str]()
+    while names := _inlined(program):
+        program, definitions = _without(program, names)
+        inlined |= names
+        for number, (rule, made) in enumerate(found):
+            found[number] = rule, [copy for each in made for copy in expanded(each, definitions, settle=False)]
+    return found, inlined
 
 
 def _inlined(program: ir.Program) -> set[str]:
@@ -104,12 +121,13 @@ def _copies(rule: ir.Rule, definitions: dict) -> int:
     return prod(len(alternatives) for alternatives in found if alternatives)
 
 
-def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]]) -> list[ir.Rule]:
-    """The rule once for each way to replace the atoms of `definitions` in its body."""
+def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool = True) -> list[ir.Rule]:
+    """The rule once for each way to replace the atoms of `definitions` in its body. settle: what is known then is put in."""
     if not _read(rule) & definitions.keys():
         return [rule]
     taken = set(rewrite.variables_of(rule))
-    made = (settled(rewrite.with_body(rule, body)) for body in _bodies(rule.body, definitions, taken))
+    bodies = (rewrite.with_body(rule, body) for body in _bodies(rule.body, definitions, taken))
+    made = map(settled, bodies) if settle else bodies
     return [replace(copy, plan=None) for copy in made if copy is not None]
 
 

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.io.relations import table_of
 from semi_naive.planning import rewrite
 from semi_naive.planning.indexes import Indexes
-from semi_naive.planning.inline import inline
+from semi_naive.planning.inline import copies, inline
 from semi_naive.planning.strata import Stratum, strata
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import (
@@ -42,23 +43,26 @@ from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.rules.values import Values
 from semi_naive.running.database import Database, table_for
 from semi_naive.running.local import Local
+from semi_naive.running.on_partitions import OnPartitions, Remade, unless_lost
 from semi_naive.running.profile import Profile
 
 Row = tuple[int, ...]  # a tuple in 64 bits each
 PARTS = "parts", "given", "values"  # see `language.heads`
 Node = tuple[str, Row]
+UNNAMED = "?:"  # what the names of variables begin with that stand for `_`
 
 
 @dataclass(frozen=True, eq=False)
 class InstanceRule:
-    """A rule (`of`), the `number`th of its relation, and the rule for its instances (`rule`): the head's terms, then the
-    `variables`."""
+    """A rule as it was written (`of`), with what it reads inlined (`made`), the `number`th of its relation, and the rule for
+    its instances (`rule`): the head's terms, then the `variables`."""
 
     of: Rule
+    made: Rule
     number: int
     rule: Rule
     variables: tuple[Var, ...]
-    atoms: tuple[Atom, ...]  # the positive ones, without `_`
+    atoms: tuple[Atom, ...]  # the positive ones that are written, without `_`
     free: frozenset[int]  # places of the head that may have any value
     closes: bool = False  # an equivalence relation
 
@@ -78,35 +82,46 @@ class Instance:
 
 
 class Instances:
-    """Of the rules of a program, as it was written but for relations that are inlined, over the tables of a result.
+    """Of the rules of a program, as it was written, over the tables of a result. Of a relation that is inlined there are no
+    tuples; its rules are asked for those that other rules would have met.
 
-    tables: of each relation; one that is not there is empty. They stay as they are.
+    tables: of each relation; one that is not there is empty. They stay as they are. spread: relations on the partitions, which
+    come here when their tuples are looked for.
     """
 
-    def __init__(self, program: Program, tables: dict[str, Any], values: Values):
-        program = inline(replace(program, rules=[after_rounds(rule, program.loops) for rule in program.rules]))
-        facts = [rule for rule in program.rules if not rule.body and not rewrite.has_autoinc(rule)]
-        closing = [rule for relation in program.relations.values() if relation.eqrel for rule in closures(relation)]
-        rules = [rule for rule in program.rules if rule.body or rewrite.has_autoinc(rule)] + closing
-        self.asked: dict[str, list[InstanceRule]] = {}
+    def __init__(self, program: Program, tables: dict[str, Any], values: Values, spread: dict[str, Any] | None = None):
+        program = replace(program, rules=[after_rounds(rule, program.loops) for rule in program.rules])
         relations = dict(program.relations)
-        for number, rule in enumerate(rules):
+        closing = [rule for relation in relations.values() if relation.eqrel for rule in closures(relation)]
+        named = [with_names(rule, relations) for rule in program.rules]
+        found, self.inlined = copies(replace(program, rules=named))
+        written = dict(zip(map(id, named), program.rules, strict=True))
+        facts = [
+            rule for rule in named if not rule.body and not rewrite.variables_of(rule.head) and not rewrite.has_autoinc(rule)
+        ]
+        kept = {id(rule) for rule in facts}
+        rules = [(rule, copy) for rule, made in found if id(rule) not in kept for copy in made]
+        self.asked: dict[str, list[InstanceRule]] = {}
+        for number, (rule, copy) in enumerate([*rules, *((rule, rule) for rule in closing)]):
             name = rule.head.relation
             of_head = self.asked.setdefault(name, [])
-            one = asked_of(rule, len(of_head) + 1, f"{name}?{number}", relations)
-            one = replace(one, closes=number >= len(rules) - len(closing))
+            one = asked_of(copy, len(of_head) + 1, f"{name}?{number}", relations, name in self.inlined)
+            atoms = tuple(literal for literal in rule.body if isinstance(literal, Atom))
+            one = replace(one, of=written.get(id(rule), rule), atoms=atoms, closes=number >= len(rules))
             of_head.append(one)
             relations[one.rule.head.relation] = shaped(one.rule.head.relation, [*one.rule.head.args])
         for name in self.asked:
             relations[f"{name}?"] = replace(relations[name], name=f"{name}?", lattice=None, choice=(), qualifiers=frozenset())
         self.database = Database(replace(program, relations=relations), values)
-        self.database.tables |= {
-            name: snapshot(tables[name]) if name in tables else table_for(relations[name]) for name in program.relations
+        self.database.on_partitions = {name: one for name, one in (spread or {}).items() if name in program.relations}
+        here = program.relations.keys() - self.database.on_partitions.keys()
+        self.database.tables = Brought(self.database.on_partitions) | {
+            name: snapshot(tables[name]) if name in tables else table_for(relations[name]) for name in here
         }
         self.facts = {(rule.head.relation, self._met(rule.head, {}, 1)[0][1]) for rule in facts}  # written in the program
         every = [one.rule for of in self.asked.values() for one in of]
         indexes = Indexes({name: relation.arity for name, relation in relations.items()})
-        for stratum in _of_rounds(program):
+        for stratum in _of_rounds(inline(program)) if program.loops else ():
             Local(stratum, 0, self.database, indexes, Profile()).run()
         self._local = _Local(
             Stratum(tuple(rule.head.relation for rule in every), every, False), 0, self.database, indexes, Profile()
@@ -157,6 +172,33 @@ def _of_rounds(program: Program) -> list[Stratum]:
     return [each for each in strata(replace(program, rules=rules, loops=())) if made & set(each.relations)]
 
 
+class Brought(dict):
+    """Tables by relation. Those of relations on the partitions are there from when somebody asks for them: runs that this
+    process sees as they lie, all others collected, once."""
+
+    def __init__(self, spread: dict[str, Any], tables=()):
+        super().__init__(tables)
+        self.spread = spread
+
+    def __or__(self, others) -> "Brought":
+        return Brought(self.spread, {**self, **others})
+
+    def __missing__(self, name: str) -> Table:
+        if name not in self.spread:
+            raise KeyError(name)
+        self[name] = table = brought(self.spread[name])
+        return table
+
+
+def brought(spread: OnPartitions | Remade) -> Table:
+    """A table of a relation on the partitions."""
+    if isinstance(spread, OnPartitions) and spread.cluster.local and not spread.relation.lattice:
+        whole = [index for index in spread.relation.indexes if len(index.order) == spread.relation.arity]
+        full = {index.order: list(unless_lost(one.open() for runs in index.full for one in runs)) for index in whole}
+        return Table.of(spread.relation.arity, spread.relation.home.order, full, [])
+    return table_of(spread.columns())
+
+
 class _Local(Local):
     """Evaluates one rule for instances at a time; its plans are kept."""
 
@@ -178,16 +220,21 @@ class _Local(Local):
         return [np.ascontiguousarray(column) for column in made.columns()], made.count
 
 
-def asked_of(rule: Rule, number: int, name: str, relations: dict[str, Relation]) -> InstanceRule:
-    """The rule for the instances of a relation's `number`th rule.
+def with_names(rule: Rule, relations: dict[str, Relation]) -> Rule:
+    """The rule with variables in place of `_` in its positive atoms."""
+    return replace(rule, body=tuple(_named(literal, place, relations) for place, literal in enumerate(rule.body)))
+
+
+def asked_of(rule: Rule, number: int, name: str, relations: dict[str, Relation], inlined: bool = False) -> InstanceRule:
+    """The rule for the instances of a relation's `number`th rule. inlined: its head may have variables that its body has not.
 
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> number = ("", Type("number", Kind.NUMBER))
     >>> known = {name: Relation(name, (number, number)) for name in "pe"}
     >>> print(asked_of(Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (Wild(), z)))), 1, "p?0", known).rule)
-    p?0(x, z, x, z, y, ?1_0) :- p?(x, z), p(x, y), e(?1_0, z).
+    p?0(x, z, x, z, y, ?::1_0) :- p?(x, z), p(x, y), e(?::1_0, z).
     """
-    body = tuple(_named(literal, place, relations) for place, literal in enumerate(rule.body))
+    body = tuple(_named(literal, place, relations, "?::") for place, literal in enumerate(rule.body))
     atoms = tuple(literal for literal in body if isinstance(literal, Atom))
     counted = {
         side.name for literal in body if isinstance(literal, Compare) and _counts(literal)
@@ -197,13 +244,14 @@ def asked_of(rule: Rule, number: int, name: str, relations: dict[str, Relation])
     bound = {term.name for atom in atoms for term in rewrite.walk(atom) if isinstance(term, Var)} | counted
     free = {place for place, term in enumerate(rule.head.args) if isinstance(term, Autoinc | Wild)}
     patterns = tuple(
-        term if isinstance(term, Const) or isinstance(term, Var) and term.name in bound else Wild() for term in rule.head.args
+        term if isinstance(term, Const) or isinstance(term, Var) and (inlined or term.name in bound) else Wild()
+        for term in rule.head.args
     )
     terms = tuple(Const(0, Kind.NUMBER) if place in free else term for place, term in enumerate(rule.head.args))
     variables = tuple(dict.fromkeys(_outside((Atom("", tuple(each for each in patterns if isinstance(each, Var))), *body))))
     head = Atom(name, (*terms, *variables))
     asked = replace(rule, head=head, body=(Atom(f"{rule.head.relation}?", patterns), *body), plan=None, join="binary")
-    return InstanceRule(rule, number, asked, variables, atoms, frozenset(free))
+    return InstanceRule(rule, rule, number, asked, variables, atoms, frozenset(free))
 
 
 def closures(relation: Relation) -> list[Rule]:
@@ -226,16 +274,16 @@ def shaped(name: str, terms: list[Term]) -> Relation:
     return Relation(name, tuple((f"a{place}", Type(kind.value, kind)) for place, kind in enumerate(kinds)))
 
 
-def _named(literal, place: int, relations: dict[str, Relation]):
+def _named(literal, place: int, relations: dict[str, Relation], prefix: str = UNNAMED):
     """`_` of a positive atom is a variable, so that an instance has its value."""
     if not isinstance(literal, Atom):
         return literal
     kinds = relations[literal.relation].kinds
-    args = (Var(f"?{place}_{i}", kinds[i]) if isinstance(term, Wild) else term for i, term in enumerate(literal.args))
+    args = (Var(f"{prefix}{place}_{i}", kinds[i]) if isinstance(term, Wild) else term for i, term in enumerate(literal.args))
     inside = count()  # of records: their kind is not asked for
 
     def named(node):
-        return Var(f"?{place}.{next(inside)}", Kind.NUMBER) if isinstance(node, Wild) else node
+        return Var(f"{prefix}{place}.{next(inside)}", Kind.NUMBER) if isinstance(node, Wild) else node
 
     return Atom(literal.relation, tuple(rewrite.transform(term, named) for term in args))
 

@@ -1,12 +1,15 @@
 """Proofs as somebody reads them: each tuple with the rule that makes it, what that rule met, and where it is written."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from html import escape
 from typing import Any
 
 from semi_naive.branch import Branch
 
 INDENT = "   "
+SHOWN = 40  # lines of a proof in a notebook
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,14 @@ class Proof:
                 waiting += [(premise, False) for premise in each.premises if id(premise) not in done]
         return list(done.values())[::-1]
 
+    def renamed(self, rename: Callable[[tuple], tuple]) -> "Proof":
+        """The same of other tuples; `rename` says which."""
+        made: dict[int, Proof] = {}
+        for each in reversed(self._below()):
+            body = tuple(made[id(part)] if isinstance(part, Proof) else part for part in each.body)
+            made[id(each)] = replace(each, tuple=rename(each.tuple), body=body)
+        return made[id(self)]
+
     def to_text(self, depth: int | None = None) -> str:
         """One line for each tuple, its premises below it; what was shown above is not shown again. depth: how many levels."""
         lines: list[str] = []
@@ -89,15 +100,32 @@ class Proof:
         """Of dictionaries and lists, as JSON has them; a proof that is shared is there more than once."""
         made: dict[int, dict] = {}
         for each in reversed(self._below()):
-            found: dict[str, Any] = {"relation": each.relation, "tuple": _listed(each.tuple)}
+            found: dict[str, Any] = {"relation": each.relation, "tuple": _listed(each.tuple), "atom": each.atom}
             if each.rule is not None:
-                found |= {"rule": each.rule, "place": each.place, "premises": [made[id(one)] for one in each.premises],
-                          "conditions": list(each.conditions)}  # fmt: skip
+                found |= {"rule": each.rule, "number": each.number, "place": each.place}
+                found |= {"premises": [made[id(one)] for one in each.premises], "conditions": list(each.conditions)}
             made[id(each)] = found
         return made[id(self)]
 
     def to_json(self, **options) -> str:
         return json.dumps(self.to_dict(), **options)
+
+    def plot(self, path=None):
+        """The proof as a figure of matplotlib's: each tuple over what it is a premise of. Also saved to `path`, as what its
+        ending says. Of a large one the 30 tuples nearest to the conclusion."""
+        from semi_naive.plots.proofs import proof_figure
+        from semi_naive.plots.style import save
+
+        figure = proof_figure(self.to_dict())
+        if path is not None:
+            save(figure, path)
+        return figure
+
+    def _repr_html_(self) -> str:
+        """The proof in a notebook, its first lines."""
+        lines = self.to_text().split("\n")
+        shown = "\n".join(lines[:SHOWN]) + (f"\n… {len(lines) - SHOWN:,} more lines" if len(lines) > SHOWN else "")
+        return f"<p>{escape(self.atom)}, height {self.height}</p><pre>{escape(shown)}</pre>"
 
     def __str__(self) -> str:
         return self.to_text()
@@ -127,6 +155,10 @@ class WhyNot:
     relation: str
     tuple: tuple
     failures: tuple[Failure, ...]
+
+    def _repr_html_(self) -> str:
+        """The answer in a notebook."""
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         head = atom(self.relation, self.tuple)

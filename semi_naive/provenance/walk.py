@@ -4,7 +4,8 @@ Each literal is compiled by itself, once, from the variables that are bound by t
 one begins with.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +14,32 @@ from semi_naive.planning import rewrite
 from semi_naive.planning.body import Compiler, names
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.order import Greedy
+from semi_naive.provenance.closures import Paths
+from semi_naive.provenance.instances import UNNAMED
 from semi_naive.ra.rules.batch import Batch, joined
 from semi_naive.ra.rules.functors import evaluate
-from semi_naive.ra.rules.ir import Aggregate, Atom, Autoinc, Call, Compare, Const, Kind, Literal, Pack, Range, Rule, Var, Wild
+from semi_naive.ra.rules.ir import (
+    Aggregate,
+    Atom,
+    Autoinc,
+    Call,
+    Compare,
+    Const,
+    Kind,
+    Literal,
+    Not,
+    Pack,
+    Range,
+    Rule,
+    Var,
+    Wild,
+)
 from semi_naive.ra.rules.steps import run_steps
 from semi_naive.running.database import Database
 
 Row = tuple[int, ...]  # a tuple in 64 bits each
 Bits = dict[str, int]  # of variables
+FEW = 64  # vertices whose pairs of a closure are found by following its edges
 
 
 @dataclass(frozen=True)
@@ -35,11 +54,12 @@ class Walked:
 class Walk:
     """Of one rule, over the tables of a database."""
 
-    def __init__(self, rule: Rule, database: Database):
-        self.rule, self.database = rule, database
+    def __init__(self, rule: Rule, database: Database, paths: Callable[[str], Paths | None] = lambda name: None):
+        """paths: what proves the pairs of a relation, of those that are closures."""
+        self.rule, self.database, self.paths = rule, database, paths
         self.indexes = Indexes({name: relation.arity for name, relation in database.program.relations.items()})
         self.computed = {
-            f"?head{place}": term
+            f"{UNNAMED}head{place}": term
             for place, term in enumerate(rule.head.args)
             if not isinstance(term, Var | Const | Wild | Autoinc)
         }
@@ -52,7 +72,7 @@ class Walk:
                 if int(evaluate(term, {}, 1, self.database.values)[0]) != value:
                     return None
             elif not isinstance(term, Wild | Autoinc):
-                name = term.name if isinstance(term, Var) else f"?head{place}"
+                name = term.name if isinstance(term, Var) else f"{UNNAMED}head{place}"
                 if bound.setdefault(name, value) != value:
                     return None
         return bound
@@ -97,8 +117,30 @@ class Walk:
         kept = batch.columns.keys() | self._others(literal) | (names(literal) if isinstance(literal, Atom) else set())
         compiler = Compiler(self.rule, Greedy(self.database, {}), self.indexes.order_for, {})
         steps = compiler.compile((literal,), start=batch.columns.keys(), outside=kept)
-        made = [one for one in run_steps(steps, batch, self.database) if one.size]
+        with self._with_pairs(literal, batch):
+            made = [one for one in run_steps(steps, batch, self.database) if one.size]
         return joined(made) if made else None
+
+    @contextmanager
+    def _with_pairs(self, literal: Literal, batch: Batch) -> Iterator[None]:
+        """Of a closure that is not in this process a literal has the pairs that it asks for, if they are of a few vertices."""
+        atom = literal.atom if isinstance(literal, Not) else literal
+        absent = isinstance(atom, Atom) and atom.relation not in self.database.tables.keys()
+        paths = self.paths(atom.relation) if absent else None
+        known = [place for place, term in enumerate(atom.args) if self._known(term, batch)] if paths else []
+        values = np.unique(evaluate(atom.args[known[0]], batch.columns, batch.size, self.database.values)) if known else []
+        if paths is None or not 0 < len(values) <= FEW:
+            yield
+            return
+        self.database.tables[atom.relation] = paths.among(known[0], values)
+        try:
+            yield
+        finally:
+            del self.database.tables[atom.relation]
+
+    @staticmethod
+    def _known(term, batch: Batch) -> bool:
+        return not isinstance(term, Wild) and names(term) <= batch.columns.keys()
 
 
 def kind_of(term) -> Kind:
@@ -116,12 +158,22 @@ def _first(batch: Batch) -> Bits:
 def _is_ready(literal: Literal, bound, others: set[str]) -> bool:
     """Whether a literal can be looked at when some variables are bound; others: the variables of the rest of its rule."""
     if isinstance(literal, Atom):
-        return True
+        told = bound | {term.name for arg in literal.args for term in _opened(arg) if isinstance(term, Var)}
+        return all(_is_made(arg, told) for arg in literal.args)
     if isinstance(literal, Compare) and literal.op == "=":
         pairs = ((literal.left, literal.right), (literal.right, literal.left))
         return any(names(known) <= bound and _is_made(other, bound) for known, other in pairs)
     inside = names(literal) - {literal.result.name if isinstance(literal, Range | Aggregate) else ""}
     return (inside & others if isinstance(literal, Aggregate) else inside) <= bound
+
+
+def _opened(term) -> Iterator:
+    """A term, or the fields of a record."""
+    if isinstance(term, Pack):
+        for field in term.args:
+            yield from _opened(field)
+    else:
+        yield term
 
 
 def _is_made(term, bound) -> bool:

@@ -15,7 +15,9 @@ from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
 from semi_naive.io.in_order import Blocks, Columns
 from semi_naive.io.relations import held, table_of
+from semi_naive.planning.strata import is_fact
 from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.unpacking import columns_of, grouped
 from semi_naive.ra.symbols import keep
 from semi_naive.running.files import write_answer, write_relation
@@ -276,7 +278,8 @@ class Result(Evaluated):
 
     def why(self, relation: str, row) -> "Proof":
         """Why a tuple is there: a proof of least height, found backwards from what the run has left. ValueError if it is not
-        there. What is on the partitions is collected, once. See `semi_naive.provenance`."""
+        there. What is on the partitions is read where it lies, or collected, once, from other hosts. See
+        `semi_naive.provenance`."""
         return self.proofs.why(relation, row)
 
     def why_not(self, relation: str, row) -> "WhyNot":
@@ -289,8 +292,13 @@ class Result(Evaluated):
         from semi_naive.provenance.why import Why
 
         self.check_open()
-        spread = {name: table_of(one.columns()) for name, one in self.database.on_partitions.items()}
-        return Why(self._run.asked.checked, self.database.tables | spread, self.values, self._run.given)
+        spread = self.database.on_partitions
+        tables = {name: table for name, table in self.database.tables.items() if name not in spread}
+        ruled = {rule.head.relation for rule in self._run.program.rules if not is_fact(rule)}
+        fed = self._run.fed & self.relations.keys()  # of which the facts are not remembered where they are many
+        given = {name: Table(self.relations[name].arity) for name in fed & ruled}
+        given |= {name: tables[name] for name in fed - ruled if name in tables}
+        return Why(self._run.asked.checked, tables, self.values, given | self._run.given, dict(spread))
 
     def check_open(self) -> None:
         if self.closed:

@@ -49,8 +49,8 @@ def following(stratum, database, config) -> Following | None:
     steps = [rule for rule in stratum.rules if rule not in bases]
     if relation.arity != 2 or not relation.plain or len(steps) != 1:
         return None
-    found = _form(steps[0], name)
-    copied, facts = _copied(bases), name in database.on_partitions or database.tables[name].count
+    found = form_of(steps[0], name)
+    copied, facts = copied_by(bases), name in database.on_partitions or database.tables[name].count
     closure = bool(copied) and not facts and found is not None and found[1] in (copied, name)
     if found is None or (found[0] == "path-path" and not closure):
         return None
@@ -59,7 +59,7 @@ def following(stratum, database, config) -> Following | None:
     return Following(name, copied if closure else found[1], found[0], closure)
 
 
-def _copied(bases: list[Rule]) -> str:
+def copied_by(bases: list[Rule]) -> str:
     """The relation that is the base as it is."""
     if len(bases) != 1 or len(bases[0].body) != 1 or not of_pairs(bases[0]):
         return ""
@@ -67,7 +67,7 @@ def _copied(bases: list[Rule]) -> str:
     return bases[0].body[0].relation if head == body and head[0] != head[1] else ""
 
 
-def _form(rule: Rule, name: str) -> tuple[str, str] | None:
+def form_of(rule: Rule, name: str) -> tuple[str, str] | None:
     """The name of the recursive rule's form, whichever atom is written first, and the relation that it follows."""
     if step := step_of(rule, {name}):
         carried, edges, backwards = step

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from semi_naive.ra.rules.table import Table
 from semi_naive.running.answers import Answer
 from semi_naive.running.database import Database
 from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange
+
+if TYPE_CHECKING:
+    from semi_naive.provenance.proofs import Proof, WhyNot
+    from semi_naive.provenance.why import Why
 
 DIFF = "diff"  # the column of a change that says whether the tuple has come, 1, or gone, -1
 SIGN = Type("number", Kind.NUMBER)
@@ -83,12 +88,13 @@ class View:
 @dataclass(eq=False)
 class Epoch:
     """All relations as they were after one transaction. It has their tables, which share what has not changed since, and
-    `spread`, the relations that were on the partitions."""
+    `spread`, the relations that were on the partitions; given: the explicit facts of relations that have rules, too."""
 
     number: int
     tables: dict
     spread: dict
     session: Any
+    given: dict = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Answer:
         """A relation, as a result has it; it stays as it is whatever happens to the session."""
@@ -110,6 +116,33 @@ class Epoch:
     def kept(self, name: str) -> Kept:
         """Where a relation is."""
         return self.spread.get(name) or self.tables[name]
+
+    def why(self, relation: str, row) -> "Proof":
+        """Why a tuple was there: see `Result.why`. Nothing of it was written down when it came."""
+        return self._asked(relation).why(relation, row)
+
+    def why_not(self, relation: str, row) -> "WhyNot":
+        """Why a tuple was not there: see `Result.why_not`."""
+        return self._asked(relation).why_not(relation, row)
+
+    def _asked(self, relation: str) -> "Why":
+        self.session.check_open()
+        if relation in self.session:
+            self.check(relation)
+        rules = self.session.registry.rules.get(relation)
+        if rules and rules.parameters:
+            told = f"rules with parameters, as those of {relation}, are evaluated in another form than they are written in"
+            raise ValueError(f"{told}: register them with a constant in place of ${rules.parameters[0]} to ask why")
+        return self._why
+
+    @cached_property
+    def _why(self) -> "Why":
+        from semi_naive.provenance.why import Why
+
+        spread = dict(self.spread)
+        tables = {name: table for name, table in self.tables.items() if name not in spread}
+        program = self.session.registry.with_rules(self.session.program.checked, tables.keys() | spread.keys())
+        return Why(program, tables, self.view.values, self.given, spread, self.session.alone)
 
     @property
     def view(self) -> View:

@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -42,6 +42,9 @@ from semi_naive.session.registered.subscriptions import Callback, Granularity, S
 from semi_naive.session.served.streams import Sink
 from semi_naive.session.system import RELATIONS, Past, System
 from semi_naive.session.transaction import Transaction
+
+if TYPE_CHECKING:
+    from semi_naive.provenance.proofs import Proof, WhyNot
 
 log = logging.getLogger("semi_naive")
 
@@ -112,7 +115,7 @@ class Session:
 
     def _epoch(self, number: int) -> Epoch:
         """What there is now."""
-        return Epoch(number, self.upkeep.tables, self.upkeep.spread, self)
+        return Epoch(number, self.upkeep.tables, self.upkeep.spread, self, dict(self.upkeep.facts.given))
 
     # -- what there is
 
@@ -177,6 +180,14 @@ class Session:
         columns, answer = asked.on_partitions(kept) if isinstance(kept, OnPartitions) else asked.of(kept), asked.answer
         held = Held({answer.name: answer}, Made({answer.name: lambda: columns}))
         return Answer(cast(Any, View({answer.name: answer}, held, self)), answer.name)
+
+    def why(self, relation: str, row) -> Proof:
+        """Why a tuple is there now: a proof of least height, as `Result.why` has it. `at(epoch).why` tells why it was there."""
+        return self._now.why(relation, row)
+
+    def why_not(self, relation: str, row) -> WhyNot:
+        """Why a tuple is not there now, as `Result.why_not` has it."""
+        return self._now.why_not(relation, row)
 
     def explain(self, name: str | None = None) -> str:
         """The strata of the program and their plans, as `Program.explain` has them; or of rules that are registered, by the

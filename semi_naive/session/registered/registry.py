@@ -6,6 +6,8 @@ all who do, and so are the session's own relations with their indexes. Who is th
 
 import contextlib
 import weakref
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 from semi_naive.io import as_columns
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, difference, empty, own_order, together
-from semi_naive.ra.rules.ir import Relation
+from semi_naive.ra.rules.ir import Program, Relation
 from semi_naive.ra.rules.table import Table
 from semi_naive.session.maintenance.spread import here
 from semi_naive.session.registered.rules import Registered, registered
@@ -64,6 +66,15 @@ class Registry:
         if self.is_system(name):
             return RELATIONS[name]
         return self.rules[name].relation if name in self.rules else self._session.relations[self._session.known(name)]
+
+    def with_rules(self, program: Program, there: Collection[str]) -> Program:
+        """A program with the rules of registered relations that have been evaluated, and have no parameters."""
+        for rules in self.rules.values():
+            if rules.name in there and not rules.parameters:
+                own = {name: each for name, each in rules.checked.relations.items() if name not in program.relations}
+                made = [rule for rule in rules.checked.rules if rule.head.relation in own]
+                program = replace(program, relations=program.relations | own, rules=[*program.rules, *made])
+        return program
 
     def is_system(self, name: str) -> bool:
         """Whether it is a relation about the session: a program may have one of that name."""

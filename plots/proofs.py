@@ -1,0 +1,136 @@
+"""The picture of a proof: each tuple over the one that it is a premise of, and the rules below.
+
+It is drawn from the dictionary that `Proof.to_dict` makes. A tuple that several steps use is there once.
+"""
+
+from dataclasses import dataclass, field
+
+from .style import DARK, DUST, GREY, PALE, SAND, SMALL, literal, new_figure, shortened
+
+MOST = 30  # tuples that are drawn, those nearest to the conclusion
+LETTERS = 44  # of a tuple or a condition
+LETTER, GAP, LEVEL = 0.073, 0.16, 0.62  # inches: of a letter, between neighbours, from level to level
+ROW = 0.17  # inches of a rule's line
+
+
+@dataclass(eq=False)
+class Box:
+    """A tuple or a condition, and where it is: `x` its middle in inches, `level` how far over the conclusion."""
+
+    text: str
+    kind: str  # fact, made, condition, or left out
+    rule: str = ""
+    above: list["Box"] = field(default_factory=list)  # what it is drawn under
+    lines: list["Box"] = field(default_factory=list)  # to premises that are drawn over another one as well
+    level: int = 0
+    x: float = 0.0
+
+    @property
+    def own(self) -> float:
+        """Inches that its text takes."""
+        return LETTER * (len(self.text) + 2 * len(self.rule) + 2) + GAP
+
+    @property
+    def width(self) -> float:
+        """Inches, with all that is over it."""
+        return max(self.own, sum(one.width for one in self.above))
+
+
+def proof_figure(proof: dict):
+    """A matplotlib Figure of a proof, as `Proof.to_dict` has it."""
+    boxes, rules = laid_out(proof)
+    high = 1 + max(box.level for box in boxes)
+    wide = max(boxes[0].width, LETTER * max((len(line) for line in rules), default=0), 3.0)
+    tall = LEVEL * high + ROW * (len(rules) + 1)
+    figure = new_figure(wide + 0.3, tall + 0.3)
+    axes = figure.subplots()
+    axes.set(xlim=(0, wide), ylim=(-ROW * (len(rules) + 1) - LEVEL / 2, LEVEL * (high - 0.5)))
+    axes.set_axis_off()
+    shift = (wide - boxes[0].width) / 2
+    for box in boxes:
+        for one in (*box.above, *box.lines):
+            ends = [box.x + shift, one.x + shift], [LEVEL * box.level + 0.14, LEVEL * one.level - 0.14]
+            axes.plot(*ends, color=DUST if one.kind == "condition" else GREY, linewidth=0.8, zorder=0)
+    for box in boxes:
+        _write(axes, box, box.x + shift)
+    for number, line in enumerate(rules):
+        axes.text(0, -LEVEL / 2 - ROW * (number + 0.7), literal(line), fontsize=SMALL, family="monospace", va="center")
+    return figure
+
+
+def laid_out(proof: dict) -> tuple[list[Box], list[str]]:
+    """The boxes of a proof, the conclusion first, and a line for each rule that is used."""
+    boxes, numbers = _boxes(proof)
+    for box in boxes:  # a box comes before all that is over it, but for what another one is over, too
+        for one in (*box.above, *box.lines):
+            one.level = max(one.level, box.level + 1)
+    waiting = [(boxes[0], 0.0)]
+    while waiting:
+        box, begin = waiting.pop()
+        box.x = begin + box.width / 2
+        begin += (box.width - sum(one.width for one in box.above)) / 2
+        for one in box.above:
+            waiting.append((one, begin))
+            begin += one.width
+    return boxes, [f"{name}  {' '.join(rule.split())}" for rule, name in numbers.items()]
+
+
+def _boxes(proof: dict) -> tuple[list[Box], dict[str, str]]:
+    """Boxes, breadth first, and the names of rules."""
+    names: dict[str, str] = {}
+    root = _box(proof, names)
+    found, known, waiting = [root], {id(proof): root}, [(proof, root)]
+    drawn = 1
+    for told, box in waiting:
+        left = 0
+        for premise in told.get("premises", ()):
+            if id(premise) in known:
+                if known[id(premise)] not in box.above:
+                    box.lines.append(known[id(premise)])
+            elif drawn >= MOST:
+                left += 1
+            else:
+                drawn += 1
+                known[id(premise)] = one = _box(premise, names)
+                box.above.append(one)
+                waiting.append((premise, one))
+        if left:
+            box.above.append(Box(f"… {left} more", "left out"))
+        box.above += [Box(shortened(text, LETTERS), "condition") for text in told.get("conditions", ())]
+        found += box.above
+    return _after_what_reads_them(root, found), names
+
+
+def _after_what_reads_them(root: Box, boxes: list[Box]) -> list[Box]:
+    """The boxes, each before all that lines lead to from it."""
+    missing = {id(box): 0 for box in boxes}
+    for box in boxes:
+        for one in (*box.above, *box.lines):
+            missing[id(one)] += 1
+    ordered = [root]
+    for box in ordered:
+        for one in (*box.above, *box.lines):
+            missing[id(one)] -= 1
+            if not missing[id(one)]:
+                ordered.append(one)
+    return ordered
+
+
+def _box(told: dict, names: dict[str, str]) -> Box:
+    text = shortened(told["atom"], LETTERS)
+    if "rule" not in told:
+        return Box(text, "fact")
+    name = names.setdefault(told["rule"], f"R{len(names) + 1}")
+    return Box(text, "made", name)
+
+
+def _write(axes, box: Box, x: float) -> None:
+    """A box: facts are filled, what is made has a frame and the name of its rule, conditions have none."""
+    looks = {"fact": {"facecolor": SAND, "edgecolor": "black"}, "made": {"facecolor": PALE, "edgecolor": DARK}}
+    frame = {"boxstyle": "round,pad=0.3", "linewidth": 0.8, **looks[box.kind]} if box.kind in looks else None
+    style = "italic" if frame is None else "normal"
+    y = LEVEL * box.level
+    axes.text(x, y, literal(box.text), fontsize=SMALL, family="monospace", ha="center", va="center", bbox=frame, style=style)
+    if box.rule:
+        beside = x + LETTER * (len(box.text) + 1) / 2 + 0.04
+        axes.text(beside, y, box.rule, fontsize=SMALL - 1.5, family="monospace", ha="left", va="center")

@@ -1,0 +1,137 @@
+"""Proofs of pairs of a transitive closure: a shortest path in its edges, found breadth first.
+
+    path(x, y) :- edge(x, y).
+    path(x, z) :- path(x, y), edge(y, z).           or edge(x, y), path(y, z), or path(x, y), path(y, z)
+
+So no tuple of the closure is looked at, wherever they are. The proof of a pair n edges apart has the height n by the linear
+rules, and by the last one the least k for which 2^(k - 1) is at least n.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from semi_naive.provenance.instances import Instance, InstanceRule, Instances, Node
+from semi_naive.ra.rules import kernels
+from semi_naive.ra.rules.ir import Relation
+from semi_naive.ra.rules.table import Table
+from semi_naive.running.detect_closure import copied_by, form_of
+
+
+@dataclass(eq=False)
+class Paths:
+    """A relation that is the closure of one of facts: `base` and `step` are its rules, of which the second has a `form` of
+    `semi_naive.config.RULES`; edges: a settled table."""
+
+    relation: str
+    base: InstanceRule
+    step: InstanceRule
+    form: str
+    edges: Any
+
+    def proven(self, node: Node) -> dict[Node, Instance | None] | None:
+        """The tuples of a proof of least height, as `Search` has them; None if the pair is not there."""
+        vertices = self._path(*node[1])
+        return None if vertices is None else self._tuples(vertices)
+
+    def among(self, column: int, values: np.ndarray) -> Table:
+        """The pairs that have one of some values in a column."""
+        found = Table(2)
+        for value in values:
+            ends = [new for new, _ in self._levels(int(value), column)]
+            others = np.concatenate([np.empty(0, np.int64), *ends])
+            found.insert([np.full(others.size, value), others][:: 1 - 2 * column], others.size)
+        found.settle()
+        return found
+
+    def _path(self, first: int, last: int) -> list[int] | None:
+        """The vertices of a shortest path of at least one edge. Time and memory of the edges that lead from the first."""
+        levels = []
+        for vertices, begins in self._levels(first):
+            levels.append((vertices, begins))
+            if np.searchsorted(vertices, last, "right") > np.searchsorted(vertices, last):
+                return _back(levels, last)
+        return None
+
+    def _levels(self, first: int, column: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The vertices that are new at each distance from one (to one, by the other column), ascending, and whence."""
+        front, seen = np.array([first]), np.empty(0, np.int64)
+        while front.size:
+            ends, begins = self._next(front, column)
+            at = np.minimum(np.searchsorted(seen, ends), max(0, seen.size - 1))
+            new = (np.diff(ends, prepend=ends[:1] - 1) != 0) & (seen[at] != ends if seen.size else True)
+            front = ends[new]
+            seen = np.sort(np.concatenate([seen, front]), kind="stable")
+            yield front, begins[new]
+
+    def _next(self, front: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
+        """The ends of the edges from some vertices, ascending, and their beginnings."""
+        ends, begins = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for block in self.edges.blocks("all", (column, 1 - column)):
+            lows, highs = block.ranges([front], front.size)
+            rows, positions, _, _ = kernels.expand_some(lows, highs, 0, 0, int((highs - lows).sum()))
+            ends.append(block.column(1, positions))
+            begins.append(front[rows])
+        order = np.argsort(np.concatenate(ends), kind="stable")
+        return np.concatenate(ends)[order], np.concatenate(begins)[order]
+
+    def _tuples(self, vertices: list[int]) -> dict[Node, Instance | None]:
+        """The tuples of a proof that goes along a path."""
+        found: dict[Node, Instance | None] = {}
+        waiting = [(0, len(vertices) - 1)]
+        while waiting:
+            low, high = waiting.pop()
+            node = self.relation, (vertices[low], vertices[high])
+            if high == low + 1:
+                found[node] = instance = _instance(self.base, {0: vertices[low], 1: vertices[high]})
+                found |= dict.fromkeys(instance.premises)
+                continue
+            middle = {"path-edge": high - 1, "edge-path": low + 1}.get(self.form, (low + high) // 2)
+            found[node] = instance = _instance(self.step, {0: vertices[low], 1: vertices[high]}, vertices[middle])
+            if self.form != "path-edge":
+                waiting.append((middle, high))
+            if self.form != "edge-path":
+                waiting.append((low, middle))
+            found |= {premise: None for premise in instance.premises if premise[0] != self.relation}
+        return found
+
+
+def paths_of(relation: Relation, instances: Instances, given) -> Paths | None:
+    """What proves the pairs of a relation, if it is the closure of a relation of facts, and has none itself."""
+    rules = instances.asked.get(relation.name, [])
+    if (
+        len(rules) != 2
+        or relation.arity != 2
+        or relation.lattice
+        or relation.eqrel
+        or relation.choice
+        or relation.name in given
+    ):
+        return None
+    steps = [one for one in rules if form_of(one.of, relation.name)]
+    bases = [one for one in rules if one not in steps]
+    edges = copied_by([one.of for one in bases])
+    if not edges or edges in instances.asked or any(name == relation.name for name, _ in instances.facts):
+        return None
+    form, followed = form_of(steps[0].of, relation.name) or ("", "")
+    if followed not in (edges, relation.name):
+        return None
+    return Paths(relation.name, bases[0], steps[0], form, instances.database.tables[edges])
+
+
+def _back(levels: list[tuple[np.ndarray, np.ndarray]], last: int) -> list[int]:
+    """The path that ends in a vertex of the last level."""
+    found = [last]
+    for vertices, begins in reversed(levels):
+        found.append(int(begins[np.searchsorted(vertices, found[-1])]))
+    return found[::-1]
+
+
+def _instance(asked: InstanceRule, ends: dict[int, int], middle: int = 0) -> Instance:
+    """The instance of a rule over pairs, by the values of its head's places and of its other variable."""
+    values = {term.name: ends[place] for place, term in enumerate(asked.of.head.args)}
+    row = tuple(values.get(variable.name, middle) for variable in asked.variables)
+    premises = tuple((atom.relation, tuple(values.get(term.name, middle) for term in atom.args)) for atom in asked.atoms)
+    return Instance(asked, row, premises)
