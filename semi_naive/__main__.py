@@ -86,6 +86,35 @@ def run(program, **given):
     run_program(program, given | {"options": dict(_assignment(text) for text in given["options"])})
 
 
+@cli.command()
+@click.argument("program")
+@click.option("-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too.")
+@click.option("-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros, as in -M 'A=1 B'.")
+@click.option("--sandbox", metavar="DIR", help="Read only files below this folder, whatever the program says.")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON, for editors.")
+def check(program, include_dirs, macros, sandbox, as_json):
+    """Print all errors and warnings of PROGRAM (- for standard input). Exit status 1: there are errors."""
+    from semi_naive.cli.check import check_program
+    from semi_naive.cli.run import definitions, sandbox_of
+
+    given = {"include_dirs": include_dirs, "defines": definitions(macros)}
+    given["sandbox"] = sandbox_of({"sandbox": sandbox, "output": "-"})
+    sys.exit(check_program(program, given, as_json))
+
+
+@cli.command("format")
+@click.argument("programs", nargs=-1, required=True, metavar="PROGRAM...")
+@click.option("-i", "--in-place", is_flag=True, help="Change the files.")
+@click.option("--check", is_flag=True, help="Change nothing; exit status 1: a file is not formatted.")
+@click.option("--diff", is_flag=True, help="Print what changes.")
+def format_(programs, in_place, check, diff):
+    """Print programs (- for standard input) in the one layout: spaces, indentation, blank lines. Comments and lines of the
+    preprocessor stay, and so do the lines that a statement is broken into."""
+    from semi_naive.cli.format import format_programs
+
+    sys.exit(format_programs(programs, in_place, check, diff))
+
+
 def session_options(command):
     """The options of what keeps a session."""
     options = [

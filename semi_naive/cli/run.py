@@ -18,6 +18,7 @@ SHOW = {
     "transformed-datalog": "the program as it will be evaluated",
     "precedence-graph": "which relations each relation reads",
     "scc-graph": "the strata in their order",
+    "type-analysis": "the types of each rule's variables",
 }
 ALIASES = {"initial-ast": "initial-datalog", "transformed-ast": "transformed-datalog",
            "precedence-graph-text": "precedence-graph", "scc-graph-text": "scc-graph"}  # fmt: skip
@@ -96,7 +97,7 @@ def checked_program(program: str, reading: dict):
 
     if program == "-":
         return Program(sys.stdin.read(), "<stdin>", **reading)
-    _check_readable(program)
+    check_readable(program)
     return Program.from_file(program, **reading)
 
 
@@ -119,7 +120,8 @@ def make_folder(output: str) -> None:
             os.makedirs(output, exist_ok=True)
 
 
-def _check_readable(program: str) -> None:
+def check_readable(program: str) -> None:
+    """An error that names a file that cannot be read."""
     with io_errors(program), open(program, "rb"):
         pass
 
@@ -168,6 +170,8 @@ def show_modes(asked) -> list[str]:
     """The things that --show names, once each; several may stand between commas."""
     modes = [ALIASES.get(mode, mode) for text in asked for mode in text.split(",")]
     for mode in modes:
+        if mode.endswith("-ram"):
+            raise BadInput(f"--show={mode}: there is no RAM, as rules are planned while they run", hint="--explain tells how")
         if mode not in SHOW:
             known = ", ".join(f"{name} ({what})" for name, what in SHOW.items())
             raise BadInput(f"--show={mode}: there is nothing of this name", hint=f"known are {known}")
@@ -186,6 +190,7 @@ def show_program(program: str, modes: list[str], reading: dict) -> int:
         "transformed-datalog": lambda: show.datalog(checked.compile(only_outputs=True).program),
         "precedence-graph": lambda: show.precedence_graph(checked.checked),
         "scc-graph": lambda: show.scc_graph(checked.compile(only_outputs=True).strata),
+        "type-analysis": lambda: show.type_analysis(checked.checked),
     }
     for mode in modes:
         click.echo(made[mode]())
@@ -202,7 +207,7 @@ def show_errors(program: str, reading: dict) -> int:
         if program == "-":
             parse(sys.stdin.read(), "<stdin>", **reading)
         else:
-            _check_readable(program)
+            check_readable(program)
             parse_file(program, **reading)
     except ProgramError as wrong:
         click.echo(wrong)

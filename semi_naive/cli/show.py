@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+from semi_naive.planning.rewrite import variables_of, walk
 from semi_naive.ra.rules import ir
 
 
@@ -34,6 +35,23 @@ def _declaration(relation: ir.Relation) -> str:
 def _directive(directive: ir.Directive) -> str:
     given = ", ".join(f'{name}="{value}"' for name, value in directive.parameters.items())
     return f".{directive.kind} {directive.relation}" + (f"({given})" if given else "")
+
+
+def type_analysis(program: ir.Program) -> str:
+    """Of each rule its variables, with the types of the attributes that have their values, or else what they compute to."""
+    lines = []
+    for rule in program.rules:
+        found: dict[str, dict[str, None]] = {}
+        for part in (rule.head, rule.body):
+            for node in walk(part):
+                if isinstance(node, ir.Atom):
+                    for term, (_, type_) in zip(node.args, program.relations[node.relation].attributes, strict=True):
+                        if isinstance(term, ir.Var):
+                            found.setdefault(term.name, {})[type_.name] = None
+        kinds = {name: {variable.kind.value: None} for name, variable in variables_of((rule.head, rule.body)).items()}
+        known = [f"    {name}: {' & '.join(types)}" for name, types in (kinds | found).items()]
+        lines += [" ".join((rule.text or str(rule)).split()), *known] if known else []
+    return "\n".join(lines)
 
 
 def precedence_graph(program: ir.Program) -> str:

@@ -1,0 +1,56 @@
+"""`semi-naive check PROGRAM`: all that is wrong with a program, as text or, for editors, as JSON."""
+
+import json
+import sys
+
+import click
+
+from semi_naive.language.errors import Problem, ProgramError, rendered
+
+
+def check_program(program: str, reading: dict, as_json: bool) -> int:
+    """Print the errors and warnings of a program; the exit status, 1 where there is an error. reading: as for `Program`."""
+    problems, texts = problems_of(program, reading)
+    errors = sum(problem.severity == "Error" for problem in problems)
+    if as_json:
+        click.echo(json.dumps([described(problem) for problem in problems], ensure_ascii=False, indent=1))
+    else:
+        for problem in problems:
+            click.echo(rendered(problem, texts))
+        click.echo(f"{_many(errors, 'error')}, {_many(len(problems) - errors, 'warning')}")
+    return int(errors > 0)
+
+
+def problems_of(program: str, reading: dict) -> tuple[list[Problem], dict[str, str]]:
+    """The problems in the order of their places, and the source files. Of a text that does not parse these are all errors of
+    the syntax; what else is wrong can be told once it does."""
+    from semi_naive.cli.run import check_readable
+    from semi_naive.language import check
+    from semi_naive.language.parse import parse, parse_file
+
+    try:
+        if program == "-":
+            checked = check(parse(sys.stdin.read(), "<stdin>", **reading))
+        else:
+            check_readable(program)
+            checked = check(parse_file(program, **reading))
+    except ProgramError as wrong:
+        return wrong.problems, wrong.sources
+    return sorted(checked.warnings, key=lambda problem: problem.span), checked.texts
+
+
+def described(problem: Problem) -> dict:
+    """A problem as editors read one; lines and columns count from 1, and the end is exclusive."""
+    notes = [{"message": message, **_place(span)} for message, span in problem.notes]
+    told = {"severity": problem.severity.lower(), "message": problem.message, "hint": problem.hint, "notes": notes}
+    return _place(problem.span) | told
+
+
+def _place(span) -> dict:
+    return {
+        "file": span.file, "line": span.line, "column": span.column, "end_line": span.end_line, "end_column": span.end_column
+    }  # fmt: skip
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"

@@ -1,0 +1,54 @@
+"""`semi-naive format PROGRAM …`: programs in the one layout, on standard output, in place, or as a difference."""
+
+import sys
+from difflib import unified_diff
+
+import click
+
+from semi_naive.io.errors import BadInput
+from semi_naive.io.files import io_errors, written
+from semi_naive.language.layout import formatted
+from semi_naive.language.origins import read_text
+
+
+def format_programs(programs, in_place: bool, check: bool, diff: bool) -> int:
+    """Format each program; the exit status, which with `check` is 1 where one would change."""
+    if in_place and "-" in programs:
+        raise BadInput("standard input cannot be changed in place", hint="name files, or leave out -i")
+    changed = 0
+    for program in programs:
+        text = _read(program)
+        made = formatted(text)
+        changed += made != text
+        if diff:
+            _print("".join(_difference(program, text, made)))
+        if in_place and made != text:
+            with written(program) as file:
+                file.write(_bytes(made))
+        if check and made != text:
+            click.echo(f"{program} would change", err=True)
+        if not (in_place or check or diff):
+            _print(made)
+    return int(check and changed > 0)
+
+
+def _read(program: str) -> str:
+    if program == "-":
+        return sys.stdin.read()
+    with io_errors(program):
+        return read_text(program)
+
+
+def _difference(program: str, text: str, made: str):
+    lines = text.splitlines(keepends=True), made.splitlines(keepends=True)
+    for line in unified_diff(*lines, program, f"{program} (formatted)"):
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _print(text: str) -> None:
+    click.echo(_bytes(text), nl=False)
+
+
+def _bytes(text: str) -> bytes:
+    """As it is in a file: bytes that are no UTF-8 are as they were."""
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,258 @@
+"""The layout of a program's text: spaces, indentation and blank lines. Tokens, comments, lines of a preprocessor and the lines
+that somebody broke a statement into stay.
+
+    path(x,z):-path(x,y),          becomes      path(x, z) :- path(x, y),
+      edge(y ,z).                                   edge(y, z).
+
+It goes by tokens and brackets alone, and not by the grammar: so it needs to know little of the language, and texts that do not
+parse, as macros are still in them, have a layout too.
+"""
+
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+CLOSED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+WIDTH = 100  # letters of a line, from which a rule that is in one line is broken
+INDENT = "    "
+TOKEN = re.compile(
+    r"""(?P<blanks>[ \t\r\f\v]+)|(?P<newline>\n)
+    |(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))
+    |(?P<string>"[^"\\]*(?:\\.[^"\\]*)*"?)
+    |(?P<word>choice-domain\b|[0-9]\w*(?:\.[0-9]+)*|[A-Za-z_?][\w?]*(?:\.[A-Za-z_?][\w?]*)*)
+    |(?P<directive>\.[A-Za-z_]\w*(?=\s|\Z))
+    |(?P<mark>:-|<:|<=|>=|!=|->|@!?\[|@@|.)""",
+    re.DOTALL | re.VERBOSE,
+)
+WORDS = frozenset("land lor lxor band bor bxor bshl bshr bshru bnot lnot".split())  # operators that are words
+AGGREGATES = frozenset("count sum min max mean".split())
+UNFINISHED = frozenset(", | = : <: ->".split())  # what more of a directive follows
+FOLLOWING = frozenset({".plan", ".join"})  # what belongs to the rule before it
+OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
+
+
+@dataclass(frozen=True)
+class Token:
+    """kind: of `TOKEN`, or "marker" of a preprocessor's line, or "note" of an annotation; glued: nothing stood before it."""
+
+    kind: str
+    text: str
+    glued: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has no end."""
+        if self.kind == "string":
+            return CLOSED.fullmatch(self.text) is None
+        return self.kind == "comment" and self.text.startswith("/*") and not (len(self.text) > 3 and self.text.endswith("*/"))
+
+
+NOTHING = Token("", "")
+
+
+def tokens(text: str) -> list[list[Token]]:
+    """The tokens of each line; one that goes over several lines is in the line where it begins.
+
+    >>> [[token.text for token in line] for line in tokens("p(1). // one\\n#define X 1\\n.decl a.b(x:T)")]
+    [['p', '(', '1', ')', '.', '// one'], ['#define X 1'], ['.decl', 'a.b', '(', 'x', ':', 'T', ')']]
+    """
+    lines: list[list[Token]] = [[]]
+    at, glued = 0, False
+    while at < len(text):
+        if text[at] == "#":
+            end = re.compile(r"(?:\\\n|[^\n])*").match(text, at).end()
+            lines[-1].append(Token("marker", text[at:end].rstrip(), False))
+            at, glued = end, False
+            continue
+        match = TOKEN.match(text, at)
+        kind, part, at = match.lastgroup, match[0], match.end()
+        if kind == "newline":
+            lines.append([])
+        elif kind == "mark" and part.endswith("["):
+            if part != "[":
+                end = _noted(text, at)
+                kind, part, at = "note", part + text[at:end], end
+            lines[-1].append(Token(kind, part, glued))
+        elif kind != "blanks":
+            lines[-1].append(Token(kind, part.rstrip() if kind == "comment" else part, glued))
+        glued = kind not in ("newline", "blanks")
+    return lines
+
+
+def _noted(text: str, at: int) -> int:
+    """Where an annotation ends whose bracket has just been opened."""
+    depth = 1
+    while at < len(text) and depth:
+        match = TOKEN.match(text, at)
+        depth += (match[0] == "[" or match[0].startswith("@") and match[0].endswith("[")) - (match[0] == "]")
+        at = match.end()
+    return at
+
+
+def formatted(text: str) -> str:
+    """A program's text in the one layout. Formatted again it stays as it is. One with a string or a comment that does not end
+    stays as it is, too, and so does one whose tokens would be others: nothing that means something changes.
+
+    >>> print(formatted("path(x,z):-path(x,y) ,edge(y,z).//far\\n\\n\\n.decl  path( x:symbol,y :symbol )"))
+    path(x, z) :- path(x, y), edge(y, z).  // far
+    <BLANKLINE>
+    .decl path(x: symbol, y: symbol)
+    <BLANKLINE>
+    """
+    lines, state = tokens(text), _State()
+    last = next((line[-1] for line in reversed(lines) if line), NOTHING)
+    if last.is_open:
+        return text
+    still = any(token.text == "__LINE__" for line in lines for token in line)  # which says in which line it stands
+    out: list[str] = []
+    for line in lines:
+        if line or still or out and out[-1]:
+            out += state.laid_out(line, not still)
+    while out and not out[-1]:
+        out.pop()
+    made = "\n".join(out) + "\n" * bool(out)
+    return made if _texts(tokens(made)) == _texts(lines) else text
+
+
+def _texts(lines: list[list[Token]]) -> list[str]:
+    return [token.text for line in lines for token in line]
+
+
+@dataclass
+class _State:
+    """Where a line begins: in which brackets, and in which statement."""
+
+    brackets: list[str] = field(default_factory=list)  # those that are open; a "block" has statements in it
+    begun: bool = False  # whether a statement has, and not ended
+    directive: str = ""  # what it begins with, if it is no clause
+    base: int = 0  # brackets that were open when it began
+    before: Token = NOTHING
+    signed: bool = False  # whether the token before is the sign of a number
+
+    @property
+    def clause(self) -> bool:
+        return self.begun and not self.directive
+
+    @property
+    def inside(self) -> bool:
+        """Whether a bracket of the statement is open."""
+        return len(self.brackets) > self.base
+
+    def laid_out(self, line: list[Token], breaks: bool) -> list[str]:
+        """A line of tokens as text: as several where it is too long and may be broken."""
+        if not line:
+            return [""]
+        if line[0].kind == "marker":
+            return [line[0].text]
+        if self._begins(line[0], line[1] if len(line) > 1 else NOTHING):
+            self._end()
+        indent, whole = INDENT * self._indent(line[0]), not self.begun
+        parts: list[tuple[str, str]] = []  # each token with what stands before it
+        ends: list[int] = []  # where a line may end
+        for place, (token, after) in enumerate(zip(line, [*line[1:], NOTHING], strict=True)):
+            space = self._space(token) if place else ""
+            self._take(token, after)
+            parts.append((space, token.text))
+            if not self.inside and (token.text == ":-" or ends and token.text in (",", ";")):
+                ends.append(place + 1)
+            self.before = token
+        text = indent + "".join(map("".join, parts))
+        if breaks and whole and not self.begun and ends and "\n" not in text and len(text) > WIDTH:
+            cuts = pairwise([0, *ends, len(parts)])
+            lines = ["".join(map("".join, parts[begin:end])).lstrip() for begin, end in cuts]
+            return [indent + lines[0], *(indent + INDENT + line for line in lines[1:])]
+        return [text]
+
+    def _begins(self, token: Token, after: Token) -> bool:
+        """Whether a token begins a statement after a directive, which has no end of its own."""
+        if not self.directive or self.inside:
+            return False
+        if token.kind == "directive":
+            return True
+        over = self.before.text not in UNFINISHED and self.before.kind != "directive" or self.directive == ".once"
+        return over and token.kind == "word" and token.text != "choice-domain" and after.text == "("
+
+    def _indent(self, first: Token) -> int:
+        depth = len(self.brackets)
+        if first.kind == "directive" and first.text in FOLLOWING:
+            return depth + 1
+        if first.text in CLOSING and self.brackets:
+            return depth - 1 + self.clause
+        if not self.begun or first.kind == "comment" and not self.clause and not self.inside:
+            return depth
+        return depth + (self.clause or not self.inside)
+
+    def _take(self, token: Token, after: Token) -> None:
+        """Go past a token."""
+        text = token.text
+        if token.kind in ("comment", "marker", "note"):
+            return
+        self.signed = text == "-" and (
+            self.before.kind == "mark" and self.before.text not in CLOSING or self.before.text in WORDS
+        )
+        if self._begins(token, after):
+            self._end()
+        if not self.begun and text not in CLOSING:
+            self.begun, self.directive, self.base = True, text if token.kind == "directive" else "", len(self.brackets)
+        if text in OPENING:
+            block = text == "{" and self.directive == ".comp" and not self.inside
+            self.brackets.append("block" if block else text)
+            if block:
+                self._end()
+        elif text in CLOSING and self.brackets:
+            if self.brackets.pop() == "block":
+                self._end()
+        elif text == "." and self.clause and not self.inside:
+            if after.kind != "word" or not after.glued or self.before.text == ")":
+                self._end()
+
+    def _end(self) -> None:
+        self.begun, self.directive, self.base = False, "", len(self.brackets)
+
+    # -- between two tokens
+
+    def _space(self, token: Token) -> str:
+        """What stands between the token before and this one."""
+        if token.kind == "comment" and token.text.startswith("//"):
+            return "  "
+        noted = {token.kind, self.before.kind} & {"comment", "note", "marker"}
+        return " " if noted or not self.begun or self._apart(self.before, token) else ""
+
+    def _apart(self, before: Token, token: Token) -> bool:
+        """Whether a blank stands between two tokens of a statement; where that is a matter of taste, it is as it was."""
+        left, right, was = before.text, token.text, not token.glued
+        if "directive" in (before.kind, token.kind):
+            return True
+        if right in (",", ")", "]", ".") or left in ("(", "[", "!"):
+            return False
+        if left in (".", "$", "@", "@@"):
+            return was
+        if right == "(":
+            return self._apart_from_bracket(before, was)
+        if left == ":":
+            return True
+        if right == ":":
+            return self.clause or self.directive == ".comp" and not self.inside or self.directive == ".plan" and was
+        if {left, right} & {"{", "}"}:
+            return self._apart_from_brace(left, right)
+        if {left, right} & {"<", ">"} and not self.clause:
+            return left == ">" and right not in ("<", ">")
+        if "=" in (left, right) and self._in_directive:
+            return False
+        return not (left == "-" and self.signed)
+
+    @property
+    def _in_directive(self) -> bool:
+        """Whether this is within the brackets of a directive: attributes and settings."""
+        return bool(self.directive) and self.inside
+
+    @staticmethod
+    def _apart_from_bracket(before: Token, was: bool) -> bool:
+        if before.kind == "word":
+            return was and (before.text in WORDS or before.text in AGGREGATES or before.text == "choice-domain")
+        return was if before.text in (")", "]", "}", ":", "-") else True
+
+    def _apart_from_brace(self, left: str, right: str) -> bool:
+        if left == "{" or right == "}":  # within
+            return (left, right) != ("{", "}") and (self.clause or self.directive == ".lattice")
+        return True
