@@ -371,3 +371,91 @@ def test_what_is_published_is_seen_by_nobody_before_it_is_in_the_log(tmp_path, m
         monkeypatch.setattr(os, "fsync", lambda file: order.append("on the disk"))
         session.insert("edge", [(1, 2)])
     assert order == ["seen", "on the disk", "seen"]
+
+
+def test_facts_in_the_text_alone_are_read_by_rules_after_reopening(tmp_path):
+    program = Program(
+        ".decl e(x: number, y: number)  .input e  .decl a(x: number)  a(1).  .decl b(y: number)  b(y) :- a(x), e(x, y)."
+    )
+    with program.session({"e": [(1, 2)]}, path=tmp_path / "s"):
+        pass
+    with program.session(path=tmp_path / "s") as session:
+        session.insert("e", [(1, 7)])
+        assert session["b"].to_set() == {(2,), (7,)}
+
+
+# -- registered rules, and subscriptions with a name
+
+NEAR = ".decl near(y: symbol)  near(y) :- link($src, y).  near(z) :- near(y), link(y, z)."
+ENDS = ".decl ends(y: symbol)  ends(y) :- link(_, y), !link(y, _)."
+LINKS = (
+    ".decl link(x: symbol, y: symbol)  .input link  .decl back(y: symbol, x: symbol)  back(y, x) :- link(x, y).  .output back"
+)
+
+
+@pytest.mark.parametrize("least", [0, 1 << 20])
+def test_registered_rules_and_names_are_there_after_reopening(tmp_path, monkeypatch, least):
+    """Whatever was not acknowledged is told to who subscribes by the name in the next process, also after a kill."""
+    monkeypatch.setattr(durable, "LEAST", least)
+    program, told = Program(LINKS), []
+
+    def tell(changes, epoch):
+        told.append((epoch, sorted(changes.to_list())))
+
+    with program.session({"link": [("a", "b")]}, path=tmp_path / "0") as session:
+        session.register("near", NEAR)
+        session.register("ends", ENDS)
+        session.register("gone", ENDS.replace("ends", "gone"))
+        session.unregister("gone")
+        session.subscribe("near", tell, name="billing", src="a").cancel()
+        session.subscribe("back", tell, name="mirror")
+        ended = session.subscribe("ends", tell, name="ended")
+        session.insert("link", [("b", "new")])
+        ended.cancel()
+        session.end_subscription("ended")
+        session.insert("link", [("x", "y")])
+        shutil.copytree(tmp_path / "0", tmp_path / "killed")
+    told.clear()
+    for path in (tmp_path / "killed", tmp_path / "0"):
+        with program.session(path=path) as session:
+            with pytest.raises(ValueError, match="ends is registered already"):
+                session.register("ends", ENDS)
+            session.register("gone", ENDS.replace("ends", "gone"))
+            session.insert("link", [("b", "c"), ("y", "z")])
+            session.delete("link", [("b", "new")])
+            mirror = session.subscribe("back", tell, name="mirror")
+            assert told == [
+                (1, [("new", "b", 1)]),
+                (2, [("y", "x", 1)]),
+                (3, [("c", "b", 1), ("z", "y", 1)]),
+                (4, [("new", "b", -1)]),
+            ]
+            told.clear()
+            mirror.ack(3)
+            with pytest.raises(ValueError, match="'billing' is one to near: take another name"):
+                session.subscribe("ends", tell, name="billing")
+            session.subscribe("near", tell, name="billing", src="a")
+            assert told == [(1, [("new", 1)]), (3, [("c", 1)]), (4, [("new", -1)])]
+            told.clear()
+    with program.session(path=tmp_path / "0") as session:
+        session.subscribe("back", tell, name="mirror")
+        assert told == [(4, [("new", "b", -1)])]
+        assert session.query("ends(y)").to_set() == {("c",), ("z",)}
+
+
+def test_what_is_kept_for_a_name_is_gone_where_the_rules_are_others(tmp_path, caplog):
+    with Program(LINKS).session({"link": [("a", "b")]}, path=tmp_path) as session:
+        session.register("ends", ENDS.replace("!link(y, _)", "back(y, _)"))
+        session.register("near", NEAR)
+        for name, given in (("ends", {}), ("back", {}), ("near", {"src": "a"})):
+            session.subscribe(name, lambda *_: None, name=name, **given)
+        session.insert("link", [("b", "c")])
+    caplog.clear()
+    told = []
+    with Program(LINKS.replace("back(y, x) :- link(x, y).", "back(y, y) :- link(_, y).")).session(path=tmp_path) as session:
+        assert [each for each in caplog.messages if "changes kept" in each] == [
+            f"{name} follows from other rules now: the changes kept for the subscription {name!r} are gone"
+            for name in ("ends", "back")
+        ]
+        session.subscribe("near", lambda changes, epoch: told.append((epoch, changes.to_list())), name="near", src="a")
+        assert told == [(1, [("c", 1)])]

@@ -74,7 +74,7 @@ class Asked:
         self.waiting, self.waited = [], 0
         both = inserts.any() and not inserts.all()
         last = last_of(columns) if both else np.ones(columns.shape[1], np.bool_)  # of one sort, any of them will do
-        born, lost = (_block(columns[:, last & inserts]), _block(columns[:, last & ~inserts]))
+        born, lost = (block_of(columns[:, last & inserts]), block_of(columns[:, last & ~inserts]))
         self.inserted = together([apart(self.inserted, lost), born], self.arity)
         self.deleted = together([apart(self.deleted, born), lost], self.arity)
 
@@ -85,7 +85,7 @@ def columns_of(tuples: Block | Table) -> np.ndarray:
     return np.array(tuples.columns(), np.int64).reshape(tuples.arity, size)
 
 
-def _block(columns: np.ndarray) -> Block:
+def block_of(columns: np.ndarray) -> Block:
     return Block.of(list(columns), columns.shape[1]) if columns.shape[1] else empty(len(columns))
 
 
@@ -107,11 +107,11 @@ def last_of(columns: np.ndarray) -> np.ndarray:
 def agreeing(table: Table, columns: np.ndarray, key: tuple[int, ...]) -> Block:
     """The tuples of a settled table, others than those in columns (arity, n), that agree with one of these in the columns of a
     key. It gets an index by the key."""
-    wanted = _block(columns[list(key)])
+    wanted = block_of(columns[list(key)])
     order = (*key, *(i for i in range(table.arity) if i not in key))
     back = tuple(order.index(i) for i in range(table.arity))
     found = [beginning(block, wanted).reordered(back) for block in table.blocks("all", order)]
-    return apart(together(found, table.arity), _block(columns))
+    return apart(together(found, table.arity), block_of(columns))
 
 
 def beginning(block: Block, keys: Block) -> Block:

@@ -14,6 +14,7 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -34,7 +35,7 @@ from semi_naive.running.on_partitions import OnPartitions
 from semi_naive.session.contents import Changes, Epoch, Held, Made, View
 from semi_naive.session.durability.directory import Directory
 from semi_naive.session.facts import columns_of
-from semi_naive.session.maintenance.spread import Kept
+from semi_naive.session.maintenance.spread import AnyChange, Kept
 from semi_naive.session.maintenance.upkeep import Upkeep
 from semi_naive.session.query import Asking, asking, name_of
 from semi_naive.session.registered.registry import Registry
@@ -94,6 +95,11 @@ class Session:
         self._before: deque[Epoch] = deque(maxlen=retain)
         self._writing, self._writer = threading.Lock(), 0
         self._mark: Any = None
+        if self._directory:
+            with self.alone():
+                self.registry.take_up(self._directory.registered, self.derived_anew)
+            if not self._directory.fits:
+                self._directory.snapshot(epoch, self.upkeep, self.batches, self.registry.registrations())
 
     def _begin(self, facts, path, sync_seconds: float) -> int:
         """Have all relations at their fixed point; the number of that epoch."""
@@ -109,8 +115,6 @@ class Session:
         self.batches = dict(self._directory.batches)
         if self.derived_anew:
             log.warning("%s: derived anew, as the rules have changed: %s", path, ", ".join(self.derived_anew))
-        if not self._directory.fits:
-            self._directory.snapshot(epoch, self.upkeep, self.batches)
         return epoch
 
     def _epoch(self, number: int) -> Epoch:
@@ -371,16 +375,21 @@ class Session:
         self.upkeep.sweep()
         self._make_snapshot()
 
-    def _log(self, net: dict[str, Change], batch: tuple[str, int] | None) -> None:
+    def _log(self, net: dict[str, Change], batch: tuple[str, int] | None, found: Mapping[str, AnyChange]) -> None:
         """The last thing that may fail: from here on the transaction has happened."""
         if self._directory:
-            self._directory.append(self.epoch + 1, net, self.upkeep.values, batch)
+            self._directory.append(self.epoch + 1, net, self.upkeep.values, batch, self.registry.kept(found))
+
+    def note(self, sync: bool, *what) -> None:
+        """Have the directory know what has become of registered rules or of a named subscription (`Directory.note`)."""
+        if self._directory:
+            self._directory.note(self.epoch, self.upkeep.values, sync, *what)
 
     def _make_snapshot(self) -> None:
         """Where it is due. The log has what a snapshot has, so one that fails loses nothing."""
         if self._directory and self._directory.due:
             try:
-                self._directory.snapshot(self.epoch, self.upkeep, self.batches)
+                self._directory.snapshot(self.epoch, self.upkeep, self.batches, self.registry.registrations())
             except OSError:
                 log.exception("a snapshot of epoch %s could not be written; the log has all of it", self.epoch)
 

@@ -14,6 +14,7 @@ Spark's partitions: of that the snapshot has explicit facts alone.
 import contextlib
 import hashlib
 import os
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +31,7 @@ from semi_naive.planning.strata import names_read
 from semi_naive.ra.arrow_arrays import strings_of
 from semi_naive.ra.rules import durable
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change, own_order
+from semi_naive.ra.rules.changes import Change, own_order, together
 from semi_naive.ra.rules.dictionary import Rows, Strings
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.rules.stored import store
@@ -38,7 +39,9 @@ from semi_naive.ra.rules.table import Table
 from semi_naive.ra.strings import places_of, string_arrays
 from semi_naive.running.manifest import DurableFiles
 from semi_naive.session.durability.log import Log, LogDamaged, records
+from semi_naive.session.durability.registrations import Registrations, changes, event
 from semi_naive.session.facts import Asked, columns_of
+from semi_naive.session.registered.subscriptions import History
 
 VERSION = "session 1"  # of the directory's form
 LEAST = 4 << 20  # bytes of a log that are worth a snapshot; and as many as half of the snapshot
@@ -65,6 +68,8 @@ class Directory:
         self.batches: dict[str, int] = {}  # the last of each stream
         self.fits = True  # whether the snapshot is of the same program
         self.same: set[str] = set()  # the relations whose rules are as they were
+        self.registered = Registrations()  # as they were when it was opened
+        self._writing = threading.Lock()  # what is acknowledged may be so by any thread
         self.last: tuple[int, int, dict[str, int]] = -1, 0, {}  # epoch in the log; bytes of it, and sizes, before
         self._held = contextlib.ExitStack()
         self.files.manifest()  # the folder is there, and this user's
@@ -74,19 +79,34 @@ class Directory:
 
     # -- writing
 
-    def append(self, epoch: int, net: dict[str, Change], values, batch: tuple[str, int] | None = None) -> None:
-        """A transaction, which may be the batch of a stream. It has happened once this returns; OSError, and it has not."""
+    def append(
+        self, epoch: int, net: dict[str, Change], values, batch: tuple[str, int] | None, kept: dict[str, Change]
+    ) -> None:
+        """A transaction, which may be the batch of a stream. It has happened once this returns; OSError, and it has not.
+        kept: what named subscriptions have not been told of it."""
         found: dict[str, np.ndarray] = {}
+        found |= changes(kept)
         if batch:
             found |= {"query": np.frombuffer(batch[0].encode(), np.uint8), "batch": np.array([batch[1]])}
         for name, change in net.items():
             found[f"+{name}"], found[f"-{name}"] = columns_of(change.born), columns_of(change.lost)
+        with self._writing:
+            assert self.log is not None
+            self.last = epoch, self.log.size, self.sizes
+            self._append(epoch, found, values)
+
+    def note(self, epoch: int, values, sync: bool, *what) -> None:
+        """What has become of registered rules, or of a named subscription, after an epoch: see `Registrations.happened`. sync:
+        force it to the disk now; otherwise with the next transaction."""
+        with self._writing:
+            self._append(epoch, event(*what), values, sync)
+
+    def _append(self, epoch: int, found: dict[str, np.ndarray], values, sync: bool = True) -> None:
         sizes = values.sizes()
         for name, (dense, content) in values.since(self.sizes).items():
             found |= _content(name, dense, content)
         assert self.log is not None
-        self.last = epoch, self.log.size, self.sizes
-        self.log.append(epoch, found)
+        self.log.append(epoch, found, sync)
         self.sizes = sizes
 
     def take_back(self, epoch: int) -> None:
@@ -101,8 +121,12 @@ class Directory:
         """Whether there is so much in the log that a snapshot is worth its time."""
         return self.log is not None and self.log.size > max(LEAST, self.bytes / 2)
 
-    def snapshot(self, epoch: int, upkeep, batches: dict[str, int]) -> None:
+    def snapshot(self, epoch: int, upkeep, batches: dict[str, int], registered: Registrations | None = None) -> None:
         """Write what has changed since the last snapshot, and begin a new log. batches: the last of each stream."""
+        with self._writing:
+            self._snapshot(epoch, upkeep, batches, registered or Registrations())
+
+    def _snapshot(self, epoch: int, upkeep, batches: dict[str, int], registered: Registrations) -> None:
         prints, relations = fingerprints(upkeep), {}
         blocks: dict[int, tuple[Block, list[dict]]] = {}
         for name in prints:
@@ -124,6 +148,8 @@ class Directory:
         fresh = Log(self.path / log, self.every)
         self.files.publish({
             "version": VERSION, "epoch": epoch, "log": log, "relations": relations, "values": self.pieces, "batches": batches,
+            "rules": [list(each) for each in registered.rules.items()],
+            "names": [self._history(name, history, blocks) for name, history in registered.names.items()],
             "seconds": {upkeep.strata[number].relations[0]: pace.anew for number, pace in upkeep.paces.items()},
         })  # fmt: skip
         self._begin(fresh, blocks)
@@ -140,13 +166,23 @@ class Directory:
     def _table(self, table: Table, name: str, blocks: dict) -> list[dict]:
         found = []
         for block in table.blocks("all", own_order(table.arity)):
-            if id(block) in self.blocks:
-                blocks[id(block)] = self.blocks[id(block)]
-            elif id(block) not in blocks:
-                path = str(self.files.new(name))
-                blocks[id(block)] = block, [durable.to_json(one, self.files.name(path)) for one in store(path, block)]
-            found += blocks[id(block)][1]
+            found += self._block(block, name, blocks)
         return found
+
+    def _history(self, name: str, history: History, blocks: dict) -> dict:
+        epochs = [[epoch, *(self._block(block, "changes", blocks) for block in (change.born, change.lost))]
+                  for epoch, change in history.epochs]  # fmt: skip
+        arity = history.epochs[0][1].born.arity if history.epochs else 0
+        return vars(history) | {"name": name, "key": list(history.key), "epochs": epochs, "arity": arity}
+
+    def _block(self, block: Block, name: str, blocks: dict) -> list[dict]:
+        """Where a block is: what an earlier snapshot has written stays there."""
+        if id(block) in self.blocks:
+            blocks[id(block)] = self.blocks[id(block)]
+        elif id(block) not in blocks:
+            path = str(self.files.new(name))
+            blocks[id(block)] = block, [durable.to_json(one, self.files.name(path)) for one in store(path, block)]
+        return blocks[id(block)][1]
 
     def _lexicons(self, values) -> None:
         sizes = values.sizes()
@@ -178,8 +214,9 @@ class Directory:
             net = self._read_facts(manifest["relations"], [arrays for _, arrays in found], upkeep, changeable)
             self._read_tables(manifest, upkeep)
             self.batches = manifest["batches"] | dict(_batch(arrays) for _, arrays in found if "batch" in arrays)
+            self._read_registrations(manifest)
+            epochs = [epoch for epoch, arrays in found if not self.registered.take_up(epoch, arrays)]
             self._begin(Log(path, self.every), self.blocks)
-        epochs = [epoch for epoch, _ in found]
         if epochs != list(range(manifest["epoch"] + 1, manifest["epoch"] + 1 + len(epochs))):
             raise self.files.unusable(f"{path} has other epochs than those after {manifest['epoch']}")
         return epochs[-1] if epochs else manifest["epoch"], net
@@ -226,12 +263,25 @@ class Directory:
         for number, stratum in enumerate(upkeep.strata):
             upkeep.paces[number].anew = manifest["seconds"].get(stratum.relations[0], 0.0)
 
-    def _read(self, saved: list[dict], arity: int) -> Table:
+    def _read_registrations(self, manifest: dict) -> None:
+        self.registered = Registrations(dict(map(tuple, manifest.get("rules", []))))
+        for saved in manifest.get("names", []):
+            epochs = [(epoch, Change(*(together(self._blocks(part), saved["arity"]) for part in parts)))
+                      for epoch, *parts in saved["epochs"]]  # fmt: skip
+            self.registered.names[saved["name"]] = History(
+                saved["relation"], tuple(saved["key"]), saved["acknowledged"], epochs
+            )
+
+    def _blocks(self, saved: list[dict]) -> list[Block]:
         blocks = []
         for record in saved:
             block = durable.from_json(record, self.files.path(record)).open()
             self.blocks[id(block)] = block, [record]
             blocks.append(block)
+        return blocks
+
+    def _read(self, saved: list[dict], arity: int) -> Table:
+        blocks = self._blocks(saved)
         return Table.of(arity, own_order(arity), {own_order(arity): blocks}, [])
 
     def close(self) -> None:

@@ -40,9 +40,9 @@ class Log:
         self._timer: threading.Timer | None = None
         self._lost = ""  # why it takes no more records
 
-    def append(self, epoch: int, arrays: dict[str, np.ndarray]) -> None:
+    def append(self, epoch: int, arrays: dict[str, np.ndarray], sync: bool = True) -> None:
         """Add a record, as a whole or not at all. OSError if there is no room, say: then the log is as it was, or if even that
-        cannot be had, it takes no more records."""
+        cannot be had, it takes no more records. sync: force it to the disk now; otherwise with the next record."""
         body = packed(arrays)
         record = HEADER.pack(MARK, epoch, len(body), _checksum(epoch, body)) + body
         with self._lock:
@@ -50,7 +50,7 @@ class Log:
                 raise OSError(f"{self.path} takes no more records, as it could not be written: {self._lost}")
             try:
                 _write(self._file, record, self.size)
-                if not self.every:
+                if sync and not self.every:
                     os.fsync(self._file)
             except BaseException as error:
                 self._cut(self.size)

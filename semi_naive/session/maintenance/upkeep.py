@@ -93,6 +93,9 @@ class Upkeep(Continuing):
                     missing |= names
                 else:
                     self.tables |= {name: self.taken_up[name] for name in names}
+            else:
+                for name in names:  # the program's text has all of them
+                    self.tables[name].settle()
         if net or self.stale:
             self.apply(net)
         stale = [name for number in sorted(self.stale) for name in self.strata[number].relations]
@@ -163,10 +166,13 @@ class Upkeep(Continuing):
     # -- a transaction
 
     def apply(
-        self, net: dict[str, Change], last: Callable[[], None] = lambda: None, told_of: Iterable[str] = ()
+        self,
+        net: dict[str, Change],
+        last: Callable[[Mapping], None] = lambda _: None,
+        told_of: Iterable[str] = (),
     ) -> dict[str, AnyChange]:
         """Change explicit facts, and have all relations follow; what has changed of each, in this process where somebody is
-        `told_of` it. After an error all is as it was, also after one of `last`, which is called when all else is done."""
+        `told_of` it. After an error all is as it was, also after one of `last`, which gets that when all else is done."""
         before = self.state()
         try:
             with told(lambda: self.cluster.known):
@@ -174,7 +180,7 @@ class Upkeep(Continuing):
             for name in changes:
                 self.tables[name].settle()
             self.facts.given |= {name: self.tables[name] for name in net.keys() & self.shared}
-            last()
+            last(changes)
             return changes
         except BaseException:
             self._back_to(before)

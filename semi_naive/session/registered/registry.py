@@ -5,22 +5,27 @@ all who do, and so are the session's own relations with their indexes. Who is th
 """
 
 import contextlib
+import logging
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from semi_naive.io import as_columns
+from semi_naive.language.errors import ProgramError
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, difference, empty, own_order, together
 from semi_naive.ra.rules.ir import Program, Relation
 from semi_naive.ra.rules.table import Table
-from semi_naive.session.maintenance.spread import here
+from semi_naive.session.durability.registrations import Registrations
+from semi_naive.session.maintenance.spread import AnyChange, here
 from semi_naive.session.registered.rules import Registered, registered
 from semi_naive.session.registered.subscriptions import Callback, Granularity, History, Subscription, rest_of, with_key
 from semi_naive.session.system import RELATIONS
+
+log = logging.getLogger("semi_naive")
 
 
 class Registry:
@@ -41,9 +46,21 @@ class Registry:
     def register(self, name: str, text: str) -> None:
         if name in self.rules:
             raise ValueError(f"{name} is registered already: unregister it first")
+        self._register(name, text)
+        try:
+            self._session.note(False, "register", name, text)
+        except BaseException:
+            self._unregister(name)
+            raise
+
+    def _register(self, name: str, text: str) -> None:
         rules = self.rules[name] = registered(name, text, self._known, self._session.program.checked)
         if not rules.parameters:
             self._known[name] = rules.relation
+
+    def _unregister(self, name: str) -> None:
+        del self.rules[name]
+        self._known.pop(name, None)
 
     def unregister(self, name: str) -> None:
         rules = self._registered(name)
@@ -53,8 +70,8 @@ class Registry:
         if rules.users:
             many = f"{rules.users} subscription{'s' * (rules.users > 1)}"
             raise ValueError(f"{name} is needed by {many}: cancel first, and end those that have a name")
-        del self.rules[name]
-        self._known.pop(name, None)
+        self._session.note(False, "unregister", name)
+        self._unregister(name)
 
     def _registered(self, name: str) -> Registered:
         if name not in self.rules:
@@ -188,8 +205,7 @@ class Registry:
             if called:
                 found.name = called
                 if history is None:
-                    self.need(name, key)  # for what is kept after the subscription has been cancelled
-                    self.histories[called] = History(name, key, self._session.epoch)
+                    self._begin(called, History(name, key, self._session.epoch))
             self.subscriptions = [*self.subscriptions, found]
             if self.is_system(name):
                 self._seen[found] = self.table(name)
@@ -203,6 +219,12 @@ class Registry:
         for epoch, change in missed:
             found.add(change, epoch)
         return found
+
+    def _begin(self, called: str, history: History) -> None:
+        """Keep the changes of a relation for a name."""
+        self._session.note(True, "subscribe", called, history.relation, history.key, history.acknowledged)
+        self.need(history.relation, history.key)  # for what is kept after the subscription has been cancelled
+        self.histories[called] = history
 
     def _missed(self, name: str, key: tuple[int, ...], history: History | None, since: int | None) -> list[tuple[int, Change]]:
         """The changes after an epoch: those that were kept for a name, or what an epoch that is retained says of them."""
@@ -218,11 +240,39 @@ class Registry:
         upkeep = self._session.upkeep
         return [(self._session.epoch, with_key(here(upkeep.between(name, then.kept(name), upkeep.kept(name))), key))]
 
+    def kept(self, found: Mapping[str, AnyChange]) -> dict[str, Change]:
+        """What of a transaction is kept for each name."""
+        own = {called: (found.get(history.relation), history.key) for called, history in self.histories.items()}
+        changes = {called: with_key(change, key) for called, (change, key) in own.items() if isinstance(change, Change)}
+        return {called: change for called, change in changes.items() if change.size}
+
+    def registrations(self) -> Registrations:
+        """What the directory of the session is to have of the registry."""
+        return Registrations({name: rules.text for name, rules in self.rules.items()}, dict(self.histories))
+
+    def take_up(self, registrations: Registrations, anew: Iterable[str]) -> None:
+        """Be what the registry was of the session that had the directory before. anew: the relations whose rules have changed
+        since; what was kept of them is of no use."""
+        for name, text in registrations.rules.items():
+            try:
+                self._register(name, text)
+            except ProgramError as error:
+                log.warning("the rules for %s, which were registered, are not right any more and are left out: %s", name, error)
+        changed = set(anew)
+        for name, rules in self.rules.items():
+            changed |= {name} if rules.reads & changed else set()
+        for called, history in registrations.names.items():
+            name = history.relation
+            if name not in {*self.rules, *self._session.relations, *RELATIONS} or name in changed:
+                log.warning("%s follows from other rules now: the changes kept for the subscription %r are gone", name, called)
+            else:
+                self.need(name, history.key)
+                self.histories[called] = history
+
     def tell(self, found: dict[str, Change], epoch: int) -> None:
         """Of an epoch that has been made."""
-        for history in self.histories.values():
-            if history.relation in found and (change := with_key(found[history.relation], history.key)).size:
-                history.epochs.append((epoch, change))
+        for called, change in self.kept(found).items():
+            self.histories[called].epochs.append((epoch, change))
         for each in self.subscriptions:
             if each.relation in found:
                 each.add(with_key(found[each.relation], each.key), epoch)
@@ -264,6 +314,7 @@ class Registry:
     def acknowledge(self, called: str, epoch: int) -> None:
         if called in self.histories:
             self.histories[called].ack(epoch)
+            self._session.note(False, "ack", called, epoch)
 
     def end(self, called: str) -> None:
         """Nothing more is kept for a name."""
@@ -271,6 +322,7 @@ class Registry:
             raise KeyError(f"there is no subscription with the name {called!r}")
         for each in [each for each in self.subscriptions if each.name == called]:
             each.name = None
+        self._session.note(False, "end", called)
         history = self.histories.pop(called)
         self.release(history.relation, history.key)
 

@@ -27,13 +27,15 @@ MAGIC = syntax.Pragma("magic-transform", "*")
 
 @dataclass(eq=False)
 class Registered:
-    """Rules for a relation. `parameters`: the names of its first attributes; `reads`: what it reads of the session.
-    `users`: how many subscribe to it, or to what reads it; `strata`: where it is evaluated while there are any."""
+    """Rules for a relation, with the `text` that they were registered by. `parameters`: the names of its first attributes;
+    `reads`: what it reads of the session. `users`: how many subscribe to it, or to what reads it; `strata`: where it is
+    evaluated while there are any."""
 
     name: str
     checked: ir.Program
     parameters: tuple[str, ...]
     reads: frozenset[str]
+    text: str
     users: int = 0
     strata: list[int] = field(default_factory=list)
 
@@ -77,7 +79,7 @@ def registered(name: str, text: str, known: dict[str, ir.Relation], program: ir.
         checked = check(syntax.Source([*program.typed, *declared, *rules.statements()], source.texts), True, program.functors)
     except ProgramError as error:  # with warnings of what the session has
         raise ProgramError([each for each in error.problems if each.span.file == f"<{name}>"], source.texts) from None
-    return Registered(name, checked, tuple(rules.parameters), frozenset(read & known.keys()))
+    return Registered(name, checked, tuple(rules.parameters), frozenset(read & known.keys()), text)
 
 
 def _check(name: str, source: syntax.Source, own: dict, known: dict) -> None:
