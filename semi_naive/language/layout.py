@@ -94,7 +94,7 @@ def formatted(text: str) -> str:
     stays as it is, too, and so does one whose tokens would be others: nothing that means something changes.
 
     >>> print(formatted("path(x,z):-path(x,y) ,edge(y,z).//far\\n\\n\\n.decl  path( x:symbol,y :symbol )"))
-    path(x, z) :- path(x, y), edge(y, z).  // far
+    path(x, z) :- path(x, y), edge(y, z).  //far
     <BLANKLINE>
     .decl path(x: symbol, y: symbol)
     <BLANKLINE>
