@@ -30,9 +30,10 @@ def cli():
     """Run Datalog programs and compute transitive closures, on Apache Spark where they are large."""
 
 
-def libraries(command):
-    """The options that say where functions of user-defined functors are."""
+def reading(command):
+    """The options that say how a program is read: where functions of user-defined functors are, and how old it is."""
     options = [
+        click.option("--legacy", is_flag=True, help="Take programs as they were once written."),
         click.option(
             "-l", "--libraries", "libraries", metavar="NAME", multiple=True,
             help="Take functors from MODULE.py, or from libNAME.so.",
@@ -61,7 +62,7 @@ def libraries(command):
 @click.option(
     "-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros for the preprocessor, as in -M 'A=1 B'."
 )
-@libraries
+@reading
 @click.option("--sandbox", metavar="DIR", help="Read and write only files below this folder, whatever the program says.")
 @click.option("-j", "--jobs", metavar="N", help="Use so many cores; auto uses all.")
 @click.option("-w", "--no-warn", is_flag=True, help="Print no warnings, and take a missing fact file as empty.")
@@ -91,13 +92,14 @@ def run(program, **given):
 @click.option("-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too.")
 @click.option("-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros, as in -M 'A=1 B'.")
 @click.option("--sandbox", metavar="DIR", help="Read only files below this folder, whatever the program says.")
+@click.option("--legacy", is_flag=True, help="Take programs as they were once written.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON, for editors.")
-def check(program, include_dirs, macros, sandbox, as_json):
+def check(program, include_dirs, macros, sandbox, legacy, as_json):
     """Print all errors and warnings of PROGRAM (- for standard input). Exit status 1: there are errors."""
     from semi_naive.cli.check import check_program
     from semi_naive.cli.run import definitions, sandbox_of
 
-    given = {"include_dirs": include_dirs, "defines": definitions(macros)}
+    given = {"include_dirs": include_dirs, "defines": definitions(macros), "legacy": legacy}
     given["sandbox"] = sandbox_of({"sandbox": sandbox, "output": "-"})
     sys.exit(check_program(program, given, as_json))
 
@@ -132,7 +134,7 @@ def session_options(command):
     ]
     for option in reversed(options):
         command = option(command)
-    return libraries(command)
+    return reading(command)
 
 
 @cli.command()

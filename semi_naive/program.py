@@ -22,24 +22,27 @@ class Program:
 
     text: in Soufflé's dialect. file: what errors call it. include_dirs: where .include and #include look besides.
     defines: macros, {"N": "10"}. functors: {name: function} of what the program declares by .functor, or `Libraries` (see
-    `semi_naive.functors`). sandbox: a folder that what it includes, its .input and .output stay below; without one a
-    program may read and write any file that its user may.
+    `semi_naive.functors`). legacy: an old program, with what Soufflé's --legacy lets pass. sandbox: a folder that what it
+    includes, its .input and .output stay below; without one a program may read and write any file that its user may.
     """
 
     sandbox: Sandbox | None = None
 
-    def __init__(self, text: str, file: str = "<program>", include_dirs=(), defines=None, sandbox=None, functors=None):
+    def __init__(
+        self, text: str, file: str = "<program>", include_dirs=(), defines=None, sandbox=None, functors=None, legacy=False
+    ):
         self.name, self.sandbox = file, sandbox and Sandbox(sandbox)
-        self.checked = compile_text(text, file, include_dirs, defines or {}, self.sandbox, {} if functors is None else functors)
+        given = {} if functors is None else functors
+        self.checked = compile_text(text, file, include_dirs, defines or {}, self.sandbox, given, legacy)
 
     @classmethod
-    def from_file(cls, path, include_dirs=(), defines=None, sandbox=None, functors=None) -> "Program":
+    def from_file(cls, path, include_dirs=(), defines=None, sandbox=None, functors=None, legacy=False) -> "Program":
         """The program in a file, which may be outside of the sandbox. FileNotFoundError if there is none."""
         from semi_naive.language.parse import parse_file  # loads a parser, which rules that are data do without
 
         program = cls.__new__(cls)
         program.name, program.sandbox = os.fspath(path), sandbox and Sandbox(sandbox)
-        source = parse_file(program.name, include_dirs, defines or {}, program.sandbox)
+        source = parse_file(program.name, include_dirs, defines or {}, program.sandbox, legacy)
         program.checked = check(source, functors={} if functors is None else functors)
         return program
 

@@ -33,7 +33,7 @@ def run_program(program: str, given: dict) -> None:
     spark = spark_of(given["master"], given["jobs"])
     check_folders(facts, output, given["include_dirs"])
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"]), "sandbox": sandbox_of(given)}
-    reading["functors"] = libraries_of(given)
+    reading |= {"functors": libraries_of(given), "legacy": given["legacy"]}
     if given["show"]:
         sys.exit(show_program(program, show_modes(given["show"]), reading))
     checked = checked_program(program, reading)

@@ -46,7 +46,7 @@ def opened(program: str, facts: str | None, state: str | None, given: dict, reta
 
     check_folders(facts or ".", "-", given["include_dirs"])
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
-    checked = checked_program(program, reading | {"functors": libraries_of(given)})
+    checked = checked_program(program, reading | {"functors": libraries_of(given), "legacy": given["legacy"]})
     complain(checked)
     session = checked.session(facts, path=state, retain=retain, config=Config().with_options(given["options"]))
     if session.derived_anew:

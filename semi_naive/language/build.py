@@ -33,7 +33,9 @@ class Build(Terms):
 
     @worded
     def old_type(self, span, keyword, name):
-        return syntax.SubtypeDecl(str(name), "number" if keyword.type == "NUMBER_TYPE" else "symbol", span=span)
+        base = "number" if keyword.type == "NUMBER_TYPE" else "symbol"
+        self.old("Deprecated type declaration used", span, f"write .type {name} <: {base}")
+        return syntax.SubtypeDecl(str(name), base, span=span)
 
     @node
     def union(self, span, name, *members):
@@ -75,6 +77,9 @@ class Build(Terms):
         words = [child for child in rest if isinstance(child, Token) and child.type == "WORD"]
         qualifiers, spans = self._qualifiers(words), self._type_spans(fields)
         choice = next((child for child in rest if isinstance(child, syntax.Choice)), syntax.NO_CHOICE)
+        for word in words:
+            if word in IO_QUALIFIERS:
+                self.old(f"Deprecated {word} qualifier was used", self._span(word), f"write .{word} {names[0]}")
         made = []
         for name in names:
             place = self._span(name)

@@ -109,8 +109,10 @@ class Terms(Reduce):
     def nil(self, span):
         return syntax.Nil(span=span)
 
-    @node
-    def counter(self, span):
+    @worded
+    def counter(self, span, word, *_):
+        if word == "$":
+            self.old("Deprecated $ symbol was used. Use functor 'autoinc()' instead.", span, "write autoinc()")
         return Functor("autoinc", (), span=span)
 
     @node

@@ -51,8 +51,9 @@ def compile_text(
     defines: Mapping = NOTHING,
     sandbox=None,
     functors: Mapping | None = None,
+    legacy: bool = False,
 ) -> ir.Program:
-    """Parse and check a program. See `check`.
+    """Parse and check a program. See `parse` and `check`.
 
     >>> program = compile_text(".decl a(x: number)  .decl b(x: number)  .output b  a(1).  b(x + 1) :- a(x).")
     >>> print(*program.rules)
@@ -60,7 +61,7 @@ def compile_text(
     """
     from semi_naive.language.parse import parse
 
-    return check(parse(text, file, include_dirs, defines, sandbox), functors=functors)
+    return check(parse(text, file, include_dirs, defines, sandbox, legacy), functors=functors)
 
 
 def check(source: syntax.Source, parameters: bool = False, functors: Mapping | None = None) -> ir.Program:
@@ -97,10 +98,10 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
     problems += _unstratified(graph, relations, wellfounded)
     typings = [Typing(each.single, env, relations) for each in scoped] if not env.problems else []
     for typing in typings:
-        problems += type_problems(typing)
+        problems += type_problems(typing, source.legacy)
         problems += lattice_problems(typing, ops, graph.group(typing.single.head.relation))
     problems += kind_problems(typings, summed)
-    warnings = _warnings(source, relations, found, companions(relations) if wellfounded else ())
+    warnings = source.warnings + _warnings(source, relations, found, companions(relations) if wellfounded else ())
     if problems:
         raise ProgramError(_distinct(problems + warnings), source.texts)
     program = lowered(source, env, relations, typings, (ops, summed), graph.group, functors)

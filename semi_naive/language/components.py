@@ -55,7 +55,7 @@ def expand(source: Source) -> Source:
     if problems:
         once = {(problem.message, problem.span): problem for problem in problems}  # several instances have the same ones
         raise ProgramError(list(once.values()), source.texts)
-    return Source(statements, source.texts)
+    return Source(statements, source.texts, source.warnings, source.legacy)
 
 
 @dataclass

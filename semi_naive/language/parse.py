@@ -29,15 +29,18 @@ MANY = 20  # syntax errors are enough
 NESTED = 3000  # the parser's stack, of brackets in brackets, from which it is no longer copied for each token
 
 
-def parse_file(path, include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None) -> Source:
+def parse_file(path, include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None, legacy: bool = False) -> Source:
     """The syntax tree of a file. See `parse`."""
-    return parse(read_text(path), os.fspath(path), include_dirs, defines, sandbox)
+    return parse(read_text(path), os.fspath(path), include_dirs, defines, sandbox, legacy)
 
 
-def parse(text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None) -> Source:
+def parse(
+    text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None,
+    legacy: bool = False,
+) -> Source:  # fmt: skip
     """The syntax tree of a program. `file` is what messages call it, and where its own includes are looked for before
-    `include_dirs`; `defines` are macros for the preprocessor; what it includes stays in the `sandbox`. All that
-    is wrong is one `ProgramError`.
+    `include_dirs`; `defines` are macros for the preprocessor; what it includes stays in the `sandbox`; `legacy`:
+    an old program, see `Source`. All that is wrong is one `ProgramError`.
 
     >>> [clause] = parse("path(x, z) :- path(x, y), edge(y, z).").statements
     >>> clause.heads[0].relation, len(clause.body.items)
@@ -45,9 +48,11 @@ def parse(text: str, file: str = "<program>", include_dirs: Sequence = (), defin
     """
     program = preprocess(text, file, include_dirs, defines, sandbox)
     statements, problems = _parsed(program.text)
-    if program.problems or problems:
-        raise ProgramError(program.problems + problems, program.texts)
-    return Source(statements, program.texts)
+    warnings = [problem for problem in problems if problem.severity == "Warning" and not legacy]
+    errors = program.problems + [problem for problem in problems if problem.severity == "Error"]
+    if errors:
+        raise ProgramError(errors + warnings, program.texts)
+    return Source(statements, program.texts, warnings, legacy)
 
 
 class _Every:
@@ -107,7 +112,8 @@ def _parsed(text: Text) -> tuple[list, list[Problem]]:
             name = lambda terminal: _shown(parser, terminal)  # noqa: E731
             problems.append(syntax_problem(tokens, at, run.accepts(), state.value_stack, name, text.span))
             build.forget()
-            at = _recovered(run, tokens, at) if len(problems) < MANY else len(tokens)
+            errors = sum(problem.severity == "Error" for problem in problems)
+            at = _recovered(run, tokens, at) if errors < MANY else len(tokens)
     return statements or [], problems
 
 

@@ -82,6 +82,10 @@ class Reduce:
     def problem(self, message: str, span: Span, hint: str = ""):
         self._now.problems.append(Problem(message, span, hint))
 
+    def old(self, message: str, span: Span, hint: str):
+        """Note what is written in a way that was usual once."""
+        self._now.problems.append(Problem(message, span, hint, "Warning"))
+
     def unsupported(self, feature: str, span: Span):
         verb = "are" if feature.endswith("s") else "is"
         self.problem(f"{feature} {verb} not supported yet", span, UNSUPPORTED[feature])

@@ -261,7 +261,10 @@ class Override(Node):
 
 @dataclass
 class Source:
-    """A whole program. `texts`: of each file, by name, for error messages."""
+    """A whole program. `texts`: of each file, by name, for error messages. `warnings`: of what is written in an old way;
+    `legacy`: that is right, and so are arguments of a type that is no subtype of the declared one."""
 
     statements: list
     texts: dict[str, str] = field(default_factory=dict)
+    warnings: list = field(default_factory=list)
+    legacy: bool = False

@@ -9,13 +9,15 @@ from semi_naive.language.types import KIND
 from semi_naive.ra.rules.ir import Kind
 
 BOUNDS = {Kind.NUMBER: (-(2**63), 2**63 - 1), Kind.UNSIGNED: (0, 2**64 - 1)}
+NO_SUBTYPE = "Atom's argument type is not a subtype of its declared type"
 _ORDERED = ("<", "<=", ">", ">=")
 _TEXT = ("match", "contains")
 _COMPARABLE = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL)
 
 
-def type_problems(typing: Typing) -> list[Problem]:
-    """Every clash of a clause, at the expression where it shows."""
+def type_problems(typing: Typing, legacy: bool = False) -> list[Problem]:
+    """Every clash of a clause, at the expression where it shows. legacy: an argument that is of no subtype of the declared type
+    is none, as long as it is of its kind."""
     problems, reported = [], set()
     for node in typing.nodes:
         if isinstance(node, syntax.Variable):
@@ -24,7 +26,7 @@ def type_problems(typing: Typing) -> list[Problem]:
                 problems.append(_clash(typing, node))
         elif check := _CHECKS.get(type(node)):
             problems += check(typing, node)
-    return problems
+    return [problem for problem in problems if problem.message != NO_SUBTYPE] if legacy else problems
 
 
 def _clash(typing: Typing, variable) -> Problem:
@@ -48,7 +50,7 @@ def _atom(typing: Typing, atom):
         if id(atom) in typing.negated and atom is not typing.single.head:
             message = "The kind of atom's argument doesn't match the declared type kind"
         else:
-            message = "Atom's argument type is not a subtype of its declared type"
+            message = NO_SUBTYPE
         hint = f"it is of type {' or '.join(sorted(t.removeprefix('__') for t in types))}; as(…, {type_name}) converts it"
         yield Problem(message, arg.span, hint, notes=notes)
 
