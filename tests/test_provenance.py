@@ -296,6 +296,23 @@ def test_inlined_relations_of_any_shape_are_told_as_they_are_written():
         assert "there is no n(4)" in str(result.why_not("reached", (4, 5)))
 
 
+def test_of_several_rules_that_make_a_tuple_the_first_of_least_height_is_told():
+    text = """
+    .decl a(x: number)
+    a(1).
+    .decl b(x: number)
+    b(x) :- a(x), x = 0.
+    b(x) :- b(y), x = y.
+    b(x) :- a(x), a(x), a(1).
+    b(x) :- a(x).
+    b(1) :- 1 < 2.
+    .output b
+    """
+    with Program(text).run() as result:
+        proof = result.why("b", (1,))
+        assert proof.rule == "b(x) :- a(x), a(x), a(1)." and [one.atom for one in proof.premises] == ["a(1)"] * 3
+
+
 def test_a_long_proof():
     with Program(PATHS).run({"edge": [(str(x), str(x + 1)) for x in range(400)]}) as result:
         proof = result.why("path", ("0", "300"))

@@ -7,7 +7,10 @@ Scholz 2020, "Debugging large-scale Datalog: a scalable provenance evaluation st
 as well, by heights that a run writes down.)
 """
 
+from array import array
 from collections.abc import Callable
+
+import numpy as np
 
 from semi_naive.provenance.instances import Instance, Instances, Node
 
@@ -24,87 +27,109 @@ class TooMany(ValueError):
 
 
 class Search:
-    """From one tuple. `given`: whether a tuple is a fact."""
+    """From one tuple. `given`: whether a tuple is a fact. Tuples have numbers, and so have instances: heights are found out a
+    level at a time, on whole arrays."""
 
     def __init__(self, instances: Instances, given: Callable[[Node], bool]):
         self.instances, self.given = instances, given
-        self.made: dict[Node, list[Instance]] = {}  # of tuples that have been looked at; facts have none
-        self.facts: set[Node] = set()  # among them
+        self.ids: dict[Node, int] = {}  # of tuples that have been met
+        self.facts: list[int] = []  # among them
+        self.found: list[Instance] = []
+        self.heads = array("q")  # the tuple that each instance makes
+        self.premises, self.users = array("q"), array("q")  # tuples that instances meet, and the instance of each
 
     def proven(self, node: Node) -> dict[Node, Instance | None]:
         """The tuples of a proof of least height, each with the instance that makes it, None for a fact. NotFound, if there is
         no proof; TooMany if it has looked at MOST instances."""
+        self.ids[node] = 0
         wanted, steps, known = self._but_facts([node]), 0, 0
         while True:
             wanted, steps = self._back(wanted), steps + 1
-            if wanted and len(self.made) < GROWN * known:
+            if wanted and len(self.ids) < GROWN * known:
                 continue
-            known = len(self.made)
-            heights, chosen = self._heights()
-            if node in heights and (heights[node] <= steps or not wanted):
-                return self._needed(node, chosen)
+            known = len(self.ids)
+            height, chosen = self._height()
+            if height is not None and (height <= steps or not wanted):
+                return self._needed(chosen)
             if not wanted:
                 raise NotFound
 
     def _back(self, wanted: list[Node]) -> list[Node]:
-        """Look at some tuples; their premises that have not been looked at."""
+        """Look at some tuples; their premises that have not been met."""
         rows: dict[str, list] = {}
         for name, row in wanted:
-            self.made[name, row] = []
             rows.setdefault(name, []).append(row)
+        fresh: list[Node] = []
         for name, some in rows.items():
             for row, instance in self.instances.of(name, some):
-                self.made[name, row].append(instance)
-        if sum(map(len, self.made.values())) > MOST:
+                self._add(self.ids[name, row], instance, fresh)
+        if len(self.found) > MOST:
             raise TooMany(
                 f"more than {MOST:,} instances of rules may be in a proof of this tuple; there may be one beyond them"
             )
-        premises = dict.fromkeys(node for each in wanted for instance in self.made[each] for node in instance.premises)
-        fresh = [node for node in premises if node not in self.made]
         return self._but_facts(fresh)
+
+    def _add(self, head: int, instance: Instance, fresh: list[Node]) -> None:
+        """An instance; premises that nobody has met are `fresh`."""
+        for premise in instance.premises:
+            number = self.ids.get(premise)
+            if number is None:
+                number = self.ids[premise] = len(self.ids)
+                fresh.append(premise)
+            self.premises.append(number)
+            self.users.append(len(self.found))
+        self.heads.append(head)
+        self.found.append(instance)
 
     def _but_facts(self, nodes: list[Node]) -> list[Node]:
         """Those that are to be looked at; each is asked for once whether it is a fact."""
-        facts = list(filter(self.given, nodes))
-        self.facts.update(facts)
-        self.made |= {node: [] for node in facts}
-        return [node for node in nodes if node not in self.facts]
+        facts = set(filter(self.given, nodes))
+        self.facts += [self.ids[node] for node in facts]
+        return [node for node in nodes if node not in facts]
 
-    def _heights(self) -> tuple[dict[Node, int], dict[Node, Instance | None]]:
-        """Of the tuples that what has been looked at proves: the least height, and an instance of that."""
-        users: dict[Node, list[tuple[Node, Instance]]] = {}
-        left: dict[Instance, int] = {}
-        chosen: dict[Node, Instance | None] = {}
-        heights: dict[Node, int] = {}
-        facts, alone = [], []  # alone: made by a rule without premises
-        for node, instances in self.made.items():
-            if node in self.facts:
-                chosen[node], heights[node] = None, 0
-                facts.append(node)
-            for instance in instances:
-                premises = instance.premises if len(instance.premises) < 2 else set(instance.premises)
-                left[instance] = len(premises)
-                for premise in premises:
-                    users.setdefault(premise, []).append((node, instance))
-                if not premises and node not in chosen:
-                    chosen[node], heights[node] = instance, 1
-                    alone.append(node)
-        now, later, height = facts, alone, 1
-        while now or later:
-            for premise in now:
-                for node, instance in users.get(premise, ()):
-                    left[instance] -= 1
-                    if not left[instance] and node not in chosen:
-                        chosen[node], heights[node] = instance, height
-                        later.append(node)
-            now, later, height = later, [], height + 1
-        return heights, chosen
+    def _height(self) -> tuple[int | None, np.ndarray]:
+        """The least height of the first tuple, None if what has been met does not prove it; and of each tuple below that an
+        instance that makes it, -1 for facts."""
+        heads, premises, users = (np.array(one, np.int64) for one in (self.heads, self.premises, self.users))
+        left = np.bincount(users, minlength=heads.size)  # premises of each instance that are not proven
+        order = np.argsort(premises, kind="stable")
+        begins = np.searchsorted(premises[order], np.arange(len(self.ids) + 1))
+        known, chosen = np.zeros(len(self.ids), np.bool_), np.full(len(self.ids), -1)
+        now, ready, height = np.array(self.facts, np.int64), np.flatnonzero(left == 0), 0
+        while now.size or ready.size:
+            known[now] = True
+            if known[0]:
+                return height, chosen
+            met = users[order[ranges(begins[now], begins[now + 1])]]
+            np.subtract.at(left, met, 1)
+            ready = distinct(np.concatenate([ready, met[left[met] == 0]]))
+            ready = ready[~known[heads[ready]]]
+            chosen[heads[ready][::-1]] = ready[::-1]  # of several the first one
+            now, ready, height = distinct(heads[ready]), ready[:0], height + 1
+        return None, chosen
 
-    @staticmethod
-    def _needed(node: Node, chosen: dict[Node, Instance | None]) -> dict[Node, Instance | None]:
-        found, waiting = {}, [node]
+    def _needed(self, chosen: np.ndarray) -> dict[Node, Instance | None]:
+        found: dict[Node, Instance | None] = {}
+        waiting = [next(iter(self.ids))]
         while waiting:
             if (each := waiting.pop()) not in found:
-                found[each] = instance = chosen[each]
+                number = int(chosen[self.ids[each]])
+                found[each] = instance = self.found[number] if number >= 0 else None
                 waiting += instance.premises if instance else ()
         return found
+
+
+def ranges(begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """The numbers of several ranges, one after the other.
+
+    >>> ranges(np.array([3, 7]), np.array([5, 8])).tolist()
+    [3, 4, 7]
+    """
+    sizes = ends - begins
+    return np.arange(sizes.sum()) + np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
+
+
+def distinct(numbers: np.ndarray) -> np.ndarray:
+    """Each number once, ascending. (`np.unique` hashes, which takes longer.)"""
+    found = np.sort(numbers)
+    return found[np.diff(found, prepend=found[:1] - 1) != 0]
