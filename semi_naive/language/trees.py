@@ -1,23 +1,29 @@
 """Walking and rebuilding syntax trees."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from semi_naive.language import syntax
 
 
 def children(node) -> tuple:
     """The nodes right below a node, in the order they were written."""
-    if isinstance(node, syntax.Aggregate):
-        return (*(each for each in (node.target, node.init) if each is not None), *_listed(node.body))
-    if isinstance(node, (syntax.Not, syntax.As)):
-        return (node.body if isinstance(node, syntax.Not) else node.value,)
-    if isinstance(node, (syntax.And, syntax.Or)):
-        return node.items
-    return getattr(node, "args", ())
+    below = _BELOW.get(node.__class__)
+    return getattr(node, "args", ()) if below is None else below(node)
 
 
 def _listed(body) -> tuple:
     return body if isinstance(body, tuple) else (body,)
+
+
+_BELOW: dict[type, Callable[[Any], tuple]] = {
+    syntax.Aggregate: lambda node: (*(each for each in (node.target, node.init) if each is not None), *_listed(node.body)),
+    syntax.Not: lambda node: (node.body,),
+    syntax.As: lambda node: (node.value,),
+    syntax.And: lambda node: node.items,
+    syntax.Or: lambda node: node.items,
+}
 
 
 def walk(node):
@@ -26,7 +32,8 @@ def walk(node):
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(children(node)))
+        if below := children(node):
+            stack += below[::-1]
 
 
 def walk_all(nodes):

@@ -6,14 +6,15 @@ Nothing here knows what a pass is for. A node is anything of `ra.rules.ir` that 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from functools import cache
+from operator import is_not
 
 from semi_naive.ra.rules import ir
 
-NODES = (
+NODES = frozenset([
     ir.Var, ir.Wild, ir.Const, ir.Call, ir.Pack, ir.Autoinc,
     ir.Atom, ir.Not, ir.Compare, ir.Test, ir.Truth, ir.Range, ir.Aggregate, ir.Rule,
-)  # fmt: skip
-LEAVES = (ir.Var, ir.Wild, ir.Const, ir.Autoinc, ir.Truth)
+])  # fmt: skip
+LEAVES = frozenset([ir.Var, ir.Wild, ir.Const, ir.Autoinc, ir.Truth])
 FLIPPED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", "<=": ">", ">": "<="}
 
 
@@ -22,43 +23,45 @@ def _names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
-def children(node) -> Iterator:
+def children(node) -> list:
     """The nodes directly inside a node, in the order they are written."""
-    if isinstance(node, LEAVES):
-        return
+    found: list = []
+    if node.__class__ in LEAVES:
+        return found
     for name in _names(node.__class__):
         value = getattr(node, name)
-        if isinstance(value, NODES):
-            yield value
-        elif isinstance(value, tuple):
-            yield from (part for part in value if isinstance(part, NODES))
+        if value.__class__ in NODES:
+            found.append(value)
+        elif value.__class__ is tuple:
+            found += [part for part in value if part.__class__ in NODES]
+    return found
 
 
 def walk(node) -> Iterator:
     """A node and all nodes inside, outermost first. Of a tuple or list of nodes: of each."""
-    if not isinstance(node, NODES):
-        for part in node:
-            yield from walk(part)
-        return
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    waiting = [node] if node.__class__ in NODES else [*node][::-1]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if node.__class__ not in LEAVES:
+            waiting += children(node)[::-1]
 
 
 def map_children(node, change: Callable):
     """The node with `change` applied to each node directly inside."""
-    if isinstance(node, LEAVES):
+    if node.__class__ in LEAVES:
         return node
     changed = {}
     for name in _names(node.__class__):
         value = getattr(node, name)
-        if isinstance(value, NODES):
-            changed[name] = change(value)
-        elif isinstance(value, tuple):
-            changed[name] = tuple(change(part) if isinstance(part, NODES) else part for part in value)
-    if all(changed[name] is getattr(node, name) for name in changed):
-        return node
-    return replace(node, **changed)
+        if value.__class__ in NODES:
+            if (made := change(value)) is not value:
+                changed[name] = made
+        elif value.__class__ is tuple:
+            parts = tuple([change(part) if part.__class__ in NODES else part for part in value])
+            if any(map(is_not, parts, value)):
+                changed[name] = parts
+    return replace(node, **changed) if changed else node
 
 
 def transform(node, change: Callable):
@@ -75,7 +78,7 @@ def variables_of(node) -> dict[str, ir.Var]:
     """
     found: dict[str, ir.Var] = {}
     for part in walk(node):
-        if isinstance(part, ir.Var):
+        if part.__class__ is ir.Var:
             found.setdefault(part.name, part)
     return found
 
