@@ -6,10 +6,10 @@ is left opens the next word ("lane"). A block of n tuples is an array of shape (
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from semi_naive.ra.cached import cached
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 WORD = (1 << 64) - 1
@@ -39,7 +39,7 @@ class Packing:
 
     bounds: Bounds
 
-    @cached_property
+    @cached
     def fields(self) -> tuple[Field, ...]:
         widths = [(high - low).bit_length() for low, high in self.bounds]
         lanes, used = [], [0]

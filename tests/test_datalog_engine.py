@@ -59,17 +59,56 @@ def test_the_driver_agrees_with_the_oracle(machine, case, small_delta):
     check(case, Config(small_delta=small_delta))
 
 
-def test_slices_of_a_rule_on_several_cores_agree_with_the_oracle(monkeypatch):
-    """However little there is to cut, and with small iterations a block at a time as well."""
+@pytest.mark.parametrize("least, shared", [(1 << 60, 1), (0, 1 << 60), (0, 1)], ids=["in turn", "together", "both"])
+def test_rules_on_several_cores_agree_with_the_oracle(monkeypatch, here, least, shared):
+    """In slices, and together, however little there is to cut; a block at a time, and handed over in the middle as well."""
     monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
+    monkeypatch.setattr("semi_naive.running.together.LEAST", least)
+    monkeypatch.setattr("semi_naive.running.together.SHARED", shared)
     monkeypatch.setattr("semi_naive.running.cluster.Cluster.here", 3)
 
-    @settings(max_examples=150, **SETTINGS)
-    @given(programs())
-    def agrees(case):
-        check(case, Config(small_delta=0))
+    @settings(max_examples=100, **SETTINGS)
+    @given(programs(), st.sampled_from([5, 1_000_000]))
+    def agrees(case, local_tuples):
+        check(case, Config(small_delta=0, local_tuples=local_tuples, buckets=4), here)
 
     agrees()
+
+
+ROUND = """
+.decl edge(x: number, y: number)
+.input edge
+.decl a(x: number, y: number)
+.output a
+.decl b(x: number, y: number)
+.output b
+a(x, y) :- edge(x, y).
+a(x, z) :- a(x, y), b(y, z).
+a(x, z) :- b(x, y), edge(y, z).
+b(y, x) :- a(x, y).
+b(x, z) :- b(x, y), b(y, z), x < z.
+"""
+
+
+def test_rules_that_run_together_make_what_they_make_in_turn(monkeypatch):
+    """Which of them a tuple is born by does not depend on who is quicker."""
+    monkeypatch.setattr("semi_naive.running.together.LEAST", 0)
+    edges, found = np.random.default_rng(0).integers(60, size=(90, 2)), {}
+    for cores in (1, 3):
+        monkeypatch.setattr("semi_naive.running.cluster.Cluster.here", cores)
+        with Program(ROUND).run({"edge": edges}, small_delta=0) as result:
+            kept = ("rule", "made", "tuples", "iterations")
+            rules = [{key: rule[key] for key in kept} for rule in result.trace["profile"]["rules"]]
+            found[cores] = rules, result["a"].to_set(), result["b"].to_set()
+    assert found[1] == found[3] and min(rule["tuples"] for rule in found[1][0]) > 0
+
+
+def test_what_has_no_value_in_rules_that_run_together_is_an_error_of_the_first(monkeypatch):
+    monkeypatch.setattr("semi_naive.running.together.LEAST", 0)
+    monkeypatch.setattr("semi_naive.running.cluster.Cluster.here", 3)
+    text = ROUND + "b(x / (y - y), y) :- a(x, y), x > 2.\na(x, y % (x - x)) :- b(x, y), x > 2.\n"
+    with pytest.raises(EvaluationError, match=r"b\(x / \(y - y\), y\)"):
+        Program(text).run({"edge": [(i, i + 1) for i in range(9)]}, small_delta=0)
 
 
 def same_generation(parents: np.ndarray) -> np.ndarray:

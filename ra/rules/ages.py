@@ -8,9 +8,9 @@ program analyses in Datalog", and Motik et al. 2019, cut what is suspected of ha
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
+from semi_naive.ra.cached import cached
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.batch import Batch
@@ -46,7 +46,7 @@ class Layer:
         lows, highs = kernels.ranges(self.block.words[0], 0, *self._directory, words, fitting)
         return np.where(highs > lows, lows, -1)
 
-    @cached_property
+    @cached
     def _directory(self) -> tuple[np.uint64, int, np.ndarray]:
         """As `Block.directory` has, for words as a whole, of one entry for some four of them."""
         words = self.block.words[0]

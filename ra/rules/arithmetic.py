@@ -3,7 +3,7 @@
 from functools import reduce
 
 import numpy as np
-from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.ir import Kind, Rule
 
 _SIX_BITS = 63
 _LEAST, _BEYOND, _BEYOND_UNSIGNED = -(2.0**63), 2.0**63, 2.0**64
@@ -11,6 +11,13 @@ _LEAST, _BEYOND, _BEYOND_UNSIGNED = -(2.0**63), 2.0**63, 2.0**64
 
 class EvaluationError(RuntimeError):
     """A functor has no value for what it was given."""
+
+
+def located(error: EvaluationError, rule: Rule) -> EvaluationError:
+    """The error with the rule it happened in."""
+    span = rule.span
+    place = f" in file {span.file} at line {span.line}, column {span.column}" if span is not None else ""
+    return EvaluationError(f"{error}{place}, in the rule\n  {rule.text or rule}")
 
 
 def refuse(wrong: np.ndarray, shown, why: str) -> None:

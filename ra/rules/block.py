@@ -5,11 +5,12 @@ other, have the same packing and are merged and compared as words; only a value 
 """
 
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import reduce
 
 import numpy as np
 from semi_naive.ra import words as single
 from semi_naive.ra.blocks import among, merge_all, sort_unique
+from semi_naive.ra.cached import cached
 from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_at, words_of
 from semi_naive.ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
 from semi_naive.ra.rules import kernels
@@ -106,15 +107,19 @@ class Block:
         """The words, for who needs them once: where they have to be made, they are not kept."""
         return self.words
 
-    @cached_property
+    @cached
     def chunks(self) -> Chunks:
         """The words as `ra.chunks`, where a tuple is one word. Kept: 16 bytes a chunk."""
         return chunked(np.ascontiguousarray(self.words[0]))
 
-    @cached_property
+    @cached
     def rows(self) -> tuple:
         """Of pairs in words of two halves, the directory of the chunks by their first column, and `unions.cells_of` them."""
-        return _directory(self.chunks[0], ROW), cells_of(self.chunks[0])
+        return _directory(self.chunks[0], ROW), self.cells
+
+    @cached
+    def cells(self) -> int:
+        return cells_of(self.chunks[0])
 
     @property
     def arity(self) -> int:
@@ -211,7 +216,7 @@ class Block:
             self._directories[rest] = _directory(self.words[0], rest)
         return self._directories[rest]
 
-    @cached_property
+    @cached
     def present(self) -> tuple[np.ndarray, int, int, int]:
         """(cells, least, within, how many): which values the first column has: bit (value - least) >> within of the cells. At
         most 8 bytes a tuple."""
@@ -225,7 +230,7 @@ class Block:
         """The directory of the first column of a block of pairs in words of two halves, and the greatest second value."""
         return self.directory(32), self._greatest_second
 
-    @cached_property
+    @cached
     def _greatest_second(self) -> int:
         return int((self.words[0] & np.uint64((1 << 32) - 1)).max(initial=0))
 
@@ -236,7 +241,7 @@ class Chunked(Block):
     def __init__(self, packing: Packing, chunks: Chunks):
         self.packing, self.chunks, self._directories = packing, chunks, {}
 
-    @cached_property
+    @cached
     def words(self) -> np.ndarray:
         return words_of(*self.chunks, self.size)[None]
 
@@ -248,7 +253,7 @@ class Chunked(Block):
     def words_once(self) -> np.ndarray:
         return self.words if self.spelt else words_of(*self.chunks, self.size)[None]
 
-    @cached_property
+    @cached
     def size(self) -> int:
         return size_of(self.chunks[1])
 

@@ -50,10 +50,11 @@ class Derivation:
 
 class Sink:
     """Takes heads of one relation, in its home order, into a table, many at a time. `made` counts them, with repetitions,
-    `words` what they take: many in a chunk are two words; `alone`: what several sinks of a table hold while they change it."""
+    `words` what they take: many in a chunk are two words; `alone`: what several sinks of a table hold while they change it.
+    `kept`: a list for what is to be added to the table when it is its turn (`Table.add`)."""
 
-    def __init__(self, table, alone=NOBODY):
-        self.table, self.alone, self.made, self.words, self.born = table, alone, 0, 0, 0
+    def __init__(self, table, alone=NOBODY, kept: list[Block] | None = None):
+        self.table, self.alone, self.made, self.words, self.born, self.kept = table, alone, 0, 0, 0, kept
         self.waiting, self.rows = [], 0
         self.blocks, self.few = [], 0  # small blocks that wait, and the words they take
 
@@ -84,7 +85,11 @@ class Sink:
     def _insert_blocks(self) -> None:
         """Those that wait, united: what they have in common is compared once with all that is known."""
         if self.blocks:
-            self.born += self.table.insert_block(merged_as(self.blocks, self.blocks[0].arity), self.alone)
+            block = merged_as(self.blocks, self.blocks[0].arity)
+            if self.kept is not None:
+                self.kept.append(self.table.fresh_block(block, self.alone))
+            else:
+                self.born += self.table.insert_block(block, self.alone)
             self.blocks, self.few = [], 0
 
     def _insert_columns(self) -> None:
@@ -92,5 +97,8 @@ class Sink:
             home = self.table.home
             places = [home.index(i) for i in range(len(home))]
             columns = [np.concatenate([columns[place] for columns, _ in self.waiting]) for place in places]
-            self.born += self.table.insert(columns, self.rows, self.alone)
+            if self.kept is not None:
+                self.kept.append(self.table.fresh(columns, self.rows, self.alone))
+            else:
+                self.born += self.table.insert(columns, self.rows, self.alone)
             self.waiting, self.rows = [], 0

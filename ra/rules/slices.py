@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.extend import Extend
-from semi_naive.ra.rules.ir import Autoinc, Call, Const, Kind, Pack, Range, Term, Test
+from semi_naive.ra.rules.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Term, Test
 from semi_naive.ra.rules.patterns import BadPattern, linear
 from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, EarlyProjection, Filter, Generate, Join, run_steps
 
@@ -19,12 +19,12 @@ EACH = 1  # slices for each core: all of them look at some of the same tuples
 STEPS = Join, Extend, AntiJoin, Bind, EarlyProjection, Filter, Generate
 
 
-def slices(derivation: Derivation, context: Context, cores: int) -> Iterator[Batch]:
-    """What comes out of a rule's first step, in slices; all at once where it is little, or where slices could not be told from
-    each other afterwards: symbols and records are numbered as they come."""
+def slices(derivation: Derivation, context: Context, cores: int, least: int = LEAST) -> Iterator[Batch]:
+    """What comes out of a rule's first step, in slices of at least so many bindings; all at once where slices could not be told
+    from each other afterwards: symbols and records are numbered as they come."""
     few = cores < 2 or not divisible(derivation)
     for batch in run_steps(derivation.steps[:1], unit(), context):
-        count = 1 if few else min(EACH * cores, batch.size // LEAST) or 1
+        count = 1 if few else min(EACH * cores, batch.size // least) or 1
         join = uniting(derivation, batch, context)
         if count == 1:
             yield batch
@@ -46,6 +46,15 @@ def uniting(derivation: Derivation, batch: Batch, context: Context) -> Join | No
         return None
     blocks = context.blocks(join.relation, join.part, join.order)
     return join if all(join.unites(batch, block) for block in blocks if block.size) else None
+
+
+def searches(steps) -> Iterator[tuple[str, str, Order]]:
+    """The (relation, part, order) that steps search, or read."""
+    for step in steps:
+        if isinstance(step, Join | AntiJoin):
+            yield step.relation, step.part, step.order
+        if isinstance(step, Extend):
+            yield from searches((*step.joins, *step.steps))
 
 
 def divisible(derivation: Derivation) -> bool:

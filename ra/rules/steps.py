@@ -5,7 +5,6 @@ EarlyProjection to x and b, Join(edge). All of them are picklable, so they trave
 the context says.
 """
 
-import functools
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,7 +20,6 @@ from semi_naive.ra.rules.functors import bits, evaluate, holds
 from semi_naive.ra.rules.ir import Aggregate, Compare, Kind, Range, Term, Truth
 from semi_naive.ra.rules.ranges import range_counts, range_values
 from semi_naive.ra.rules.thinned import is_searched
-from semi_naive.ra.unions import cells_of
 
 MOST = 1 << 21  # bindings of one batch, about: what bounds the memory of a body
 START = (0, 0, 0)  # from where on a join is made: the block, the row in it, the partner of the row
@@ -86,18 +84,19 @@ class Join:
     def __call__(self, batch: Batch, context: Context, begin=START):
         """`begin`: where an earlier call, for the same batch and blocks, has stopped; the `at` of the last batch it made."""
         blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
-        keyed = functools.cache(lambda: [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys])
+        keys = None  # evaluated when they are needed: the fused join needs none
         if (self.binds or self.every) and not self.keys and batch.size == 1:
             yield from scanned(blocks, self.binds, batch.take(np.zeros(1, np.int64), self.keep), begin, context.most)
         elif not self.binds and not self.every:
             yield from self._passing(batch, context) if begin == START else ()
-        else:  # the fused join needs no keys
+        else:
             for number in range(begin[0], len(blocks)):
                 start = begin if number == begin[0] else (number, 0, 0)
                 if context.unions and self.unites(batch, blocks[number]):
                     yield from self._united(batch, blocks[number])
                 elif not (yield from self._composed(batch, blocks[number], start, context.most)):
-                    yield from self.expanded(batch, blocks[number], keyed(), start, context.most)
+                    keys = keys or [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
+                    yield from self.expanded(batch, blocks[number], keys, start, context.most)
 
     def _passing(self, batch, context):
         made = batch.where(matched(self, batch, context), self.keep)
@@ -136,7 +135,7 @@ class Join:
         if self.composed is None or is_searched(block, batch.size) or not halved(block) or block.rows[1] > DENSE >> 6:
             return False
         turned = self.turned(batch)
-        return turned is not None and cells_of(turned.block.chunks[0]) <= DENSE >> 6
+        return turned is not None and turned.block.cells <= DENSE >> 6
 
     def _united(self, batch: Batch, block: Block):
         """The join of two sets of pairs of which only the ends are kept, with its deduplication, a bitmap at a time."""

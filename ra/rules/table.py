@@ -96,21 +96,27 @@ class Table:
     def insert(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> int:
         """Tuples in any order, with repetitions; how many were not known. They are in `new`. `alone`: what threads that insert
         at the same time hold while they change the table; they sort, and drop what was there before all of them, without."""
-        if not size:
-            return 0
+        return self.add(self.fresh(columns, size, alone), alone) if size else 0
+
+    def insert_block(self, block: Block, alone=NOBODY) -> int:
+        """The same for a block in home order."""
+        return self.add(self.fresh_block(block, alone), alone)
+
+    def fresh(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> Block:
+        """The first half of `insert`: what was not there when the iteration began, for `add`."""
         bounds = bounds_of(columns)
         with alone:
             self._make_room(bounds)
             packing, before = self._ordered(self.home), self._before()
-        return self._born(Block.of([columns[i] for i in self.home], size, packing), before, alone)
+        return _without(Block.of([columns[i] for i in self.home], size, packing), before)
 
-    def insert_block(self, block: Block, alone=NOBODY) -> int:
+    def fresh_block(self, block: Block, alone=NOBODY) -> Block:
         """The same for a block in home order."""
         bounds = self._bounds_of(block)
         with alone:
             self._make_room_for(block, bounds)
             packing, before = self._ordered(self.home), self._before()
-        return self._born(block.repacked(packing), before, alone)
+        return _without(block.repacked(packing), before)
 
     def _bounds_of(self, block: Block) -> Bounds | None:
         """Of the values of a block in home order, in the columns' own order; None if its packing is the table's."""
@@ -125,14 +131,13 @@ class Table:
         if bounds is not None:
             self._make_room(bounds)
 
-    def _born(self, block: Block, before: list[Block], alone) -> int:
-        for other in before:
-            block = block.without(other)
+    def add(self, block: Block, alone=NOBODY) -> int:
+        """The second half of `insert`: tuples that are `fresh`, some of which may have been added since."""
+        if not block.size:
+            return 0
         with alone:
             self._make_room_for(block)  # another thread may have needed another packing
-            block = block.repacked(self._ordered(self.home))
-            for other in self.new:
-                block = block.without(other)
+            block = _without(block.repacked(self._ordered(self.home)), self.new)
             if block.size:
                 self.new = stacked(self.new, block)
         return block.size
@@ -226,3 +231,9 @@ class Table:
         if not blocks:
             return [np.empty(0, np.int64) for _ in range(self.arity)]
         return [np.concatenate([block.column(self.home.index(i)) for block in blocks]) for i in range(self.arity)]
+
+
+def _without(block: Block, others: list[Block]) -> Block:
+    for other in others:
+        block = block.without(other)
+    return block

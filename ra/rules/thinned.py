@@ -5,11 +5,10 @@ is gone before it. So whoever searches a block and reads columns at positions ne
 them, once.
 """
 
-from functools import cached_property
-
 import numpy as np
 from semi_naive.balance.jit import njit, types
 from semi_naive.ra.blocks import u64_rows
+from semi_naive.ra.cached import cached
 from semi_naive.ra.rules.block import Block, Chunked, merged
 from semi_naive.ra.words import JIT, i64
 
@@ -33,7 +32,7 @@ class Thinned(Block):
     def words_once(self) -> np.ndarray:
         return self.words if self.spelt else left_over(self.whole.words, self.gone)
 
-    @cached_property
+    @cached
     def words(self) -> np.ndarray:
         return left_over(self.whole.words, self.gone)
 

@@ -19,13 +19,13 @@ from semi_naive.planning.carried import Carried
 from semi_naive.planning.order import searched
 from semi_naive.planning.placing import Placing
 from semi_naive.ra.rules import parcels
-from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.arithmetic import EvaluationError, located
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.groups import DealtPieces, Delta, Finished, Home, RunGroups, group_begins
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.database import Database
-from semi_naive.running.local import Local, located
+from semi_naive.running.local import Local
 from semi_naive.running.pieces import EACH, at_rest, record, run_pieces
 from semi_naive.running.statics import Statics
 

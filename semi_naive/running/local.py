@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, groupby, islice
+from operator import itemgetter
 from threading import Event, Lock
 from typing import Any, cast
 
@@ -18,7 +19,7 @@ from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.order import outgrown, plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra import memory
-from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.arithmetic import EvaluationError, located
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Chunked
 from semi_naive.ra.rules.derive import Derivation, Sink
@@ -29,6 +30,7 @@ from semi_naive.ra.tuple_at_a_time.ready import ready
 from semi_naive.running.choosing import Choosing
 from semi_naive.running.database import Database
 from semi_naive.running.profile import Profile
+from semi_naive.running.together import Together
 from semi_naive.threads import in_threads
 
 BASE = 64_000_000  # tuples that rules without recursion may make in the driver for a plan that decomposes the stratum
@@ -193,11 +195,16 @@ class Local:
         self._within_memory()
         delta = sum(table.delta_size for table in self.tables.values())
         self.choosing = Choosing(self.tables, self.database)
-        for rule in self.again:
-            for number, (place, parts) in enumerate(versions(rule, self.recursive)):
-                if self.tables[rule.body[place].relation].delta_size:
-                    self._derive(rule, place, parts, number)
-            self._choose(rule)
+        wanted = [one for one in self.every(False) if self.tables[one[0].body[one[1]].relation].delta_size]
+        if together := Together.of(self, wanted):
+            together.run()
+            if together.exceeds:
+                self._leave()
+        else:
+            for rule, versions_of_it in groupby(wanted, key=itemgetter(0)):
+                for one in versions_of_it:
+                    self._derive(*one)
+                self._choose(rule)
         self._completed(delta)
 
     def _completed(self, delta: int) -> None:
@@ -212,18 +219,21 @@ class Local:
                 made, born, exceeded = self._made(rule, self._body(rule, place, parts, number).derivation)
             except EvaluationError as error:
                 raise located(error, rule) from None
-        if exceeded:
-            self._within_memory()
-            self._back()
-            self.made += made
-            raise TooLarge
         self.made += made
+        if exceeded:
+            self._leave()
         entry["made"] += made
         entry["tuples"] += born
 
     def _choose(self, rule: Rule) -> None:
         if born := self.choosing.choose(rule.head.relation):
             self.profile.rule(rule, self.number, bool(self.recursive))["tuples"] += born
+
+    def _leave(self) -> None:
+        """What this iteration makes is too much for this process."""
+        self._within_memory()
+        self._back()
+        raise TooLarge
 
     def _made(self, rule: Rule, derivation: Derivation) -> tuple[int, int, bool]:
         """(heads made, tuples born) by a rule, in slices on all cores, and whether they are too many: then not all are made."""
@@ -319,10 +329,3 @@ class Local:
     def _indexes_made(self) -> dict[str, set[Order]] | None:
         """The orders that relations are sorted in, if it matters: in a run more of them cost little beside what is made."""
         return None
-
-
-def located(error: EvaluationError, rule: Rule) -> EvaluationError:
-    """The error with the rule it happened in."""
-    span = rule.span
-    place = f" in file {span.file} at line {span.line}, column {span.column}" if span is not None else ""
-    return EvaluationError(f"{error}{place}, in the rule\n  {rule.text or rule}")

@@ -15,7 +15,7 @@ from semi_naive.planning.order import outgrown, plan_all, plan_body, searched
 from semi_naive.planning.placing import Placing, keyed, scanned
 from semi_naive.planning.strata import names_read
 from semi_naive.ra.reports import Report
-from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.arithmetic import EvaluationError, located
 from semi_naive.ra.rules.block import merged_as
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.evaluate import Evaluate, Left, Version
@@ -29,7 +29,7 @@ from semi_naive.running.database import Database
 from semi_naive.running.dealing import deal
 from semi_naive.running.detect_walk import walk_of
 from semi_naive.running.exchange_segments import cut
-from semi_naive.running.local import Local, located
+from semi_naive.running.local import Local
 from semi_naive.running.rebalance import Rebalance, joined_only
 from semi_naive.running.statics import Statics
 

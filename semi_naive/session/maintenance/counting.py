@@ -25,7 +25,7 @@ from semi_naive.planning.multiway import Core, core_of
 from semi_naive.planning.order import Greedy, outgrown, searched, share_indexes, versions
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules import ir
-from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.arithmetic import EvaluationError, located
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, own_order
@@ -36,7 +36,6 @@ from semi_naive.ra.rules.ir import Aggregate, Atom, Compare, Const, Kind, Not, R
 from semi_naive.ra.rules.slices import slices
 from semi_naive.ra.rules.steps import WEIGHT, Join, run_steps
 from semi_naive.ra.rules.table import Table
-from semi_naive.running.local import located
 from semi_naive.threads import in_threads
 
 LITERALS = Atom, Not, Compare, ir.Test, Truth  # of a body whose bindings are counted

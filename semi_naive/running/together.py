@@ -1,0 +1,112 @@
+"""Rule versions of one iteration at once, each by a thread: most take less than threads would save by sharing one.
+
+What they make is added to the tables in the order of the rules, so each is said to have made what it would have made after the
+others. Nothing that they read changes meanwhile: what is born is in none of the parts that rules read.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Event, Lock
+from typing import Any
+
+from semi_naive.ra import memory
+from semi_naive.ra.rules.arithmetic import EvaluationError, located
+from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.choice import ChoiceTable
+from semi_naive.ra.rules.derive import Derivation, Sink
+from semi_naive.ra.rules.equivalence import EquivalenceTable
+from semi_naive.ra.rules.ir import Order, Rule
+from semi_naive.ra.rules.slices import divisible, searches, slices
+from semi_naive.ra.rules.table import Table
+from semi_naive.threads import in_threads
+
+LEAST = 1 << 12  # tuples of a delta: to hand a version to a thread takes 0.1 ms
+SHARED = 1 << 16  # bindings of one version, from which on the threads share it
+
+Task = tuple[int, Batch]  # a version, by its number, and some of what its first step makes
+
+
+@dataclass
+class Together:
+    """Some versions of a `local.Local`: of each the rule, its table and what is run."""
+
+    local: Any
+    versions: list[tuple[Rule, Table, Derivation]]
+    stop: Event = field(default_factory=Event)
+    counting: Lock = field(default_factory=Lock)
+    exceeds: bool = False  # whether they make too much for this process: then not all is made
+
+    @classmethod
+    def of(cls, local: Any, wanted: list[tuple]) -> "Together | None":
+        """Versions of the iteration that begins, None if they are better made one after the other: symbols and records are
+        numbered as they come, and what supersedes others, or is chosen, is not known before it is there."""
+        if local.cores < 2 or len(wanted) < 2 or sum(table.delta_size for table in local.tables.values()) < LEAST:
+            return None
+        tables = [local.tables[one[0].head.relation] for one in wanted]
+        if not all(isinstance(table, Table) and not isinstance(table, EquivalenceTable | ChoiceTable) for table in tables):
+            return None
+        derivations = [local._body(*one).derivation.towards(table.home) for one, table in zip(wanted, tables, strict=True)]
+        if not all(map(divisible, derivations)):
+            return None
+        return cls(local, [(one[0], *rest) for one, *rest in zip(wanted, tables, derivations, strict=True)])
+
+    def run(self) -> None:
+        local = self.local
+        self._make_indexes()
+        self.alone = {id(table): Lock() for _, table, _ in self.versions}
+        entries = [local.profile.rule(rule, local.number, True) for rule, _, _ in self.versions]
+        for number, sink, seconds in in_threads(self._made, self._tasks(), local.cores, self.stop.set):
+            table, entry = self.versions[number][1], entries[number]
+            local.made += sink.made
+            entry["made"] += sink.made
+            entry["seconds"] += seconds / local.cores
+            entry["tuples"] += sum(table.add(block, self.alone[id(table)]) for block in sink.kept or ())
+        for entry in entries:
+            entry["iterations"] += 1
+
+    def _tasks(self) -> Iterator[Task]:
+        for number, (_, _, derivation) in enumerate(self.versions):
+            for batch in slices(derivation, self.local.database, self.local.cores, SHARED):
+                yield number, batch
+
+    def _made(self, task: Task) -> tuple[int, Sink, float]:
+        """What a task has made is in its sink; the seconds that this took."""
+        number, batch = task
+        local, begun, (rule, table, derivation) = self.local, time.perf_counter(), self.versions[number]
+        sink = Sink(table, self.alone[id(table)], [])
+        with memory.at(partial(local._place, rule)):
+            try:
+                for heads in derivation.heads_from(batch, derivation.steps[1:], local.database, table.home):
+                    if self.stop.is_set():
+                        break
+                    self._take(heads, sink)
+                sink.flush()
+            except EvaluationError as error:
+                raise located(error, rule) from None
+        return number, sink, time.perf_counter() - begun
+
+    def _take(self, heads, sink: Sink) -> None:
+        before = sink.words
+        sink.take(heads)
+        with self.counting:
+            self.local.words += sink.words - before
+        if self.local._exceeds():
+            self.exceeds = True
+            self.stop.set()
+
+    def _make_indexes(self) -> None:
+        """Before threads search them: each by one thread."""
+        tables, missing = self.local.database.tables, set()
+        for relation, part, order in {one for _, _, each in self.versions for one in searches(each.steps)}:
+            table = tables[relation]
+            parts = {"all": ("full", "delta")}.get(part, (part,))
+            missing |= {(relation, part, order) for part in parts if isinstance(table, Table) and _lacks(table, part, order)}
+        for _ in in_threads(lambda one: tables[one[0]].blocks(*one[1:]), sorted(missing), self.local.cores):
+            pass
+
+
+def _lacks(table: Table, part: str, order: Order) -> bool:
+    """Whether an index is missing."""
+    return order not in table.full if part == "full" else bool(table.delta_size) and order not in table.delta
