@@ -121,8 +121,8 @@ def thin(monkeypatch):
 
 
 @pytest.fixture
-def guarded(monkeypatch):
-    """Recursive strata know their ticks from the beginning; which relations have been guarded."""
+def guarded(request, monkeypatch):
+    """Recursive strata know their ticks from the beginning; which relations have been guarded, without the machine."""
     from semi_naive.ra.rules.ages import Older
     from semi_naive.ra.rules.steps import Without
 
@@ -142,6 +142,8 @@ def guarded(monkeypatch):
                 relations.update(step.relation for step in without.steps if isinstance(step, Older))
             yield left
 
+    if "machine" not in request.fixturenames:  # whoever has loaded it before
+        monkeypatch.setattr("semi_naive.running.local.ready", lambda spent: False)
     monkeypatch.setattr("semi_naive.ra.rules.ages.DIRECT", 1)
     monkeypatch.setattr(Upkeep, "_anew", timed)
     monkeypatch.setattr(Without, "__call__", told)
