@@ -233,8 +233,11 @@ COMMANDS = {
         "paths.dl -F facts -D . -j 2 --trace run.json -p profile.json --report run.html --set local_tuples=0",
         "paths.dl -F facts -D - --plan balanced -q",
         "paths.dl -F facts --explain",
-        "paths.dl --show initial-datalog,scc-graph",
+        "paths.dl --show initial-datalog,scc-graph,type-analysis",
+        "paths.dl -F facts -D - -q -t explain",
     ],
+    "check": ["paths.dl", "paths.dl --json"],
+    "format": ["paths.dl", "--diff paths.dl"],
     "tc": [
         "graph.csv -o tc.tsv.gz --plan balanced --trace tc.json --plot tc.png --report tc.html",
         "graph.txt.gz -o tc.parquet -q -j 1 --max-iterations 2 --any-ids --strings",
