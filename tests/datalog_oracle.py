@@ -19,23 +19,54 @@ def solve(program: ir.Program, facts: dict[str, set[tuple]], iterations: int | N
         rules = [(rule, ordered(rule)) for rule in program.rules if rule.head.relation in stratum]
         rules.sort(key=lambda one: bool(one[0].body))  # the facts of the text first
         once = [one for one in rules if not any(relations_in(literal) & stratum for literal in one[0].body)]
-        round_(program, stratum, once, tuples)
+        born = round_(program, stratum, once, tuples, {name: set() for name in stratum}, None)
         for _ in range(1, iterations) if iterations else count():
-            if not round_(program, stratum, rules, tuples):
+            if not any(born.values()):
                 break
+            removes = any(program.relations[name].dominated for name in stratum)
+            known = {name: tuples[name] for name in stratum}
+            born = round_(program, stratum, rules, tuples, known, born if removes else None)
     return tuples
 
 
-def round_(program: ir.Program, stratum: set[str], rules, tuples: dict[str, set[tuple]]) -> bool:
-    """Apply rules to the tuples as they are; whether that changes anything."""
+def round_(program: ir.Program, stratum: set[str], rules, tuples, known, last) -> dict[str, set[tuple]]:
+    """Apply rules to the tuples as they are; what is new. known: what was there before. last: what the last round has made, one
+    of which an instance has to have; None if all instances are wanted: where nothing is ever removed, they make the same."""
     made = {name: set(tuples[name]) for name in stratum}
     for rule, body in rules:
-        heads = {tuple(value(arg, binding) for arg in rule.head.args) for binding in satisfied(body, {}, tuples)}
+        bindings = satisfied(body, {}, tuples) if last is None else satisfied_anew(body, tuples, last)
+        heads = {tuple(value(arg, binding) for arg in rule.head.args) for binding in bindings}
         made[rule.head.relation] |= chosen(program.relations[rule.head.relation], heads, made[rule.head.relation])
     made = {name: closed(program.relations[name], made[name]) for name in stratum}
-    changed = any(made[name] != tuples[name] for name in stratum)
+    for name in stratum:
+        if program.relations[name].dominated:
+            made[name] = without_dominated(program, program.relations[name], made[name], known[name], tuples)
     tuples.update(made)
-    return changed
+    return {name: made[name] - known[name] for name in stratum}
+
+
+def satisfied_anew(body: list, tuples, last):
+    """The ways to satisfy a body with at least one tuple of the last round."""
+    for place, (literal, _) in enumerate(body):
+        if isinstance(literal, ir.Atom) and literal.relation in last:
+            new = ir.Atom("last", literal.args)
+            yield from satisfied(
+                [*body[:place], (new, None), *body[place + 1 :]], {}, tuples | {"last": last[literal.relation]}
+            )
+
+
+def without_dominated(program, relation: ir.Relation, made: set[tuple], known: set[tuple], tuples) -> set[tuple]:
+    """What is new goes if anything dominates it; what is known goes if what is left of that does."""
+    rules = [(rule, ordered(rule)) for rule in program.rules if rule.head.relation == relation.removal]
+
+    def dominated(worse: set[tuple], better: set[tuple]) -> set[tuple]:
+        seen = tuples | {relation.worse: worse, relation.better: better}
+        found = ((rule, binding) for rule, body in rules for binding in satisfied(body, {}, seen))
+        return {tuple(value(arg, binding) for arg in rule.head.args) for rule, binding in found}
+
+    new = made - known
+    new = new - dominated(new, new | known)
+    return new | (known - dominated(known, new))
 
 
 def chosen(relation: ir.Relation, heads: set[tuple], known: set[tuple]) -> set[tuple]:
@@ -83,9 +114,10 @@ def strata(program: ir.Program) -> list[set[str]]:
     strictly = {name: set() for name in program.relations}
     for rule in program.rules:
         for literal in rule.body:
-            needs[rule.head.relation] |= relations_in(literal)
+            name = rule.head.relation.removesuffix("@dominated")  # it is said with the relation itself
+            needs[name] |= relations_in(literal)
             if not isinstance(literal, ir.Atom):
-                strictly[rule.head.relation] |= relations_in(literal)
+                strictly[name] |= relations_in(literal)
     reached = {name: _reachable(name, needs) for name in needs}
     components = {frozenset([name]) | {other for other in reached[name] if name in reached[other]} for name in needs}
     for component in components:

@@ -48,7 +48,7 @@ def programs(draw, carrying: bool = False):
     relations = {f"e{i}": draw(_relation(f"e{i}", kinds)) for i in range(draw(st.integers(2, 4)))}
     facts = {name: draw(_facts(relation)) for name, relation in relations.items()}
     directives = [ir.Directive("input", name) for name in relations]
-    rules = []
+    rules, compared = [], {}
     for stratum in range(draw(st.integers(1, 3))):
         names = [f"r{stratum}{letter}" for letter in "ab"[: draw(st.integers(1, 2))]]
         peers = {name: draw(_carrier(name, kinds) if carrying else _derived(name, kinds)) for name in names}
@@ -56,9 +56,14 @@ def programs(draw, carrying: bool = False):
             rules.append(_Rule(draw, relations, {}, relation).made())  # something to start from
             for _ in range(draw(st.integers(int(carrying), 3))):
                 rules.append(_Rule(draw, relations, peers, relation, carrying).made())
+        for relation in peers.values():
+            if relation.dominated:
+                rules.append(draw(_removal(relation, relations)))  # one, so that nothing goes and comes back for ever
+                beside = relation.removal, relation.worse, relation.better
+                compared |= {name: Relation(name, relation.attributes) for name in beside}
         relations |= peers
         directives += [ir.Directive("output", name) for name in names]
-    return ir.Program(TYPES, relations, rules, directives), facts
+    return ir.Program(TYPES, relations | compared, rules, directives), facts
 
 
 def listing(program: ir.Program, facts: dict) -> str:
@@ -82,7 +87,7 @@ def _relation(draw, name, among):
 
 @st.composite
 def _derived(draw, name, among):
-    """Now and then an equivalence, a lattice over a number, or a relation with a choice."""
+    """Now and then an equivalence, a lattice over a number, a relation with a choice, or one whose tuples subsume others."""
     relation = draw(_relation(name, among))
     special = draw(st.integers(0, 11))
     if special == 0:
@@ -95,7 +100,31 @@ def _derived(draw, name, among):
     if special < 4 and relation.arity:
         key = st.sets(st.integers(0, relation.arity - 1), min_size=1).map(sorted).map(tuple)
         return replace(relation, choice=tuple(draw(st.lists(key, min_size=1, max_size=2, unique=True))))
-    return relation
+    return replace(relation, dominated=special < 6 and any(kind != RECORD for kind in relation.kinds))
+
+
+@st.composite
+def _removal(draw, relation: Relation, below: dict):
+    """A rule that says which tuples of a relation others subsume: they agree in some attributes, and are compared by others."""
+    worse = [Var(f"w{at}", kind) for at, kind in enumerate(relation.kinds)]
+    better = [Var(f"b{at}", kind) for at, kind in enumerate(relation.kinds)]
+    by = draw(st.sampled_from([at for at, kind in enumerate(relation.kinds) if kind != RECORD]))
+    tests: list = [Compare(draw(st.sampled_from(["<", ">"])), better[by], worse[by], worse[by].kind)]
+    for at, variable in enumerate(worse):
+        how = draw(st.integers(0, 3))
+        if at != by and how < 2:
+            better[at] = variable
+        elif at != by and how == 2 and variable.kind != RECORD:
+            tests.append(Compare(draw(st.sampled_from(["<=", ">="])), better[at], variable, variable.kind))
+    for name, other in below.items():
+        if draw(st.integers(0, 7)) == 0 and worse[0].kind in other.kinds:
+            atom = Atom(
+                name, tuple(worse[0] if at == other.kinds.index(worse[0].kind) else Wild() for at in range(other.arity))
+            )
+            tests.append(draw(st.sampled_from([atom, Not(atom)])))
+    body = draw(st.permutations([Atom(relation.worse, tuple(worse)), Atom(relation.better, tuple(better)), *tests]))
+    rule = Rule(Atom(relation.removal, tuple(worse)), tuple(body))
+    return replace(rule, text=str(rule))
 
 
 @st.composite

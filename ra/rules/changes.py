@@ -197,6 +197,15 @@ def without(table: Table, lost: Block) -> Table:
     return other
 
 
+def take_out(table: Table, lost: Block) -> None:
+    """Tuples of full and delta are there no longer: the same in place, of a table whose iteration is not over."""
+    for order, blocks in table.full.items():
+        gone = lost.reordered(order)
+        table.full[order] = [kept for block in blocks if (kept := _left(block, gone)).size]
+    delta = {order: _left(block, lost.reordered(order)) for order, block in table.delta.items()}
+    table.delta = {order: block for order, block in delta.items() if block.size}
+
+
 def _left(block: Block, gone: Block) -> Block:
     """The block itself where it has none of the tuples."""
     if gone.size * NEAR > block.size:

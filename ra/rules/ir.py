@@ -259,7 +259,8 @@ class Relation:
     """name(attribute: type, …). `lattice`: how the last attribute is aggregated in recursion, for relations whose heads
     say min(…) or max(…) there: the others are its key, and of each key there is one tuple. `choice`: keys, as the places of
     attributes: no two tuples that rules make agree in one. `eqrel`: the tuples are closed under reflexivity, symmetry and
-    transitivity. `summed`: its heads aggregate, so no fact can be added to what they made."""
+    transitivity. `summed`: its heads aggregate, so no fact can be added to what they made. `dominated`: the rules for its
+    `removal` say which of its tuples go, comparing those of `worse` with those of `better`."""
 
     name: str
     attributes: tuple[tuple[str, Type], ...]
@@ -268,6 +269,7 @@ class Relation:
     choice: tuple[tuple[int, ...], ...] = ()
     span: "Span | None" = field(default=None, compare=False, repr=False)
     summed: bool = False
+    dominated: bool = False
 
     @property
     def arity(self) -> int:
@@ -284,7 +286,19 @@ class Relation:
     @property
     def stepwise(self) -> bool:
         """Whether what is in it depends on which tuples an iteration makes."""
-        return bool(self.choice)
+        return bool(self.choice) or self.dominated
+
+    @property
+    def removal(self) -> str:
+        return f"{self.name}@dominated"
+
+    @property
+    def worse(self) -> str:
+        return f"{self.name}@worse"
+
+    @property
+    def better(self) -> str:
+        return f"{self.name}@better"
 
     @property
     def plain(self) -> bool:

@@ -44,7 +44,7 @@ def _replaced(single, body, variable, record) -> list[Single]:
 
     head = rebuilt(single.head, change)
     found = ways(syntax.And(tuple(rebuilt(literal, change) for literal in body)))
-    return [Single(_copy(head), tuple(map(_copy, way)), single.clause) for way in found]  # the ways share no nodes
+    return [replace(single, head=_copy(head), body=tuple(map(_copy, way))) for way in found]  # the ways share no nodes
 
 
 def _copy(node):

@@ -191,9 +191,10 @@ class Build(Terms):
         join = next((hint for hint in hints if isinstance(hint, str)), "")
         return syntax.Clause(tuple(heads), body, plan, spans, join, span=self.between([heads, dot]))
 
-    @node
-    def subsumption(self, span, *_):
-        self.unsupported("subsumption", span)
+    @worded
+    def subsumption(self, _span, worse, _less, better, _if, body, dot, *_plan):
+        self._check_lonely([])
+        return syntax.Clause((worse,), body, span=self.between([worse, dot]), dominating=better)
 
     def _check_lonely(self, heads):
         """min(e) and the like with one argument aggregate a whole relation, which only an argument of a head can do."""

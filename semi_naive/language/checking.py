@@ -7,6 +7,7 @@ from types import MappingProxyType
 from semi_naive.language import syntax
 from semi_naive.language.anonymous import without_anonymous
 from semi_naive.language.checks import (
+    WARNING,
     clause_problems,
     declared_relations,
     depth_problems,
@@ -26,6 +27,7 @@ from semi_naive.language.lattices import lattice_problems, lattices
 from semi_naive.language.lower import lowered
 from semi_naive.language.scopes import Scoped, resolve
 from semi_naive.language.single import Single, singles
+from semi_naive.language.subsumption import subsumed_lattices, subsumption_problems, without_rules
 from semi_naive.language.trees import walk
 from semi_naive.language.type_checks import type_problems
 from semi_naive.language.types import TypeEnvironment
@@ -91,6 +93,7 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
     problems += directive_problems(source, relations)
     problems += input_problems(source, summed)
     problems += group_problems(found, summed, graph.group)
+    problems += subsumption_problems(source, relations, heads)
     problems += _clause_problems(scoped, relations, graph)
     cannot = list(inline_problems(source, relations, found, graph.edges))
     problems += cannot or _expansion_problems(found, relations)
@@ -99,12 +102,15 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
     typings = [Typing(each.single, env, relations) for each in scoped] if not env.problems else []
     for typing in typings:
         problems += type_problems(typing, source.legacy)
-        problems += lattice_problems(typing, ops, graph.group(typing.single.head.relation))
+        if not typing.single.dominates:
+            problems += lattice_problems(typing, ops, graph.group(typing.single.head.relation))
     problems += kind_problems(typings, summed)
     warnings = source.warnings + _warnings(source, relations, found, companions(relations) if wellfounded else ())
     if problems:
         raise ProgramError(_distinct(problems + warnings), source.texts)
-    program = lowered(source, env, relations, typings, (ops, summed), graph.group, functors)
+    kept = subsumed_lattices(source, typings, relations, ops, graph.group)
+    typings = [typing for typing in typings if not (typing.single.dominates and typing.single.head.relation in kept)]
+    program = lowered(source, env, relations, typings, (ops | kept, summed), graph.group, functors)
     program.warnings = warnings
     return three_valued(program) if wellfounded else program
 
@@ -139,9 +145,11 @@ def _unstratified(graph: _Graph, relations, wellfounded: bool) -> list[Problem]:
 
 
 def _edges(single: Single):
+    """What a clause reads, but for the two tuples that a subsumptive one compares."""
+    compared = {id(atom) for atom in single.body[:2]} if single.dominates else set()
     for literal in single.literals:
         via = {"": set(), "negation": set(), "aggregation": set()}
-        for node in walk(literal):
+        for node in walk(literal) if id(literal) not in compared else ():
             if isinstance(node, syntax.Not):
                 via["negation"].add(id(node.body))
             elif isinstance(node, syntax.Aggregate):
@@ -160,7 +168,7 @@ def _clause_problems(scoped: list[Scoped], relations, graph: _Graph):
         yield from clause_problems(single, relations, recursive)
         yield from each.problems
         yield from grounded_problems(single, inline, each.injected, each.refused)
-        if recursive and single.clause.plan:
+        if recursive and single.clause.plan and not single.dominates:
             yield from plan_problems(single, group)
 
 
@@ -171,6 +179,8 @@ def _expansion_problems(found: list[Single], relations) -> list[Problem]:
 
 def _warnings(source, relations, found, made) -> list[Problem]:
     warnings = list(empty_warnings(source, {name: each for name, each in relations.items() if name not in made}, found))
+    for node in without_rules(source, relations):
+        warnings.append(Problem(f"No subsumptive rule for relation {node.name}", node.span, severity=WARNING))
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
             warnings += occurrence_warnings(clause)

@@ -84,7 +84,7 @@ def parameter_problems(source: syntax.Source):
     """Parameters, which only rules that are registered with a session have."""
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
-            for part in (*clause.heads, *([clause.body] if clause.body else [])):
+            for part in clause.parts:
                 for node in walk(part):
                     if isinstance(node, syntax.Variable) and node.name.startswith("$"):
                         hint = "write a variable, or register the rule with a session: session.register(name, rules)"
@@ -95,8 +95,7 @@ def depth_problems(source: syntax.Source):
     """Expressions too deeply nested for passes that recurse."""
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
-            level = [*clause.heads, *([clause.body] if clause.body is not None else [])]
-            depth = 0
+            level, depth = list(clause.parts), 0
             while level and depth < DEEPEST:
                 level, depth = [child for node in level for child in children(node)], depth + 1
             if level:
@@ -163,8 +162,7 @@ def _constant(arg) -> bool:
 
 def occurrence_warnings(clause: syntax.Clause):
     """Variables that occur only once, which is often a slip; and those marked as such that occur more often."""
-    parts = [*clause.heads, *([clause.body] if clause.body is not None else [])]
-    found = [variable for part in parts for variable in variables(part)]
+    found = [variable for part in clause.parts for variable in variables(part)]
     times = Counter(variable.name for variable in found)
     last = {variable.name: variable for variable in sorted(found, key=lambda v: v.span)}
     for name, variable in last.items():

@@ -17,10 +17,13 @@ def inline_relations(relations) -> set[str]:
 
 
 def without_excluded(source: syntax.Source, relations: dict) -> dict:
-    """The declarations, where `no_inline` and `.pragma "inline-exclude" "a,b"` have taken back `inline`."""
+    """The declarations, where `no_inline` and `.pragma "inline-exclude" "a,b"` have taken back `inline`; so have subsumptive
+    clauses."""
     pragmas = [node.value for node in source.statements if isinstance(node, syntax.Pragma) and node.key == "inline-exclude"]
     excluded = {name.strip() for value in pragmas for name in value.split(",")}
     excluded |= {name for name, declaration in relations.items() if "no_inline" in declaration.qualifiers}
+    clauses = (node for node in source.statements if isinstance(node, syntax.Clause) and node.dominating is not None)
+    excluded |= {clause.heads[0].relation for clause in clauses}
     return {
         name: replace(declaration, qualifiers=declaration.qualifiers - {"inline"}) if name in excluded else declaration
         for name, declaration in relations.items()

@@ -34,11 +34,16 @@ def lattice_problems(typing: Typing, ops: dict[str, str], group: set[str]):
         yield Problem(message, head.args[-1].span, f"write {op}(…) here")
     if op and not _numeric(typing, head.args[-1]):
         yield Problem(f"{op} in a head is of numbers, unsigned or floats", head.args[-1].span)
-    yield from _Uses(typing, ops, group).problems()
+    yield from uses(typing, ops, group)
 
 
 def _numeric(typing, arg) -> bool:
     return typing.kind(arg) in ("number", "unsigned", "float")
+
+
+def uses(typing: Typing, ops: dict[str, str], group: set[str]):
+    """The uses of lattices' values in one clause that are not monotone, `group` as in `lattice_problems`."""
+    yield from _Uses(typing, ops, group).problems()
 
 
 class _Uses:

@@ -15,6 +15,7 @@ from semi_naive.language.errors import ProgramError
 from semi_naive.language.heads import Head, Ops, Summed, is_aggregate
 from semi_naive.language.in_order import InOrder
 from semi_naive.language.inference import Typing
+from semi_naive.language.single import Single
 from semi_naive.language.trees import names, variables, walk
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
 from semi_naive.ra.rules import ir
@@ -42,6 +43,10 @@ def lowered(
     calls = _functions(env, types, functors)
     plain = [typing for typing in typings if typing.single.head.relation not in summed]
     rules = [rule(typing, lattices.get(typing.single.head.relation), lines, projections, calls) for typing in plain]
+    for name in dict.fromkeys(typing.single.head.relation for typing in plain if typing.single.dominates):
+        found[name] = replace(found[name], dominated=True)
+        beside = (found[name].removal, found[name].worse, found[name].better)
+        found |= {each: ir.Relation(each, found[name].attributes, span=found[name].span) for each in beside}
     heads = {name: [_head(typing, ops, lines, projections, calls) for typing in typings if typing.single.head.relation == name]
              for name, ops in summed.items()}  # fmt: skip
     groups = sorted({tuple(sorted(group(name))) for name in summed if group(name)})
@@ -99,6 +104,7 @@ def _functions(env: TypeEnvironment, types: dict, functors) -> dict:
 def rule(typing: Typing, lattice: str | None, lines: dict[str, list[str]], projections: "Projections", calls: dict) -> ir.Rule:
     """One clause as a rule. `lines`: of the source files, by name; `calls`: the functions of users."""
     single, lowering = typing.single, Lowering(typing, projections, calls)
+    single = _compared(single) if single.dominates else single
     head = single.head
     if lattice and head.args and is_aggregate(head.args[-1]):
         head = replace(head, args=(*head.args[:-1], head.args[-1].args[0]))
@@ -109,6 +115,14 @@ def rule(typing: Typing, lattice: str | None, lines: dict[str, list[str]], proje
     plan = {version: order for version, order in plan.items() if sorted(order) == list(range(atoms))}
     span = single.clause.span
     return ir.Rule(low_head, (*body, *before), plan or None, span, _written(span, lines), single.clause.join)
+
+
+def _compared(single: Single) -> Single:
+    """A subsumptive clause: what goes is collected in a relation of its own, and what is compared is read from two others."""
+    worse, better, *rest = single.body
+    head = replace(single.head, relation=f"{single.head.relation}@dominated")
+    worse, better = (replace(atom, relation=f"{atom.relation}@{side}") for atom, side in ((worse, "worse"), (better, "better")))
+    return replace(single, head=head, body=(worse, better, *rest))
 
 
 def _head(typing: Typing, ops: Ops, lines: dict[str, list[str]], projections: "Projections", calls: dict) -> Head:

@@ -41,7 +41,7 @@ def resolve(single: Single) -> Scoped:
     head, *body = renaming.literals(single.literals)
     literals = (*body, *renaming.exported)
     refused = set().union(*(witnesses[id(node)] for node in aggregates if node.op not in ("min", "max")))
-    return Scoped(Single(head.body, literals, single.clause), renaming.injected, problems, refused)
+    return Scoped(replace(single, head=head.body, body=literals), renaming.injected, problems, refused)
 
 
 def _around(aggregate, aggregates) -> set[int]:

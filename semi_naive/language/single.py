@@ -19,11 +19,13 @@ OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "t
 
 @dataclass
 class Single:
-    """head :- body. `body`: atoms, constraints, and negations of atoms, match and contains. `clause`: as written."""
+    """head :- body. `body`: atoms, constraints, and negations of atoms, match and contains. `clause`: as written. `dominates`:
+    the head is to be removed; the body begins with the two tuples that are compared (see `subsumption`)."""
 
     head: syntax.Atom
     body: tuple
     clause: syntax.Clause
+    dominates: bool = False
 
     @property
     def fact(self) -> bool:
@@ -46,10 +48,23 @@ def singles(source: syntax.Source, problems: list[Problem]) -> list[Single]:
     """The clauses of a program, one for each head and each way through its disjunctions."""
     found = []
     for clause in source.statements:
-        if isinstance(clause, syntax.Clause):
+        if isinstance(clause, syntax.Clause) and clause.dominating is not None:
+            found += _dominations(clause, problems)
+        elif isinstance(clause, syntax.Clause):
             bodies = _ways_of(clause, problems) if clause.body is not None else [()]
             found += [_single(head, body, clause, problems) for head in clause.heads for body in bodies]
     return found
+
+
+def _dominations(clause: syntax.Clause, problems: list[Problem]) -> list[Single]:
+    """A subsumptive clause as clauses whose head is the tuple that goes."""
+    from semi_naive.language.subsumption import different, named
+
+    worse, better = named(clause)
+    apart = different(clause, worse, better)
+    literals = (worse, better, clause.body, *([syntax.Or(tuple(apart))] if apart else []))
+    bodies = _ways_of(replace(clause, body=syntax.And(literals)), problems)
+    return [replace(_single(worse, body, clause, problems), dominates=True) for body in bodies]
 
 
 def _ways_of(clause: syntax.Clause, problems: list[Problem]) -> list[tuple]:

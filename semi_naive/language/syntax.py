@@ -129,13 +129,20 @@ class Or(Node):
 @dataclass(frozen=True)
 class Clause(Node):
     """head, head :- body. A fact has no body. `plan`: {version number: order of the atoms, from 1}; `plan_spans`: of each;
-    `join`: "multiway" or "binary", "" where nothing is said."""
+    `join`: "multiway" or "binary", "" where nothing is said. `dominating`: of head <= dominating :- body, which says that the
+    head goes where the other tuple is."""
 
     heads: tuple
     body: Node | None = None
     plan: dict | None = field(default=None, compare=False)
     plan_spans: dict = field(default_factory=dict, compare=False, repr=False)
     join: str = field(default="", compare=False)
+    dominating: Atom | None = None
+
+    @property
+    def parts(self) -> tuple:
+        """All that it is made of, in the order that it is written in."""
+        return tuple(part for part in (*self.heads, self.dominating, self.body) if part is not None)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from semi_naive.language.errors import NOWHERE, Problem, ProgramError
 from semi_naive.language.single import Single
 from semi_naive.language.trees import walk_all
 from semi_naive.planning import rewrite
-from semi_naive.planning.strata import Edge, components, rule_edges
+from semi_naive.planning.strata import Edge, components, edges_of, rule_edges
 from semi_naive.ra.rules import ir
 
 COMPANIONS = ("certain", "undefined")  # win.certain and win.undefined are relations of their own, to be read by later strata
@@ -49,8 +49,7 @@ def _mentioned(source: syntax.Source) -> Iterator[str]:
         if isinstance(node, syntax.Directive):
             yield node.relation
         elif isinstance(node, syntax.Clause):
-            parts = walk_all((*node.heads, *([node.body] if node.body else [])))
-            yield from (part.relation for part in parts if isinstance(part, syntax.Atom))
+            yield from (part.relation for part in walk_all(node.parts) if isinstance(part, syntax.Atom))
 
 
 def _base(name: str) -> str:
@@ -91,7 +90,7 @@ def three_valued(program: ir.Program) -> ir.Program:
     """The program with a loop for each group of relations that recurs through negation.
     ProgramError for whatever has no meaning where a tuple may be undefined."""
     made = companions(program.relations)
-    edges = [edge for rule in program.rules for edge in rule_edges(rule)]
+    edges = edges_of(program)
     groups = [set(group) for group in components(program.relations, edges)]
     cyclic = [group for group in groups if any({edge.head, edge.body} <= group and edge.via == "negation" for edge in edges)]
     unsure = _readers(set().union(*cyclic), edges)
@@ -174,7 +173,8 @@ def _problems(program: ir.Program, unsure: set[str]) -> Iterator[Problem]:
     for name in sorted(unsure):
         relation = program.relations[name]
         if relation.lattice or relation.stepwise or name in limited:
-            what = f"a head with {relation.lattice}" if relation.lattice else "a choice" if relation.choice else "a .limitsize"
+            kinds = ("a choice", relation.choice), ("subsumptive rules", relation.dominated), ("a .limitsize", True)
+            what = f"a head with {relation.lattice}" if relation.lattice else next(word for word, has in kinds if has)
             hint = f"aggregate, choose or limit {name.partition('@')[0]}.certain in a relation of its own"
             yield Problem(f"{name} may have undefined tuples, and so cannot have {what}", relation.span or NOWHERE, hint)
     for rule in program.rules:

@@ -66,6 +66,7 @@ class _Parts:
     def __init__(self, program: ir.Program):
         self.group = recursion_groups(program)
         self.small = _only_facts(program)
+        self.removals = {relation.removal for relation in program.relations.values() if relation.dominated}
         self.frequency = Counter(shape for rule in program.rules for shape in {shape for shape, _ in self.choices(rule)})
         self.of = [dict(self.canonical(i, rule)) for i, rule in enumerate(program.rules)]
 
@@ -76,7 +77,7 @@ class _Parts:
     def choices(self, rule: ir.Rule) -> Iterator[tuple[tuple, tuple[int, ...]]]:
         """Some atoms that hang together: (what they look like without variables' names, their places)."""
         head, shapes = rule.head.relation, {}
-        if rule.plan or rule.join or rewrite.has_autoinc(rule):
+        if rule.plan or rule.join or rewrite.has_autoinc(rule) or head in self.removals:
             return
         core = core_of({place: literal for place, literal in enumerate(rule.body) if isinstance(literal, ir.Atom)})
         for place, literal in enumerate(rule.body):

@@ -34,6 +34,9 @@ def simplify(program: ir.Program, keep: set[str] | None = None, given: Iterable[
     a(y) :- b(y). ['a', 'b']
     """
     given = set(given) | {directive.relation for directive in program.directives if directive.kind == "input"}
+    given |= {
+        name for relation in program.relations.values() if relation.dominated for name in (relation.worse, relation.better)
+    }
     while True:
         rules = [rule for rule in map(settled, without_empty(program, given)) if rule is not None]
         smaller = replace(program, rules=without_repetition(rules))

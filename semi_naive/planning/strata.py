@@ -28,8 +28,9 @@ class Edge:
 
 def strata(program: ir.Program) -> list[Stratum]:
     """The strata of a program; every relation is in one. A negation or aggregation in a cycle is a ProgramError."""
-    edges = [edge for rule in program.rules for edge in rule_edges(rule)]
-    edges += [Edge(now, read) for loop in program.loops for now in loop.now for read in loop.before]
+    read = [edge for rule in program.rules for edge in rule_edges(rule)]
+    read += [Edge(now, before) for loop in program.loops for now in loop.now for before in loop.before]
+    edges = read + removal_edges(program)
     groups = components(program.relations, edges)
     problems = unstratified(groups, edges, {name: relation.span for name, relation in program.relations.items()})
     if problems:
@@ -37,8 +38,19 @@ def strata(program: ir.Program) -> list[Stratum]:
     rules = defaultdict(list)
     for rule in program.rules:
         rules[rule.head.relation].append(rule)
-    cyclic = recursive_relations(groups, edges)
+    cyclic = recursive_relations(groups, read)
     return [Stratum(group, [r for name in group for r in rules[name]], group[0] in cyclic) for group in groups]
+
+
+def edges_of(program: ir.Program) -> list[Edge]:
+    """What the rules read, and what is evaluated with them."""
+    return [edge for rule in program.rules for edge in rule_edges(rule)] + removal_edges(program)
+
+
+def removal_edges(program: ir.Program) -> list[Edge]:
+    """The rules that say which tuples of a relation go are evaluated with it."""
+    found = [relation for relation in program.relations.values() if relation.dominated]
+    return [edge for one in found for edge in (Edge(one.name, one.removal), Edge(one.removal, one.name))]
 
 
 def rule_edges(rule: ir.Rule) -> list[Edge]:
@@ -75,8 +87,7 @@ def _reads(body, via):
 
 def recursion_groups(program: ir.Program) -> dict[str, int]:
     """Of each relation a number, which those share that need each other."""
-    edges = (Edge(rule.head.relation, name) for rule in program.rules for name, _ in _reads(rule.body, ""))
-    return {name: number for number, group in enumerate(components(program.relations, edges)) for name in group}
+    return {name: number for number, group in enumerate(components(program.relations, edges_of(program))) for name in group}
 
 
 def components(names, edges) -> list[tuple[str, ...]]:

@@ -198,9 +198,9 @@ class Why:
         return Failure(asked.text, _place(rule), _lack(_with(walked.missing, bound)), example)
 
     def _rival(self, name: str, row: Row) -> str:
-        """The tuple that a choice has kept instead of one that a rule makes; empty if there is no choice."""
+        """The tuple that a choice, or the best of a key, has kept instead of one that a rule makes; empty if there is none."""
         relation = self.program.relations[name]
-        for key in relation.choice:
+        for key in (*relation.choice, *([tuple(range(relation.arity - 1))] if relation.lattice else [])):
             order = *key, *(place for place in range(relation.arity) if place not in key)
             for block in self.tables[name].blocks("all", order):
                 lows, highs = block.ranges([np.array([row[place]]) for place in key], 1)
@@ -209,7 +209,7 @@ class Why:
                     [kept] = self._python(relation, [bits])
                     names = ", ".join(relation.attributes[place][0] for place in key)
                     return f"of tuples with the same {names} there is one, and that is {atom(name, kept)}"
-        return ""
+        return "another tuple subsumes it, or did when it was made" if relation.dominated else ""
 
     # -- a rule that does not make a tuple, literal by literal
 

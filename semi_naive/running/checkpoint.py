@@ -46,7 +46,10 @@ class Checkpoints:
     def _fingerprint(self) -> str:
         """Of the program, the settings that change the answer, and the facts."""
         program, config = self.run.program, self.run.config
-        relations = [(r.name, r.attributes, r.lattice, r.eqrel, r.choice, self._facts(r)) for r in program.relations.values()]
+        relations = [
+            (r.name, r.attributes, r.lattice, r.eqrel, r.choice, r.dominated, self._facts(r))
+            for r in program.relations.values()
+        ]
         limits = [(d.relation, d.parameters) for d in program.directives if d.kind == "limitsize"]
         parts = config.max_iterations, limits, relations, program.types, list(map(str, program.rules))
         return hashlib.sha256(repr(parts).encode()).hexdigest()

@@ -29,6 +29,7 @@ from semi_naive.ra.rules.table import Table
 from semi_naive.ra.tuple_at_a_time.ready import ready
 from semi_naive.running.choosing import Choosing
 from semi_naive.running.database import Database
+from semi_naive.running.dominance import Dominance
 from semi_naive.running.profile import Profile
 from semi_naive.running.together import Together
 from semi_naive.threads import in_threads
@@ -78,15 +79,18 @@ class Local:
     def __post_init__(self):
         recursive = set(self.stratum.relations) if self.stratum.recursive else set()
         self.recursive = recursive
-        self.once = [rule for rule in self.stratum.rules if not versions(rule, recursive)]
-        self.again = [rule for rule in self.stratum.rules if versions(rule, recursive)]
+        self.dominance = Dominance.of(self)
+        removals = self.dominance.removals if self.dominance else ()
+        rules = [rule for rule in self.stratum.rules if rule.head.relation not in removals]
+        self.once = [rule for rule in rules if not versions(rule, recursive)]
+        self.again = [rule for rule in rules if versions(rule, recursive)]
         self.small *= sum(len(versions(rule, recursive)) for rule in self.again)
         self.tables: dict[str, Any] = {}  # of the stratum's relations, while they are here
         self.marks: dict[str, Any] = {}  # by relation, what its table goes back to
         self.choosing = Choosing({}, self.database)  # of the iteration that runs
         relations = self.database.program.relations
         if any(relations[name].stepwise for name in self.stratum.relations if name in relations):
-            self.small = 0  # the machine does not choose
+            self.small = 0  # the machine does not choose, nor compare
 
     def every(self, first: bool):
         """(rule, the atom that reads the delta, parts, number) of all rule versions; those that run once only if `first`."""
@@ -104,8 +108,7 @@ class Local:
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         self.start()
-        for table in self.tables.values():
-            table.advance()
+        self._advance()
 
     def make_base(self) -> None:
         """`base` for a plan that decomposes the stratum, unless this has come further."""
@@ -133,8 +136,14 @@ class Local:
                 begun = time.perf_counter()
                 self.iterate()
                 self.spent += time.perf_counter() - begun if delta <= self.small else 0
-            for table in self.tables.values():
-                table.advance()
+            self._advance()
+
+    def _advance(self) -> None:
+        """An iteration is over: what it has made is the next delta, without what other tuples subsume."""
+        if self.dominance:
+            self.dominance.apply(self.tables)
+        for table in self.tables.values():
+            table.advance()
 
     def _close(self) -> bool:
         """Whether so many tuples lie in chunks that making words of them, as a machine needs, is not worth while."""

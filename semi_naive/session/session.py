@@ -76,7 +76,8 @@ class Session:
         compiled = program.compile(facts if isinstance(facts, dict) else None)
         self.program = program
         self.changeable = _changeable(program, facts, compiled.program.relations)
-        self.relations: dict[str, Relation] = {n: r for n, r in program.relations.items() if n in compiled.program.relations}
+        found = {n: r for n, r in program.relations.items() if n in compiled.program.relations and "@" not in n}
+        self.relations: dict[str, Relation] = found
         self.declared = dict(self.relations)  # by the program; those of registered rules come and go
         self.registry = Registry(self)
         self.system = System(self)

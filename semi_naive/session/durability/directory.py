@@ -317,7 +317,8 @@ def form(relation: Relation, types: dict) -> str:
                 fields[type_.name] = " | ".join(f"{each.name} {{{_listed(each.fields, types)}}}" for each in type_.branches)
             waiting += [types[each] for each in type_.inner]
     own = ", ".join(_named(type_) for _, type_ in relation.attributes)
-    special = f" {relation.lattice or ''}{' eqrel' * relation.eqrel}{relation.choice or ''}".rstrip()
+    special = f" {relation.lattice or ''}{' eqrel' * relation.eqrel}".rstrip()
+    special += f"{relation.choice or ''}{' subsumed' * relation.dominated}"
     return f"({own}){special}" + "".join(f", {name} = {inner}" for name, inner in sorted(fields.items()))
 
 

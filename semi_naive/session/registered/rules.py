@@ -52,8 +52,9 @@ class Registered:
         """The rules after all passes. What these have made is named after the relation, as other rules have the like."""
         given = {*self.reads, self.asked} & self.checked.relations.keys()
         made = compiled(self.checked, {self.name}, given)
+        own = f"{self.name}.", f"{self.name}@"
         names = {name: f"{self.name}.{name}" for name in made.program.relations
-                 if name not in given and name != self.name and not name.startswith(f"{self.name}.")}  # fmt: skip
+                 if name not in given and name != self.name and not name.startswith(own)}  # fmt: skip
 
         def renamed(node):
             return replace(node, relation=names[node.relation]) if getattr(node, "relation", None) in names else node
@@ -167,15 +168,21 @@ class _Rules:
     def _statement(self, each):
         if isinstance(each, syntax.RelationDecl):
             more, spans = (tuple(self.typed), (each.span,) * len(self.typed)) if each.name in self.depend else ((), ())
-            return replace(each, name=self._named(each.name), attributes=more + each.attributes, spans=spans + each.spans)
+            asked = tuple(name for name, _ in more)
+            choice = replace(each.choice, keys=tuple(asked + key for key in each.choice.keys))  # one for each parameter
+            attributes, spans = more + each.attributes, spans + each.spans
+            return replace(each, name=self._named(each.name), attributes=attributes, choice=choice, spans=spans)
         if not isinstance(each, syntax.Clause):
             return each
+        asks = any(head.relation in self.depend for head in each.heads)
         heads = tuple(rebuilt(head, self._atom) for head in each.heads)
         body = None if each.body is None else rebuilt(each.body, self._atom)
-        if not any(head.relation in self.depend for head in each.heads):
-            return replace(each, heads=heads, body=body)
+        dominating = None if each.dominating is None else rebuilt(each.dominating, self._atom)
+        each = replace(each, heads=heads, body=body, dominating=dominating)
+        if not asks:
+            return each
         first = syntax.Atom(f"{self.name}.parameters", self.leading, span=each.span)
-        return replace(each, heads=heads, body=syntax.And((first, body)) if body else first, plan=None)
+        return replace(each, body=syntax.And((first, body)) if body else first, plan=None)
 
     def _atom(self, node):
         if not isinstance(node, syntax.Atom) or node.relation not in self.own:
@@ -189,7 +196,7 @@ class _Rules:
 
 
 def _nodes(clause: syntax.Clause) -> Iterable:
-    for each in (*clause.heads, *([] if clause.body is None else [clause.body])):
+    for each in clause.parts:
         yield from walk(each)
 
 

@@ -1,0 +1,125 @@
+"""Subsumption: tuples that others of their relation make superfluous, and the relations where that is a lattice.
+
+    path(x, y, c1) <= path(x, y, c2) :- c2 < c1.
+
+says of two different tuples that the first goes if the second is there. As a clause with one head it is
+
+    path(x, y, c1) :- path(x, y, c1), path(x, y, c2), c2 < c1.
+
+whose head are the tuples to remove: its first two atoms are the one that goes and the one that stays. This one keeps the least
+value of each key: so the relation is a lattice, as with min(c) in its heads, wherever it is used monotonically.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from semi_naive.language import syntax
+from semi_naive.language.errors import Problem
+from semi_naive.language.inference import Typing
+from semi_naive.language.lattices import uses
+
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+DECIDING = ("<", ">", "!=")  # what tells two tuples apart
+OWN = ("brie", "btree", "eqrel")  # representations from which nothing can be removed
+
+
+def dominations(source: syntax.Source) -> list[syntax.Clause]:
+    """The clauses that say which tuple makes which other one superfluous."""
+    return [node for node in source.statements if isinstance(node, syntax.Clause) and node.dominating is not None]
+
+
+def subsumption_problems(source: syntax.Source, relations, heads) -> Iterator[Problem]:
+    """Of such clauses, and of relations that have them. heads: relations whose heads aggregate."""
+    clauses = dominations(source)
+    names = dict.fromkeys(clause.heads[0].relation for clause in clauses)
+    for clause in clauses:
+        if clause.heads[0].relation != clause.dominating.relation:
+            hint = f"write {clause.heads[0].relation}(…) <= {clause.heads[0].relation}(…) :- …"
+            yield Problem("Subsumption must compare tuples from the same relation", clause.span, hint)
+    for name in (name for name in names if name in relations):
+        declaration = relations[name]
+        if declaration.qualifiers.intersection(OWN):
+            what = 'has one or more subsumptive rules and relational representation "btree_delete" is missing'
+            hint = (
+                f"leave out {', '.join(sorted(declaration.qualifiers.intersection(OWN)))}, or write btree_delete in its place"
+            )
+            yield Problem(f'Relation "{name}" {what}', declaration.span, hint)
+        if name in heads:
+            hint = "min and max in heads keep the best tuple of each key: leave out one of the two"
+            yield Problem(f"{name} is aggregated in its heads and cannot have subsumptive rules", declaration.span, hint)
+
+
+def without_rules(source: syntax.Source, relations) -> Iterator[syntax.RelationDecl]:
+    """The relations that expect subsumptive rules, and have none."""
+    names = {clause.heads[0].relation for clause in dominations(source)}
+    return (node for name, node in relations.items() if "btree_delete" in node.qualifiers and name not in names)
+
+
+# -- what is a lattice
+
+
+def subsumed_lattices(source: syntax.Source, typings: list[Typing], relations, ops: dict[str, str], group) -> dict[str, str]:
+    """Of relations whose one subsumptive clause keeps the least or the greatest value of each key, min or max; those that are
+    in recursion with a use that is not monotone are none: then it matters which tuples were removed when. ops: the lattices
+    by their heads; group: of a relation those in recursion with it."""
+    clauses: dict[str, list[syntax.Clause]] = {}
+    for clause in dominations(source):
+        clauses.setdefault(clause.heads[0].relation, []).append(clause)
+    alone = {name: some[0] for name, some in clauses.items() if len(some) == 1 and not relations[name].choice.keys}
+    found = {name: op for name, clause in alone.items() if (op := _kept(clause))}
+    for typing in typings:
+        name = typing.single.head.relation
+        if name in found and typing.kind(typing.single.head.args[-1]) not in ("number", "unsigned"):
+            del found[name]
+    while True:
+        left = {name: op for name, op in found.items() if not _hindered(name, typings, ops | found, found, group(name))}
+        if left == found:
+            return found
+        found = left
+
+
+def _kept(clause: syntax.Clause) -> str:
+    """min or max where the clause compares tuples that agree in all attributes but the last, by that one; empty elsewhere."""
+    worse, better = clause.heads[0].args, clause.dominating.args
+    names = [arg.name for arg in (*worse, *better[-1:]) if isinstance(arg, syntax.Variable)]
+    body = clause.body
+    if len(worse) != len(better) or len(set(names)) != len(worse) + 1 or worse[:-1] != better[:-1]:
+        return ""
+    if not isinstance(body, syntax.Constraint) or body.op not in MIRRORED:
+        return ""
+    op = body.op if body.args == (better[-1], worse[-1]) else MIRRORED[body.op] if body.args == (worse[-1], better[-1]) else ""
+    return {"<": "min", ">": "max"}.get(op[:1], "")
+
+
+def _hindered(name: str, typings: list[Typing], ops, found, group: set[str]) -> bool:
+    """Whether some rule in recursion with a relation uses the values of such relations in a way that is not monotone."""
+    own = [each for each in typings if each.single.head.relation in group]
+    own = [each for each in own if not (each.single.dominates and each.single.head.relation in found)]
+    return any(True for each in own for _ in uses(each, ops, group))
+
+
+# -- as clauses with one head
+
+
+def named(clause: syntax.Clause) -> tuple[syntax.Atom, syntax.Atom]:
+    """The two atoms, with a variable for each `_` that is an argument."""
+    atoms = []
+    for side, atom in enumerate((clause.heads[0], clause.dominating)):
+        args = (
+            syntax.Variable(f"_@{2 * at + side}", span=arg.span) if isinstance(arg, syntax.Underscore) else arg
+            for at, arg in enumerate(atom.args)
+        )
+        atoms.append(replace(atom, args=tuple(args)))
+    return atoms[0], atoms[1]
+
+
+def different(clause: syntax.Clause, worse: syntax.Atom, better: syntax.Atom) -> list:
+    """What tells the two tuples apart, as literals one of which has to hold; none if the body does so by itself."""
+    pairs = [pair for pair in zip(worse.args, better.args, strict=False) if pair[0] != pair[1]]
+    items = clause.body.items if isinstance(clause.body, syntax.And) else (clause.body,)
+    for item in items:
+        if isinstance(item, syntax.Constraint) and item.op in DECIDING:
+            if item.args in pairs or item.args[::-1] in pairs:
+                return []
+    found = [syntax.Constraint("!=", pair, span=clause.span) for pair in pairs]
+    return found or [syntax.Constraint("false", span=clause.span)]
