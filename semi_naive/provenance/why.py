@@ -244,7 +244,7 @@ class Why:
     def _constants(self, rule: Rule, bound: dict[str, int], said: dict[str, Const]) -> dict[str, Const]:
         """The values of variables in 64 bits, as constants; `said`: those that somebody has told, who may know symbols that
         are nowhere here."""
-        kinds = {term.name: term.kind for term in rewrite.walk((rule.head, rule.body)) if isinstance(term, Var)}
+        kinds = {term.name: term.kind for term in rewrite.walk((rule.head, *rule.body)) if isinstance(term, Var)}
         found = [(kinds[name], name, value) for name, value in bound.items() if name in kinds and name not in said]
         return said | self._known(found)
 
