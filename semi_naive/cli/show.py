@@ -42,13 +42,12 @@ def type_analysis(program: ir.Program) -> str:
     lines = []
     for rule in program.rules:
         found: dict[str, dict[str, None]] = {}
-        for part in (rule.head, rule.body):
-            for node in walk(part):
-                if isinstance(node, ir.Atom):
-                    for term, (_, type_) in zip(node.args, program.relations[node.relation].attributes, strict=True):
-                        if isinstance(term, ir.Var):
-                            found.setdefault(term.name, {})[type_.name] = None
-        kinds = {name: {variable.kind.value: None} for name, variable in variables_of((rule.head, rule.body)).items()}
+        for node in walk(rule):
+            if isinstance(node, ir.Atom):
+                for term, (_, type_) in zip(node.args, program.relations[node.relation].attributes, strict=True):
+                    if isinstance(term, ir.Var):
+                        found.setdefault(term.name, {})[type_.name] = None
+        kinds = {name: {variable.kind.value: None} for name, variable in variables_of(rule).items()}
         known = [f"    {name}: {' & '.join(types)}" for name, types in (kinds | found).items()]
         lines += [" ".join((rule.text or str(rule)).split()), *known] if known else []
     return "\n".join(lines)
