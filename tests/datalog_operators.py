@@ -152,7 +152,7 @@ def aggregate(op, kind, values):
 def ranged(kind, start, stop, step=None):
     """The values of range(start, stop[, step])."""
     if step is None:
-        step = 1 if start <= stop or kind == Kind.UNSIGNED else -1
+        step = 1 if start <= stop else -1
     if step == 0:
         return [start] if start != stop else []
     values = []

@@ -388,7 +388,23 @@ def test_ranges():
     assert expanded(NUMBER, np.int64, [5, 5], [7, 5], [0, 0]) == ([0], [5])
     wide = [MOST - 1, LEAST], [MOST, MOST], [5, MOST]
     assert expanded(NUMBER, np.int64, *wide) == ([0, 1, 1, 1], [MOST - 1, LEAST, -1, MOST - 1])
-    assert expanded(UNSIGNED, np.uint64, [3, 1], [1, 3]) == ([1, 1], [1, 2])
+    assert expanded(UNSIGNED, np.uint64, [3, 1], [1, 3]) == ([0, 0, 1, 1], [3, 2, 1, 2])
+    assert expanded(UNSIGNED, np.uint64, [3, 1], [1, 3], [1, 2**64 - 1]) == ([1], [1])  # a step that is given leads upward
     assert expanded(FLOAT, np.float64, [0.0], [2.0], [0.75]) == ([0, 0, 0], [0.0, 0.75, 1.5])
     with pytest.raises(EvaluationError, match=r"range\(0, 1000000000001, 1\): it has more than 1,000,000,000,000 values"):
         expanded(NUMBER, np.int64, [0], [10**12 + 1])
+
+
+@pytest.mark.parametrize("options", [{}, {"small_delta": 10**6}, {"small_delta": 0}])
+def test_ranges_of_unsigned_lead_down_in_recursion(options, machine):
+    text = """
+    .decl a(x: unsigned, n: number)
+    a(18446744073709551615, 0).  a(20, 0).
+    a(y, n + 1) :- a(x, n), n < 2, y = range(x - 1, x - 4).
+    a(y, n + 1) :- a(x, n), x > 100, n < 1, y = range(x, 1, 9).
+    .output a
+    """
+    top, found = 2**64 - 1, {(2**64 - 1, 0), (20, 0)}
+    for n in (0, 1):
+        found |= {(x - k, n + 1) for x, m in found if m == n for k in (1, 2, 3)}
+    assert Program(text).run(**options)["a"].to_set() == found and top in {x for x, _ in found}

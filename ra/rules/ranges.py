@@ -12,16 +12,16 @@ def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarr
 
     EvaluationError for one of more than MOST values.
 
-    The stop is not reached. Without a step it is 1, or -1 where that leads there (never for unsigned); a step of 0 gives the
-    start alone, unless that is the stop.
+    The stop is not reached. Without a step it is 1, or -1 where that leads there, for unsigned as well, of which a step that is
+    given leads upward; a step of 0 gives the start alone, unless that is the stop.
 
     >>> steps, counts = range_counts(Kind.NUMBER, np.array([1, 3, 5]), np.array([4, 1, 5]))
     >>> steps.tolist(), counts.tolist()
     ([1, -1, 1], [3, 2, 0])
     """
-    if step is None:
-        step = np.where(start <= stop, 1, 1 if kind == Kind.UNSIGNED else -1).astype(start.dtype)
-    upward, downward = (step > 0) & (start < stop), (step < 0) & (stop < start)
+    down = (step is None) & (stop < start)  # where the step is -1, which as an unsigned is the largest of all
+    step = np.where(down, -1, 1).astype(start.dtype) if step is None else step
+    upward, downward = (step > 0) & (start < stop), (step < 0) & (stop < start) | down
     moves, still = upward | downward, (step == 0) & (start != stop)
     with np.errstate(all="ignore"):
         if kind == Kind.FLOAT:

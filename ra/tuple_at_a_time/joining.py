@@ -148,12 +148,12 @@ def bind_value(code, pc, again, cursors, regs):
     start, stop = held(regs, code, pc + at.START), held(regs, code, pc + at.STOP)
     signed = value_at(code, pc + at.SIGNED) != 0
     upward = start < stop if signed else np.uint64(start) < np.uint64(stop)
-    step = np.int64(1) if upward or start == stop or not signed else np.int64(-1)
+    step, turns = np.int64(1) if upward or start == stop else np.int64(-1), True
     if value_at(code, pc + at.STEP) >= 0:
-        step = held(regs, code, pc + at.STEP)
+        step, turns = held(regs, code, pc + at.STEP), signed  # an unsigned step that is given leads upward
     if not again:
-        rising = step > 0 if signed else step != 0
-        falling = signed and step < 0
+        rising = step > 0 if turns else step != 0
+        falling = turns and step < 0
         count = np.uint64(0)
         if rising and upward:
             count = (np.uint64(stop) - np.uint64(start) - np.uint64(1)) // np.uint64(step) + np.uint64(1)
