@@ -143,7 +143,8 @@ def guarded(request, monkeypatch):
             yield left
 
     if "machine" not in request.fixturenames:  # whoever has loaded it before
-        monkeypatch.setattr("semi_naive.running.local.ready", lambda spent: False)
+        for module in ("running.local", "session.maintenance.following"):
+            monkeypatch.setattr(f"semi_naive.{module}.ready", lambda spent: False)
     monkeypatch.setattr("semi_naive.ra.rules.ages.DIRECT", 1)
     monkeypatch.setattr(Upkeep, "_anew", timed)
     monkeypatch.setattr(Without, "__call__", told)

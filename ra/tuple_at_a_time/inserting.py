@@ -35,6 +35,10 @@ def _append(relations, relation, indexes):
     """A new row, whose values are there, goes where it is looked up."""
     row = value_at(relations, relation + at.COUNT)
     put_value(relations, relation + at.COUNT, row + 1)
+    times, clock = value_at(relations, relation + at.TIMES), value_at(relations, relation + at.CLOCK)
+    if times:
+        put_value(times, row, value_at(clock, 0))
+        increase(clock, 0, 1)
     index_new(relations, relation, indexes, row)
 
 

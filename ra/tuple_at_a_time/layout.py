@@ -42,11 +42,12 @@ DELTA, FULL, ALL = range(3)  # the part of a relation that is read
 # -- a relation of the stratum. Its rows lie in the order they were born in: full, delta, new. INDEX_LIST: where in `indexes`
 # its indexes are listed, first the one by which known tuples are found: by all columns, of a lattice by all but the last; of an
 # equivalence the second is by the first column. SHARES: how many threads share an iteration, if they do; SHARE: which of them
-# this is; TAKEN: rows of the delta that it takes in turn.
+# this is; TAKEN: rows of the delta that it takes in turn. TIMES: of each row when it was born, if that is asked for, by the
+# CLOCK of all relations.
 (
     ROWS, ARITY, COUNT, DELTA_BEGIN, DELTA_END, ROOM, INDEX_LIST, INDEXES, SORT, DEAD, DEAD_COUNT, BASED, LIMIT, SHARE, SHARES,
-    TAKEN, RELATION_SIZE,
-) = range(17)  # fmt: skip
+    TAKEN, TIMES, CLOCK, RELATION_SIZE,
+) = range(19)  # fmt: skip
 PLAIN, EQUIVALENCE, MIN, MAX, MIN_UNSIGNED, MAX_UNSIGNED, MIN_FLOAT, MAX_FLOAT = range(8)  # SORT; from MIN on: a lattice
 
 # -- an index of it: slots with 32 bits of a hash and the number, from 1, of the newest row that has a key; NEXT: of each row,

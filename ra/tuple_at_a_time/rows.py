@@ -51,6 +51,9 @@ class Rows:
         self.handed = self.begin  # rows of full that the table has by now
         self.dead = np.zeros(0, np.uint8)
         self.rows = np.concatenate([full, delta])
+        self.times: np.ndarray | None = None  # when each was born, if a table is to know it
+        if hasattr(table, "clock"):
+            self.times = np.full(self.count, -1)
         self.based = table.count - self.count
 
     @property
@@ -76,6 +79,8 @@ class Rows:
         rows[: self.rows.shape[0]] = self.rows
         dead[: self.dead.size] = self.dead
         self.rows, self.dead = rows, dead
+        if self.times is not None:
+            self.times = np.concatenate([self.times, np.empty(room - self.times.size, np.int64)])
         for index in self.indexes:
             index.cleared(room)
 
@@ -97,9 +102,14 @@ class Rows:
     def hand_over(self, begin: int, end: int) -> None:
         """The table becomes what there is: full is the rows before the delta, which is those up to `end`."""
         full, delta = self.parts(begin, end)
+        first = self.handed if self.sort < at.MIN else 0
         if self.sort < at.MIN:
             full, self.handed = full[self.handed :], begin
-        self.table.from_machine(full, delta)
+        if self.times is None:
+            self.table.from_machine(full, delta)
+        else:
+            alive = self.dead[first:end] == 0 if self.dead.size else slice(None)
+            self.table.from_machine(full, delta, self.times[first:end][alive])
 
 
 def sort_of(table) -> int:

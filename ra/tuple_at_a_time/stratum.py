@@ -38,17 +38,19 @@ class Interpreter:
     """Evaluates the delta versions of a stratum's rules, from tables whose delta is there.
 
     `versions`: (derivation, relation of the delta); `slow`: the places of those that are not to be run here. `tables`: the
-    stratum's, which stay as they are until `store`. `context`: the `ra.rules.steps.Context` in which a block at a time would be
+    stratum's, which stay as they are until `store`; `beside`: others whose delta some versions begin with, in the first
+    iteration. `context`: the `ra.rules.steps.Context` in which a block at a time would be
     evaluated. `in_threads`: calls a function with each of some shares of an iteration, in `cores` threads. Unknown if it knows
     no version.
     """
 
     def __init__(
         self, versions: list[tuple[Derivation, str]], tables: dict, limits: dict[str, int], context: Any, slow=(),
-        cores: int = 1, in_threads: InThreads = map,
+        beside: dict | None = None, cores: int = 1, in_threads: InThreads = map,
     ):  # fmt: skip
-        self.context, self.slow, self.cores, self.in_threads = context, slow, cores, in_threads
-        self.relations = {name: Rows(table, number, limits.get(name)) for number, (name, table) in enumerate(tables.items())}
+        self.context, self.slow, self.cores, self.in_threads, self.stored = context, slow, cores, in_threads, set(tables)
+        every = enumerate((tables | (beside or {})).items())
+        self.relations = {name: Rows(table, number, limits.get(name)) for number, (name, table) in every}
         self.numbers = itertools.count()
         for rows in self.relations.values():
             for columns in (rows.key, (0,)) if rows.sort == at.EQUIVALENCE else (rows.key,):
@@ -56,6 +58,9 @@ class Interpreter:
         self.kept: list[np.ndarray] = []  # arrays that only the machine knows, by their addresses
         self.blocks: list[int] = []
         self.lists: dict[tuple, int] = {}
+        clocks = {id(table.clock): table.clock for table in tables.values() if hasattr(table, "clock")}
+        self.time = next(iter(clocks.values()), None)
+        self.clock = np.array([self.time.now if self.time else 0])
         self._assemble(versions)
         self._lay_out()
 
@@ -171,6 +176,8 @@ class Interpreter:
         rows.grow(room)
         entry = self.relation_table[rows.number]
         entry[at.ROWS], entry[at.ROOM], entry[at.DEAD] = address_of(rows.rows), room, address_of(rows.dead)
+        if rows.times is not None:
+            entry[at.TIMES], entry[at.CLOCK] = address_of(rows.times), address_of(self.clock)
         for index in rows.indexes:
             described = self.index_table[index.number]
             described[at.SLOTS], described[at.MASK] = address_of(index.slots), index.slots.size - 1
@@ -272,6 +279,9 @@ class Interpreter:
             entry = self.relation_table[rows.number]
             if rows.sort >= at.MIN and entry[at.DEAD_COUNT]:
                 full, delta = rows.parts(*self._delta(rows))
+                if rows.times is not None:
+                    end = self._delta(rows)[1]
+                    rows.times = rows.times[:end][rows.dead[:end] == 0]
                 rows.rows, rows.dead = np.concatenate([full, delta]), np.zeros(0, np.uint8)
                 entry[at.DELTA_BEGIN], entry[at.COUNT] = full.shape[0], rows.rows.shape[0]
                 entry[at.DELTA_END], entry[at.DEAD_COUNT] = entry[at.COUNT], 0
@@ -292,8 +302,10 @@ class Interpreter:
 
     def store(self) -> None:
         """Hand everything back to the tables: what was born last is their delta."""
-        for rows in self.relations.values():
-            rows.hand_over(*self._delta(rows))
+        if self.time:
+            self.time.now = int(self.clock[0])
+        for name in self.stored:
+            self.relations[name].hand_over(*self._delta(self.relations[name]))
 
     # -- what there is to tell
 

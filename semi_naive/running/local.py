@@ -75,6 +75,7 @@ class Local:
     slow: set[int] = field(default_factory=set)  # places among its rule versions that are not for the machine
     rest: int = 1  # iterations that are done a block at a time after one that was too much for the machine
     rested: int = 0  # the iteration that they end with
+    beside: dict[str, Any] = field(default_factory=dict)  # tables of others whose delta versions begin with, in the machine
 
     def __post_init__(self):
         recursive = set(self.stratum.relations) if self.stratum.recursive else set()

@@ -30,6 +30,7 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, empty, marked, own_order, selected, together, within
 from semi_naive.ra.rules.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Term, Var, Wild
 from semi_naive.ra.rules.table import Table
+from semi_naive.ra.tuple_at_a_time.ready import ready
 from semi_naive.session.maintenance.closed_tables import is_closed, reached
 from semi_naive.session.maintenance.counting import Counts, counting
 from semi_naive.session.maintenance.flips import NEGATED, flips
@@ -50,6 +51,8 @@ class Following(InTime):
         self.indexes.arities.update({one.relation: len(one.atom.args) for one in found})
         super().__post_init__()
         self.counts = Counts(self, found)
+        self.first: list[tuple] = []  # versions of the first iteration alone
+        self.own = len(list(self.every(False)))  # versions of the recursion, which come before these in the machine
         self.below = names_read(self.stratum.rules) - set(self.stratum.relations)
         relations = self.database.program.relations
         self.closed = {name: relations[name] for name in self.stratum.relations if is_closed(relations[name])}
@@ -87,14 +90,36 @@ class Following(InTime):
         self.begin(until)
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
         self.marks = {name: table.mark() for name, table in self.tables.items()}
-        gone = self.single - own.keys()  # what was a fact may be derived as well
-        self._rederive({name: block for name, block in suspected.items() if block.size and name not in gone})
-        self._derive_all(list(self._of_changed({name for name, change in below.items() if change.born.size})))
         with self._flipped(below, "lost") as flipped:
             self._derive_all(flipped)
+        gone = self.single - own.keys()  # what was a fact may be derived as well
+        with self._suspected({name: block for name, block in suspected.items() if block.size and name not in gone}) as asked:
+            self.first = [(rule, 0, {0: "delta"}, 0) for rule in self.rederiving if rule.head.relation in asked]
+            self.first += self._of_changed({name for name, change in below.items() if change.born.size})
+            self._begin()
+        self.go_on()
+
+    def _begin(self) -> None:
+        """The first iteration: what begins with what is new below, and with suspects. In the machine what follows goes on from
+        there at once."""
+        tables = self.database.tables
+        names = {rule.body[place].relation for rule, place, *_ in self.first}
+        few = sum(tables[name].delta_size for name in names) <= self.small
+        try:
+            if names and few and not any(table.mark() for table in self.tables.values()) and ready(self.spent):
+                self.beside = {name: tables[name] for name in names}
+                if self._by_tuples():
+                    return
+        finally:
+            self.beside = {}
+        self._derive_all(self.first)
         for table in self.tables.values():
             table.advance()
-        self.go_on()
+
+    def compiled(self) -> list[tuple]:
+        self._plan(self.first if self.beside else [])
+        first = [(one[0], one[0].body[one[1]].relation, self._body(*one)) for one in self.first if self.beside]
+        return [*super().compiled(), *first]
 
     def suspect(
         self, deleted: dict[str, Block], below: dict[str, Change], given: dict[str, Table], until: float,
@@ -202,12 +227,8 @@ class Following(InTime):
             self.bodies[key] = proof.plan(self)
         return self.bodies[key]
 
-    def _rederive(self, suspected: dict[str, Block]) -> None:
-        with self._suspected(suspected):
-            self._derive_all([(rule, 0, {0: "delta"}, 0) for rule in self.rederiving if rule.head.relation in suspected])
-
     @contextmanager
-    def _suspected(self, suspected: dict[str, Block]) -> Iterator[None]:
+    def _suspected(self, suspected: dict[str, Block]) -> Iterator[dict[str, Block]]:
         """The relations of suspects are there."""
         tables = self.database.tables
         for name, block in suspected.items():
@@ -215,7 +236,7 @@ class Following(InTime):
             table.insert_block(block)
             table.advance()
         try:
-            yield
+            yield suspected
         finally:
             for name in suspected:
                 tables.pop(suspects(name), None)
@@ -227,6 +248,7 @@ class Following(InTime):
 
     def begin(self, until: float) -> None:
         super().begin(until)
+        self.slow = {place for place in self.slow if place < self.own}
         self.database.kept.clear()
 
     def _derive_all(self, wanted: list) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.ages import Layer, born, in_order
 from semi_naive.ra.rules.block import bounds_of, pack, roomy
-from semi_naive.ra.rules.changes import positions_of, within
+from semi_naive.ra.rules.changes import within
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.table import Table
 
@@ -24,7 +24,7 @@ class Clock:
         sort = TimedLattice if isinstance(table, LatticeTable) else TimedTable
         timed = sort.__new__(sort)
         vars(timed).update(vars(table))
-        timed.clock, timed.name = self, name
+        timed.clock, timed.name, timed.told = self, name, 0
         return timed
 
     def keep(self, name: str, table: Table) -> None:
@@ -32,11 +32,15 @@ class Clock:
         self.births[name] = [layer.where(within(layer.block, table)) for layer in self.births[name]]
 
 
+NONE = np.empty(0, np.int64)
+
+
 class Timed:
     """A table at home in its own order whose births are noted."""
 
     clock: Clock
     name: str
+    told: int  # what was born before that tick is known
 
     def advance(self) -> int:
         size = cast(Any, super()).advance()
@@ -46,21 +50,14 @@ class Timed:
             self.clock.now += 1
         return size
 
-    def from_machine(self, full: np.ndarray, delta: np.ndarray) -> None:
-        """Rows lie in the order that they were born in, which their ticks tell."""
-        table = cast(Any, self)
-        known = table.blocks("all" if isinstance(self, LatticeTable) else "delta", table.home)
+    def from_machine(self, full: np.ndarray, delta: np.ndarray, times: np.ndarray = NONE) -> None:
+        """times: when the rows were born, those of full first, one after the other by the clock; -1 before the machine."""
         cast(Any, super()).from_machine(full, delta)
-        columns = [np.concatenate([full[:, i], delta[:, i]]) for i in range(table.arity)]
-        fresh = np.ones(full.shape[0] + delta.shape[0], np.bool_)
-        for block in known:
-            fresh &= positions_of(columns, fresh.size, block) < 0
-        columns, size = [column[fresh] for column in columns], int(np.count_nonzero(fresh))
-        if size:
+        fresh, self.told = times >= self.told, self.clock.now
+        columns = [np.concatenate([full[:, i], delta[:, i]])[fresh] for i in range(full.shape[1])]
+        if (ticks := times[fresh]).size:
             packing = roomy(bounds_of(columns))
-            ticks = np.arange(self.clock.now, self.clock.now + size)
-            self.clock.births[self.name].append(in_order(packing, pack(columns, packing, size), ticks))
-            self.clock.now += size
+            self.clock.births[self.name].append(in_order(packing, pack(columns, packing, ticks.size), ticks))
 
 
 class TimedTable(Timed, Table):

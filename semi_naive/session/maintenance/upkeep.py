@@ -243,6 +243,8 @@ class Upkeep(Continuing):
             if seconds := pace.allowed(kind):
                 self.tables.update(counts)
                 self._count_missing(self._following(number, stratum), changes)
+            else:
+                self._mark_dense(number, own, changes)  # it is computed anew in any case
             begun = time.perf_counter()
             try:
                 found = self._follow(number, stratum, own, changes, seconds) if seconds else None
