@@ -96,7 +96,8 @@ def _inlined(relation: ir.Relation) -> ir.Relation:
 def test_every_tuple_has_a_proof_of_least_height(case, data):
     program, facts = case
     plain = {"number": 1, "unsigned": 1, "float": 1.0, "symbol": "a"}
-    for name in data.draw(st.sets(st.sampled_from([rule.head.relation for rule in program.rules]), max_size=1)):
+    derived = [rule.head.relation for rule in program.rules if "@" not in rule.head.relation]
+    for name in data.draw(st.sets(st.sampled_from(derived), max_size=1)):
         kinds = program.relations[name].kinds
         facts = (
             dict(facts)
