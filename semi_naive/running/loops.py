@@ -141,6 +141,8 @@ class _Keys:
         while after[path[-1]] not in path:
             path.append(after[path[-1]])
         path = path[path.index(after[path[-1]]) :]
+        first = min(range(len(path)), key=lambda at: self._shown(path[at]))
+        path = path[first:] + path[:first]  # told in the same way, whatever symbols are numbered by
         circle = " → ".join(map(self._shown, [*path[:3], *([None] if len(path) > 3 else []), path[0]]))
         needs = self._told(path[0], after[path[0]])
         place = f" in file {needs.span.file} at line {needs.span.line}, column {needs.span.column}" if needs.span else ""
