@@ -236,6 +236,7 @@ CASES = {
         .decl out(x: number)
         out(x) :- x = sum y : { a(y) }.
         out(y) :- 3 = count : { a(y) }.       //! Witness problem
+        out(y) :- 3 = sum x : { a(x), 1 < max z : { b(z, x), b(z, y) } }.    //! Witness problem
         out(y) :- 3 = max x : { b(x, y) }.
         out(1) :- x = min y : { s(y) }, s(x). //! Couldn't assign types to the aggregator  //! variable x  //! variable y
         f(x) :- x = mean y : { a(y) }.        //! Couldn't assign types to the aggregator  //! variable x  //! variable y

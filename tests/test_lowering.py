@@ -94,6 +94,23 @@ ANSWERS = [
     ("a(w) :- 0 < max y : { b(y, w) }.", {"b": {(1, 10), (7, 20), (7, 30), (5, 40)}}, {(20,), (30,)}),
     ("a(y) :- 0 < max y : { b(y, _) }.", {"b": {(1, 10), (7, 20)}}, {(7,)}),
     ("a(y) :- b(l, 0), l = min y2 : { b(y2, y), y2 > 1 }.", {"b": {(1, 5), (2, 0), (2, 6), (3, 9)}}, {(0,), (6,)}),
+    # the witness of an aggregate inside another: the inner one takes nothing from the outer one, or has its variable; then what
+    # is where the inner one was found is where the outer one was found, too
+    (
+        "h(y, w) :- y = max x : { a(x), 2 > min q : { b(w, q) } }. .decl h(x: number, y: number)",
+        {"a": {(4,), (6,)}, "b": {(1, 2), (7, 1), (8, 1)}},
+        {(6, 7), (6, 8)},
+    ),
+    (
+        "h(n, w) :- n = count : { a(x), x < max q : { b(w, q) } }. .decl h(x: number, y: number)",
+        {"a": {(4,), (5,), (9,)}, "b": {(1, 2), (7, 6)}},
+        {(2, 7)},
+    ),
+    (
+        "h(w) :- 0 < max x : { a(x), 4 < max q : { b(x, q), b(w, q) } }. .decl h(x: number)",
+        {"a": {(1,), (2,), (3,)}, "b": {(1, 9), (2, 5), (2, 4), (7, 5), (8, 4)}},
+        {(2,), (7,)},
+    ),
     # every tuple counts, but of several atoms, or with an aggregate inside, those that differ in `_` only are one
     ("a(count : { b(1, _) }).", {"b": {(1, 2), (1, 3), (2, 3)}}, {(2,)}),
     ("a(sum x : { b(x, _) }).", {"b": {(1, 2), (1, 3), (2, 3)}}, {(4,)}),

@@ -33,13 +33,14 @@ def resolve(single: Single) -> Scoped:
         return Scoped(single, {}, [], set())
     injected = {id(node): _injected(single, node, _around(node, aggregates)) for node in aggregates}
     witnesses = {id(node): _witnesses(single, node) - injected[id(node)] for node in aggregates}
-    for node in aggregates:  # a witness of an inner aggregate is none of those around it
-        inner = {id(other) for other in walk_all(node.body) if isinstance(other, syntax.Aggregate)}
-        witnesses[id(node)] -= set().union(*(witnesses[i] for i in inner))
+    passing: dict[int, set[str]] = {}
+    for node in aggregates:
+        passing[id(node)] = _passing(node, injected, witnesses)
+        witnesses[id(node)] -= passing[id(node)]
     problems = [problem for node in aggregates for problem in _witness_problems(node, witnesses[id(node)])]
-    renaming = _Renaming(single, injected, witnesses)
+    renaming = _Renaming(single, injected, witnesses, passing)
     head, *body = renaming.literals(single.literals)
-    literals = (*body, *renaming.exported)
+    literals = (*body, *(literal for group in renaming.exported for literal in group))
     refused = set().union(*(witnesses[id(node)] for node in aggregates if node.op not in ("min", "max")))
     return Scoped(replace(single, head=head.body, body=literals), renaming.injected, problems, refused)
 
@@ -68,10 +69,17 @@ def _witnesses(single, aggregate) -> set[str]:
     return missing & grounded(aggregate.body, enters=lambda other: True)
 
 
+def _passing(aggregate, injected, witnesses) -> set[str]:
+    """The witnesses of aggregates inside that take nothing from this one: they are none of its own."""
+    local = names(aggregate) - injected[id(aggregate)]
+    inner = [node for node in walk_all(aggregate.body) if isinstance(node, syntax.Aggregate) and node.op in ("min", "max")]
+    return set().union(*(witnesses[id(node)] for node in inner if not injected[id(node)] & local))
+
+
 def _witness_problems(aggregate, witnesses):
     if aggregate.op in ("min", "max"):
         return
-    for variable in body_names(aggregate, nested=False):
+    for variable in body_names(aggregate, nested=True):
         if variable.name in witnesses:
             message = (
                 "Witness problem: argument grounded by an aggregator's inner scope is used ungrounded in outer scope "
@@ -81,10 +89,11 @@ def _witness_problems(aggregate, witnesses):
 
 
 class _Renaming:
-    """One clause's pass. `exported`: the literals that ground witnesses, once more outside of their aggregate."""
+    """One clause's pass. `exported`: the literals that ground witnesses, once more outside of their aggregate. They stand in
+    the innermost body whose local variables they have. `passing`: by aggregate, the names of those that go by it."""
 
-    def __init__(self, single, injected, witnesses):
-        self.old_injected, self.witnesses = injected, witnesses
+    def __init__(self, single, injected, witnesses, passing):
+        self.old_injected, self.witnesses, self.passing = injected, witnesses, passing
         self.injected: dict[int, set[str]] = {}
         self.exported: list = []
         self._numbers = count(1)
@@ -109,11 +118,18 @@ class _Renaming:
         """The aggregate with its local variables under new names."""
         outer = self._env
         init = rebuilt(node.init, self._change) if node.init is not None else None
-        number = next(self._numbers)
-        self._env = outer | {name: f"{name}@{number}" for name in sorted(local)}
+        number, outside = next(self._numbers), self.exported
+        own = {name: f"{name}@{number}" for name in sorted(local - self.passing[id(node)])}
+        self._env, self.exported = outer | own, []
         target = rebuilt(node.target, self._change) if node.target is not None else None
-        made = replace(node, target=target, init=init, body=tuple(self.literals(node.body)))
-        self._env = outer
+        body = self.literals(node.body)
+        for group in self.exported:
+            if set().union(*map(names, group)).isdisjoint(own.values()):
+                outside.append(group)
+            else:
+                body += group
+        made = replace(node, target=target, init=init, body=tuple(body))
+        self._env, self.exported = outer, outside
         self.injected[id(made)] = {outer.get(name, name) for name in self.old_injected[id(node)]}
         return made
 
@@ -121,4 +137,4 @@ class _Renaming:
         """w in x = min y : { A(y, w) } is any with A(y', w) where y' = min y : { A(y, w) }."""
         copy = self._copy(node, names(node) - self.old_injected[id(node)] - witnesses)
         again = self._copy(node, names(node) - self.old_injected[id(node)])
-        self.exported += [*copy.body, syntax.Constraint("=", (copy.target, again), span=node.span)]
+        self.exported.append((*copy.body, syntax.Constraint("=", (copy.target, again), span=node.span)))
