@@ -313,6 +313,8 @@ TWO = ".decl p(x: number, y: number)\n.decl q(x: number, y: number)\n.output p\n
 @pytest.mark.parametrize(
     "text, line, message",
     [
+        (TWO + ".decl n()\nn().\nn() <= n() :- p(1, 2).", 6, 'Subsumptive relation "n" must not be a nullary relation'),
+        (TWO + ".decl n() btree_delete\nn().", 6, 'Subsumptive relation "n" must not be a nullary relation'),
         (TWO + "p(x, y) <= q(x, z) :- y < z.", 6, "Subsumption must compare tuples from the same relation"),
         (
             TWO.replace("p(x: number, y: number)", "p(x: number, y: number) brie") + "p(x, y) <= p(x, z) :- y < z.",

@@ -36,6 +36,10 @@ def subsumption_problems(source: syntax.Source, relations, heads) -> Iterator[Pr
         if clause.heads[0].relation != clause.dominating.relation:
             hint = f"write {clause.heads[0].relation}(…) <= {clause.heads[0].relation}(…) :- …"
             yield Problem("Subsumption must compare tuples from the same relation", clause.span, hint)
+    for name, declaration in relations.items():
+        if not declaration.attributes and (name in names or "btree_delete" in declaration.qualifiers):
+            hint = "its one tuple has no other to give way to: leave out btree_delete and the subsumptive rules"
+            yield Problem(f'Subsumptive relation "{name}" must not be a nullary relation', declaration.span, hint)
     for name in (name for name in names if name in relations):
         declaration = relations[name]
         if declaration.qualifiers.intersection(OWN):
