@@ -46,6 +46,12 @@ def test_a_legacy_program_runs_without_a_warning(capsys):
     assert result["d"].to_set() == {(4,)}
 
 
+def test_a_pragma_lets_old_types_pass_and_keeps_the_warnings():
+    program = Program('.pragma "legacy"\n' + OLD)
+    assert [(each.span.line - 1, each.span.column, each.message) for each in program.warnings] == WARNED
+    assert program.run({"a": [("x", 1)]})["c"].to_set() == {(1, "x")}
+
+
 def test_what_is_written_anew_has_no_warning():
     program = Program(OLD.replace("c(n, x) :- a(x, n).", "c(n, as(x, S)) :- a(x, n)."))
     assert [(each.span.line, each.span.column, each.message) for each in program.warnings] == WARNED

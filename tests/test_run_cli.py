@@ -33,6 +33,24 @@ def paths(tmp_path):
     return tmp_path
 
 
+def test_a_pragma_names_folders_that_the_command_line_does_not(run, paths):
+    (paths / "p.dl").write_text(f'.pragma "fact-dir" "facts"\n.pragma "output-dir" "out"\n{PATHS}')
+    assert run("run", "p.dl") == (0, "path\t3\n", "")
+    assert (paths / "out" / "path.csv").read_text() == CLOSED and not os.path.exists("path.csv")
+    assert run("run", "p.dl", "-D", ".")[0] == 0 and (paths / "path.csv").read_text() == CLOSED
+    (paths / "p.dl").write_text(f'.pragma "fact-dir" "none"\n{PATHS}')
+    status, _, errors = run("run", "p.dl")
+    assert status == 2 and "fact directory none does not exist" in errors
+    assert run("run", "p.dl", "-F", "facts")[0] == 0
+
+
+def test_a_pragma_leads_out_of_no_sandbox(run, paths):
+    (paths / "box").mkdir()
+    (paths / "box" / "p.dl").write_text(f'.pragma "fact-dir" "{paths}/facts"\n{PATHS}')
+    status, _, errors = run("run", "box/p.dl", "--sandbox", "box", "-D", "-")
+    assert status == 2 and "of a .pragma is outside of the sandbox" in errors
+
+
 def test_runs_from_a_folder_to_a_folder(run, paths):
     assert run("run", "p.dl", "-F", "facts", "-D", "out") == (0, "path\t3\n", "")
     assert os.listdir("out") == ["path.csv"] and (paths / "out" / "path.csv").read_text() == CLOSED

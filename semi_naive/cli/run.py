@@ -6,6 +6,7 @@ import os
 import sys
 
 import click
+from click.core import ParameterSource
 
 from semi_naive.cli.live import live_page, write_report
 from semi_naive.cli.progress import Progress
@@ -37,6 +38,7 @@ def run_program(program: str, given: dict) -> None:
     if given["show"]:
         sys.exit(show_program(program, show_modes(given["show"]), reading))
     checked = checked_program(program, reading)
+    facts, output = folders_of(checked.checked.pragmas, facts, output, reading["sandbox"])
     if given["no_warn"]:
         logging.getLogger("semi_naive").setLevel(logging.ERROR)
     else:
@@ -89,6 +91,21 @@ def sandbox_of(given: dict):
     if output != "-" and not os.path.isdir(output) and not sandbox.below(output):
         raise BadInput(f"output directory {output} is outside of the sandbox", hint=sandbox.advice)
     return sandbox
+
+
+def folders_of(pragmas: dict[str, str], facts: str, output: str, sandbox) -> tuple[str, str]:
+    """The folders of facts and of results: `.pragma "fact-dir" "…"` and `.pragma "output-dir" "…"` name those that the command
+    line does not."""
+    given = click.get_current_context().get_parameter_source
+    unsaid = {"facts": given("facts") is ParameterSource.DEFAULT, "output": given("output") is ParameterSource.DEFAULT}
+    named = {"facts": pragmas.get("fact-dir"), "output": pragmas.get("output-dir")}
+    taken = {name: folder for name, folder in named.items() if folder and unsaid[name]}
+    for folder in taken.values():
+        if sandbox is not None and not sandbox.holds(folder):
+            raise BadInput(f"folder {folder} of a .pragma is outside of the sandbox", hint=sandbox.advice)
+    facts, output = taken.get("facts", facts), taken.get("output", output)
+    check_folders(facts, output, ())
+    return facts, output
 
 
 def checked_program(program: str, reading: dict):

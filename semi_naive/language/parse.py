@@ -18,7 +18,7 @@ from semi_naive.language.build import Build
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.origins import Text, read_text
 from semi_naive.language.preprocess import preprocess
-from semi_naive.language.syntax import Source
+from semi_naive.language.syntax import Pragma, Source
 from semi_naive.language.syntax_errors import STATEMENTS, syntax_problem
 
 log = logging.getLogger("semi_naive")
@@ -52,7 +52,8 @@ def parse(
     errors = program.problems + [problem for problem in problems if problem.severity == "Error"]
     if errors:
         raise ProgramError(errors + warnings, program.texts)
-    return Source(statements, program.texts, warnings, legacy)
+    pragmas = (node.key for node in statements if isinstance(node, Pragma))
+    return Source(statements, program.texts, warnings, legacy or "legacy" in pragmas)
 
 
 class _Every:
