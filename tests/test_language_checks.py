@@ -367,6 +367,15 @@ def test_an_error_shows_the_place_and_what_to_do():
     ]
 
 
+def test_what_an_ambiguous_record_is_advised_leads_to_a_program():
+    declared = ".type R = [x: number, y: number]\n.decl r(x: R)\n.decl a(x: number)\n"
+    with pytest.raises(ProgramError) as caught:
+        compile_text(declared + "a(1) :- x = as([1, 2], R), x != nil.")
+    [problem] = [each for each in caught.value.problems if each.severity == "Error"]
+    assert problem.message == "Ambiguous record" and "write it in an atom, or = a variable of one" in problem.hint
+    compile_text(declared + "r([1, 2]).\na(1) :- r([1, 2]).\na(2) :- r(x), x = [1, 2].")
+
+
 def test_a_clash_of_types_says_where_each_comes_from():
     text = ".decl a(x: number)\n.decl b(x: symbol)\n.decl c(x: number)\nc(x) :- a(x), b(x)."
     with pytest.raises(ProgramError) as caught:

@@ -105,7 +105,8 @@ def _nil(typing, node):
 def _record(typing, node):
     types = typing.types(node)
     if types is ANY or len(types) != 1 or not typing.is_kind(node, Kind.RECORD) or any(map(typing.env.branches, types)):
-        yield Problem("Ambiguous record", node.span, "its type must follow from an attribute or from as([…], Type)")
+        hint = "it has the type of an attribute: write it in an atom, or = a variable of one; as(…) gives none"
+        yield Problem("Ambiguous record", node.span, hint)
         return
     (name,) = types
     width = len(typing.env.fields(name))
