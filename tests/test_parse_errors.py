@@ -66,8 +66,6 @@ def test_one_argument_for_min_and_max_outside_of_a_head():
 @pytest.mark.parametrize(
     "feature, text",
     [
-        ("lattices", ".lattice L<> { Bottom -> 1, Lub -> @f(_, _) }"),
-        ("lattices", ".decl A(>>>x: T<>)"),
         ("debug_delta", ".decl A = debug_delta(B) btree"),
         ("debug_delta", ".debug_delta A()"),
         ("recursive_iteration_cnt", "A(x) :- A(x), >>>__ITERATION__ < 9."),

@@ -31,13 +31,9 @@ PROGRAMS = {
     ),
     "by the name of what is not supported": (
         {
-            "main.dl": ".lattice L<> { Bottom -> 1, Lub -> @f(_, _) }\n.functor f(x: number): number stateful\n"
-            ".decl a(x: number) choice-domain x\na(1) <= a(2) :- true.\n"
+            "main.dl": ".decl a(x: number)\n.decl b = debug_delta(a)\na(x) :- x = recursive_iteration_cnt().\n"
         },
-        [
-            ("lattices", "main.dl", 1), ("functor f is stateful", "main.dl", 2), ("choice-domain", "main.dl", 3),
-            ("subsumption", "main.dl", 4),
-        ],
+        [("debug_delta is not supported", "main.dl", 2), ("recursive_iteration_cnt is not supported", "main.dl", 3)],
     ),
     "after a #line": (
         {"main.dl": '.decl a(x: number)\n#line 40 "origin.dl"\na(x) :- a(y).\n'},

@@ -260,7 +260,8 @@ class Relation:
     say min(…) or max(…) there: the others are its key, and of each key there is one tuple. `choice`: keys, as the places of
     attributes: no two tuples that rules make agree in one. `eqrel`: the tuples are closed under reflexivity, symmetry and
     transitivity. `summed`: its heads aggregate, so no fact can be added to what they made. `dominated`: the rules for its
-    `removal` say which of its tuples go, comparing those of `worse` with those of `better`."""
+    `removal` say which of its tuples go, comparing those of `worse` with those of `better`. `joins`: of the last
+    attributes, which are of lattices that the user defines, their least upper bounds (see `ra.rules.joining`)."""
 
     name: str
     attributes: tuple[tuple[str, Type], ...]
@@ -270,6 +271,7 @@ class Relation:
     span: "Span | None" = field(default=None, compare=False, repr=False)
     summed: bool = False
     dominated: bool = False
+    joins: tuple = field(default=(), compare=False, repr=False)
 
     @property
     def arity(self) -> int:
@@ -286,7 +288,12 @@ class Relation:
     @property
     def stepwise(self) -> bool:
         """Whether what is in it depends on which tuples an iteration makes."""
-        return bool(self.choice) or self.dominated
+        return bool(self.choice or self.joins) or self.dominated
+
+    @property
+    def joined_key(self) -> tuple[int, ...]:
+        """The places of the attributes that are of no user's lattice."""
+        return tuple(range(self.arity - len(self.joins)))
 
     @property
     def removal(self) -> str:

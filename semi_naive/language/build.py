@@ -44,6 +44,7 @@ class Build(Terms):
 
     @node
     def record_type(self, span, name, fields=()):
+        self._check_plain(fields)
         return syntax.RecordDecl(str(name), _pairs(fields), spans=self._type_spans(fields), span=span)
 
     @node
@@ -52,22 +53,29 @@ class Build(Terms):
 
     @node
     def branch(self, span, name, fields=()):
+        self._check_plain(fields)
         return syntax.BranchDecl(str(name), _pairs(fields), spans=self._type_spans(fields), span=span)
 
     def field(self, children):
         return tuple(saying(children))
 
+    def _check_plain(self, fields):
+        for field in fields:
+            if len(field) > 2:
+                hint = f"write {field[0]}: {field[1]}; a lattice is of an attribute of a relation"
+                self.problem(f"Field {field[0]} cannot be of a lattice", field[2], hint)
+
     @node
     def lattice_field(self, span, name, type_):
-        self.unsupported("lattices", span)
-        return (name, type_)
+        return (name, type_, span)
 
     @node
-    def lattice(self, span, *_):
-        self.unsupported("lattices", span)
+    def lattice(self, span, name, *bounds):
+        return syntax.Lattice(str(name), bounds, span=span)
 
-    def bound(self, _):
-        return None
+    def bound(self, children):
+        name, value = saying(children)
+        return (str(name), value)
 
     # -- relations and what is done with them
 
@@ -76,6 +84,7 @@ class Build(Terms):
         fields = next((child for child in rest if isinstance(child, list)), ())
         words = [child for child in rest if isinstance(child, Token) and child.type == "WORD"]
         qualifiers, spans = self._qualifiers(words), self._type_spans(fields)
+        lattices = tuple(at for at, field in enumerate(fields) if len(field) > 2)
         choice = next((child for child in rest if isinstance(child, syntax.Choice)), syntax.NO_CHOICE)
         for word in words:
             if word in IO_QUALIFIERS:
@@ -84,7 +93,7 @@ class Build(Terms):
         for name in names:
             place = self._span(name)
             kept = frozenset(qualifiers.difference(IO_QUALIFIERS))
-            made.append(syntax.RelationDecl(str(name), _pairs(fields), kept, choice, spans=spans, span=place))
+            made.append(syntax.RelationDecl(str(name), _pairs(fields), kept, choice, lattices, spans=spans, span=place))
             made += [syntax.Directive(kind, str(name), span=place) for kind in IO_QUALIFIERS if kind in qualifiers]
         return made
 
@@ -98,7 +107,7 @@ class Build(Terms):
         return seen
 
     def _type_spans(self, fields) -> tuple[Span, ...]:
-        return tuple(self._span(type_) for _, type_ in fields)
+        return tuple(self._span(type_) for _, type_, *_ in fields)
 
     @node
     def delta_decl(self, span, *_):
@@ -116,12 +125,10 @@ class Build(Terms):
     def functor_decl(self, span, _keyword, name, *rest):
         parameters = [child for child in rest if isinstance(child, list)]
         result = next(child for child in rest if isinstance(child, Token) and child.type == "QNAME")
-        if isinstance(rest[-1], Token) and rest[-1] == "stateful":
-            hint = "leave out the word: a function gets strings as strings and records as tuples, and needs no table of either"
-            self.problem(f"functor {name} is stateful: there is no symbol table or record table of Soufflé's here", span, hint)
+        stateful = isinstance(rest[-1], Token) and rest[-1] == "stateful"
         pairs = tuple(("", str(found[0])) if len(found) == 1 else (str(found[0]), str(found[1])) for found in parameters)
         spans = (*(self.between(found) for found in parameters), self._span(result))
-        return syntax.FunctorDecl(str(name), pairs, str(result), spans, span=span)
+        return syntax.FunctorDecl(str(name), pairs, str(result), stateful, spans, span=span)
 
     def parameter(self, children):
         return saying(children)
@@ -155,8 +162,9 @@ class Build(Terms):
     def component(self, span, head, *statements):
         type_, *bases = head
         for declared in _flat(statements):
-            if isinstance(declared, syntax.FunctorDecl):
-                self.problem("syntax error, unexpected functor declaration", declared.span, "declare it outside of components")
+            if isinstance(declared, syntax.FunctorDecl | syntax.Lattice):
+                what = "lattice" if isinstance(declared, syntax.Lattice) else "functor"
+                self.problem(f"syntax error, unexpected {what} declaration", declared.span, "declare it outside of components")
         written = tuple((base.component, base.arguments) for base in bases)
         return syntax.Component(type_.component, type_.arguments, written, tuple(_flat(statements)), span=span)
 
@@ -234,4 +242,4 @@ def _flat(statements) -> list:
 
 
 def _pairs(fields) -> tuple[tuple[str, str], ...]:
-    return tuple((str(name), str(type_)) for name, type_ in fields)
+    return tuple((str(name), str(type_)) for name, type_, *_ in fields)

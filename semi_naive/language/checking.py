@@ -32,6 +32,7 @@ from semi_naive.language.trees import walk
 from semi_naive.language.type_checks import type_problems
 from semi_naive.language.types import TypeEnvironment
 from semi_naive.language.user_functors import declaration_problems, function_problems, used_functors
+from semi_naive.language.user_lattices import attribute_problems, lattice_bounds, used_lubs, with_bounds
 from semi_naive.language.wellfounded import (
     companion_edges,
     companion_problems,
@@ -81,6 +82,9 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
     env = TypeEnvironment(source)
     relations = without_excluded(source, declared_relations(source, env, problems))
     found = [each for single in singles(source, problems) for each in without_anonymous(single, env, relations)]
+    bounds = lattice_bounds(source, env, problems)
+    problems += attribute_problems(source, relations, bounds, found)
+    found = [each for single in found for each in with_bounds(single, relations, bounds, problems)]
     graph = _graph(found, relations, companion_edges(relations) if wellfounded else [])
     heads = head_aggregates(found, relations, problems)
     ops = lattices(heads, found)
@@ -88,7 +92,8 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
     scoped = [resolve(single) for single in found]
     problems += env.problems
     problems += declaration_problems(source, env)
-    problems += [] if functors is None else function_problems(env, functors, used_functors(found))
+    called = used_functors(found) | used_lubs(relations, bounds)
+    problems += [] if functors is None else function_problems(env, functors, called)
     problems += [] if parameters else parameter_problems(source)
     problems += directive_problems(source, relations)
     problems += input_problems(source, summed)

@@ -57,9 +57,14 @@ def head_aggregates(found: list[Single], relations, problems: list[Problem]) -> 
             problems.append(
                 Problem(f"{_listed(ops[name])} cannot aggregate in a head of {word} relation {name}", single.head.span)
             )
-        if name in relations and relations[name].choice.keys:
-            hint = "of each key there is one tuple, with what is aggregated: leave out the choice"
-            message = f"{_listed(ops[name])} cannot aggregate in a head of {name}, which has a choice-domain"
+        what = ""
+        if name in relations and relations[name].lattices:
+            what = "an attribute of a lattice"
+        elif name in relations and relations[name].choice.keys:
+            what = "a choice-domain"
+        if what:
+            hint = "of each key there is one tuple, with what is aggregated: leave out one of the two"
+            message = f"{_listed(ops[name])} cannot aggregate in a head of {name}, which has {what}"
             problems.append(Problem(message, single.head.span, hint))
     return ops
 

@@ -18,6 +18,7 @@ from semi_naive.language.inference import Typing
 from semi_naive.language.single import Single
 from semi_naive.language.trees import names, variables, walk
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
+from semi_naive.language.user_lattices import lubs
 from semi_naive.ra.rules import ir
 
 _IDENTITY = ("min", "max", "cat")  # of one argument
@@ -38,9 +39,10 @@ def lowered(
     lattices, summed = aggregated
     lines = {file: text.split("\n") for file, text in source.texts.items()}
     types = {name: env.resolved(name) for name in [*PREDEFINED, *env.declared]}
-    found = {name: _relation(node, types, lattices.get(name)) for name, node in relations.items()}
-    projections = Projections(found)
     calls = _functions(env, types, functors)
+    joins = {name: calls.get(lub) for name, lub in lubs(source).items()}
+    found = {name: _relation(node, types, lattices.get(name), joins) for name, node in relations.items()}
+    projections = Projections(found)
     plain = [typing for typing in typings if typing.single.head.relation not in summed]
     rules = [rule(typing, lattices.get(typing.single.head.relation), lines, projections, calls) for typing in plain]
     for name in dict.fromkeys(typing.single.head.relation for typing in plain if typing.single.dominates):
@@ -68,17 +70,18 @@ def lowered(
         directives=_directives(source),
         pragmas={node.key: node.value for node in source.statements if isinstance(node, syntax.Pragma)},
         texts=source.texts,
-        typed=[node for node in source.statements if isinstance(node, (*syntax.TYPES, syntax.FunctorDecl))],
+        typed=[node for node in source.statements if isinstance(node, (*syntax.TYPES, syntax.FunctorDecl, syntax.Lattice))],
         functors=functors,
         loops=tuple(order.loop() for order in orders),
     )
 
 
-def _relation(node: syntax.RelationDecl, types, lattice) -> ir.Relation:
+def _relation(node: syntax.RelationDecl, types, lattice, joins: dict) -> ir.Relation:
     attributes = tuple((name, types[type_name]) for name, type_name in node.attributes)
     places = {name: place for place, (name, _) in enumerate(attributes)}
     choice = tuple(tuple(sorted({places[name] for name in key})) for key in node.choice.keys)
-    return ir.Relation(node.name, attributes, node.qualifiers, lattice, tuple(dict.fromkeys(choice)), node.span)
+    lubs = tuple(joins[node.attributes[at][1]] for at in node.lattices)
+    return ir.Relation(node.name, attributes, node.qualifiers, lattice, tuple(dict.fromkeys(choice)), node.span, joins=lubs)
 
 
 def _directives(source) -> list[ir.Directive]:

@@ -10,7 +10,6 @@ from semi_naive.language.syntax import Node
 
 ESCAPES = {'"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 UNSUPPORTED = {
-    "lattices": "min(e) or max(e) as the last argument of a head aggregates in recursion",
     "debug_delta": "the sizes of the deltas are in the trace: semi-naive run PROGRAM.dl --trace run.json",
     "recursive_iteration_cnt": "count in the rule itself, with d + 1 in its head",
 }

@@ -80,7 +80,7 @@ def _single(head, body, clause, problems) -> Single:
     def change(node):
         if isinstance(node, syntax.Aggregate):
             return _flat_aggregate(node, change, problems)
-        return _signed(node)
+        return signed(node)
 
     return Single(rebuilt(head, change), tuple(rebuilt(literal, change) for literal in body), clause)
 
@@ -97,7 +97,7 @@ def _flat_aggregate(node: syntax.Aggregate, change, problems) -> syntax.Aggregat
     return replace(node, target=target, init=init, body=tuple(rebuilt(literal, change) for literal in found[0]))
 
 
-def _signed(node):
+def signed(node):
     """-5 is a number, not a functor of 5: the smallest number has no positive counterpart."""
     if isinstance(node, syntax.Functor) and node.name == "neg" and isinstance(node.args[0], syntax.Number):
         return replace(node.args[0], value=-node.args[0].value, span=node.span)

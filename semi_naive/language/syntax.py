@@ -205,24 +205,36 @@ NO_CHOICE = Choice()
 @dataclass(frozen=True)
 class RelationDecl(Node):
     """.decl name(attribute: type, …) qualifiers; one for each of several names. Old qualifiers such as `output` are
-    directives of their own by now. `span` is the name's, `spans` are those of the attributes' types."""
+    directives of their own by now. `span` is the name's, `spans` are those of the attributes' types; `lattices`: the places of
+    the attributes whose types are written with <>."""
 
     name: str
     attributes: tuple[tuple[str, str], ...]
     qualifiers: frozenset[str] = frozenset()
     choice: Choice = NO_CHOICE
+    lattices: tuple[int, ...] = ()
     spans: tuple = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class FunctorDecl(Node):
     """.functor name(parameter: type, …): result. A parameter need not have a name. `spans`: of the parameters, then of the
-    result's type."""
+    result's type.
+    `stateful`: whether the word is there."""
 
     name: str
     parameters: tuple[tuple[str, str], ...]
     result: str
+    stateful: bool = False
     spans: tuple = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Lattice(Node):
+    """.lattice name<> { Bottom -> …, Lub -> @f(_, _), … }: how the type's values are a lattice. bounds: (word, expression)."""
+
+    name: str
+    bounds: tuple[tuple[str, Node], ...]
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def with_companions(source: syntax.Source) -> syntax.Source:
     """The program with a declaration of each `r.certain` and `r.undefined` that it mentions."""
     declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
     mentioned = dict.fromkeys(name for name in _mentioned(source) if name not in declared and _base(name) in declared)
-    bare = dict(qualifiers=frozenset(), choice=syntax.NO_CHOICE)
+    bare = dict(qualifiers=frozenset(), choice=syntax.NO_CHOICE, lattices=())
     more = [replace(declared[_base(name)], name=name, **bare) for name in mentioned]
     return replace(source, statements=[*source.statements, *more]) if more else source
 
@@ -173,7 +173,12 @@ def _problems(program: ir.Program, unsure: set[str]) -> Iterator[Problem]:
     for name in sorted(unsure):
         relation = program.relations[name]
         if relation.lattice or relation.stepwise or name in limited:
-            kinds = ("a choice", relation.choice), ("subsumptive rules", relation.dominated), ("a .limitsize", True)
+            kinds = (
+                ("a choice", relation.choice),
+                ("subsumptive rules", relation.dominated),
+                ("attributes of a lattice", relation.joins),
+                ("a .limitsize", True),
+            )
             what = f"a head with {relation.lattice}" if relation.lattice else next(word for word, has in kinds if has)
             hint = f"aggregate, choose or limit {name.partition('@')[0]}.certain in a relation of its own"
             yield Problem(f"{name} may have undefined tuples, and so cannot have {what}", relation.span or NOWHERE, hint)

@@ -111,12 +111,13 @@ class Instances:
             of_head.append(one)
             relations[one.rule.head.relation] = shaped(one.rule.head.relation, [*one.rule.head.args])
         for name in self.asked:
-            relations[f"{name}?"] = replace(relations[name], name=f"{name}?", lattice=None, choice=(), qualifiers=frozenset())
+            bare = replace(relations[name], lattice=None, choice=(), joins=(), qualifiers=frozenset())
+            relations[f"{name}?"] = replace(bare, name=f"{name}?")
         self.database = Database(replace(program, relations=relations), values)
         self.database.on_partitions = {name: one for name, one in (spread or {}).items() if name in program.relations}
         here = program.relations.keys() - self.database.on_partitions.keys()
         self.database.tables = Brought(self.database.on_partitions) | {
-            name: snapshot(tables[name]) if name in tables else table_for(relations[name]) for name in here
+            name: snapshot(tables[name]) if name in tables else table_for(relations[name], values) for name in here
         }
         self.facts = {(rule.head.relation, self._met(rule.head, {}, 1)[0][1]) for rule in facts}  # written in the program
         every = [one.rule for of in self.asked.values() for one in of]

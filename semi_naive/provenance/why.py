@@ -75,6 +75,8 @@ class Why:
             return self._proof(node, Search(self.instances, self._is_fact).proven(node))
         except NotFound:
             told = f"{atom(name, tuple(row))} has no proof of tuples that are there now"
+            if self.program.relations[name].joins:
+                raise ValueError(f"{told}: it is the least upper bound of several that rules have made") from None
             raise ValueError(f"{told}: a value that has been superseded was in it") from None
 
     def why_not(self, name: str, row) -> WhyNot:
@@ -200,7 +202,8 @@ class Why:
     def _rival(self, name: str, row: Row) -> str:
         """The tuple that a choice, or the best of a key, has kept instead of one that a rule makes; empty if there is none."""
         relation = self.program.relations[name]
-        for key in (*relation.choice, *([tuple(range(relation.arity - 1))] if relation.lattice else [])):
+        best = [tuple(range(relation.arity - 1))] if relation.lattice else [relation.joined_key] if relation.joins else []
+        for key in (*relation.choice, *best):
             order = *key, *(place for place in range(relation.arity) if place not in key)
             for block in self.tables[name].blocks("all", order):
                 lows, highs = block.ranges([np.array([row[place]]) for place in key], 1)
@@ -208,7 +211,8 @@ class Why:
                     bits = tuple(int(block.column(order.index(place), lows)[0]) for place in range(relation.arity))
                     [kept] = self._python(relation, [bits])
                     names = ", ".join(relation.attributes[place][0] for place in key)
-                    return f"of tuples with the same {names} there is one, and that is {atom(name, kept)}"
+                    alike = f" with the same {names}" if key else ""
+                    return f"of tuples{alike} there is one, and that is {atom(name, kept)}"
         return "another tuple subsumes it, or did when it was made" if relation.dominated else ""
 
     # -- a rule that does not make a tuple, literal by literal

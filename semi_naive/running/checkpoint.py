@@ -47,7 +47,7 @@ class Checkpoints:
         """Of the program, the settings that change the answer, and the facts."""
         program, config = self.run.program, self.run.config
         relations = [
-            (r.name, r.attributes, r.lattice, r.eqrel, r.choice, r.dominated, self._facts(r))
+            (r.name, r.attributes, r.lattice, r.eqrel, r.choice, r.dominated, [join.name for join in r.joins], self._facts(r))
             for r in program.relations.values()
         ]
         limits = [(d.relation, d.parameters) for d in program.directives if d.kind == "limitsize"]

@@ -108,6 +108,8 @@ def in_one_place(stratum: Stratum, relations) -> str:
         return "the classes of an equivalence relation are united in one place"
     if any(relations[name].choice for name in stratum.relations):
         return "a choice-domain chooses among all tuples of an iteration"
+    if any(relations[name].joins for name in stratum.relations):
+        return "the least upper bounds of a lattice are of all tuples of an iteration"
     if any(relations[name].dominated for name in stratum.relations):
         return "all tuples are compared with those of an iteration, as some subsume others"
     for rule in stratum.rules:

@@ -8,6 +8,7 @@ from semi_naive.io.in_order import Blocks, Columns
 from semi_naive.ra.rules.choice import ChoiceTable
 from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.rules.ir import Order, Program
+from semi_naive.ra.rules.joining import JoinTable
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import MOST
@@ -24,7 +25,7 @@ class Database:
 
     def __init__(self, program: Program, values: Values):
         self.program, self.values = program, values
-        self.tables = {name: table_for(relation) for name, relation in program.relations.items()}
+        self.tables = {name: table_for(relation, values) for name, relation in program.relations.items()}
         self.on_partitions: dict[str, OnPartitions | Remade] = {}  # relations that live on the partitions instead
         self._distinct: dict[tuple[str, int], tuple[int, float]] = {}
         self._met: dict[tuple, tuple] = {}
@@ -103,7 +104,7 @@ class Database:
         """
         for name in {*relations, *begun} & self.on_partitions.keys():
             columns = self.on_partitions.pop(name).columns()
-            self.tables[name] = table_for(self.program.relations[name])
+            self.tables[name] = table_for(self.program.relations[name], self.values)
             self.load(name, columns)
             if name not in begun:
                 self.tables[name].settle()
@@ -111,7 +112,7 @@ class Database:
     def place(self, name: str, relation, cluster) -> None:
         """The relation is on the partitions from now on."""
         self.on_partitions[name] = OnPartitions(relation, cluster)
-        self.tables[name] = table_for(self.program.relations[name])
+        self.tables[name] = table_for(self.program.relations[name], self.values)
 
     def partitioned(self, name: str) -> PartitionedRelation | None:
         """A relation that is on the partitions in its indexes."""
@@ -167,7 +168,9 @@ class Database:
         return estimate
 
 
-def table_for(relation) -> Table | LatticeTable:
+def table_for(relation, values: Values) -> Table | LatticeTable:
+    if relation.joins:
+        return JoinTable(relation.arity, joins=relation.joins, values=values)
     if relation.lattice:
         return LatticeTable(relation.arity, relation.lattice, relation.kinds[-1])
     if relation.choice:

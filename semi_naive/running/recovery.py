@@ -135,7 +135,7 @@ class Recovery:
         found = self.database.on_partitions.pop(name, None)
         if isinstance(found, Remade):
             found.close()
-        self.database.tables[name] = table_for(self.database.program.relations[name])
+        self.database.tables[name] = table_for(self.database.program.relations[name], self.database.values)
 
     def _derived(self) -> set[str]:
         return {name for each in self.run.strata if each.rules for name in each.relations}

@@ -319,6 +319,7 @@ def form(relation: Relation, types: dict) -> str:
     own = ", ".join(_named(type_) for _, type_ in relation.attributes)
     special = f" {relation.lattice or ''}{' eqrel' * relation.eqrel}".rstrip()
     special += f"{relation.choice or ''}{' subsumed' * relation.dominated}"
+    special += "".join(f" @{join.name}" for join in relation.joins)
     return f"({own}){special}" + "".join(f", {name} = {inner}" for name, inner in sorted(fields.items()))
 
 

@@ -127,7 +127,7 @@ class Explicit(Run):
     def _restart(self, name: str) -> None:
         """A relation has its facts, and they are new. Where it has a choice, the first of those in the program's text stay."""
         self.database.on_partitions.pop(name, None)
-        table = self.database.tables[name] = table_for(self.program.relations[name])
+        table = self.database.tables[name] = table_for(self.program.relations[name], self.values)
         for facts in (self.facts.given, self.facts.written):
             if name not in facts or not facts[name].count:
                 continue

@@ -101,7 +101,9 @@ def _check(name: str, source: syntax.Source, own: dict, known: dict) -> None:
 
 
 def _declaration(relation: ir.Relation) -> syntax.RelationDecl:
-    return syntax.RelationDecl(relation.name, tuple((name, type_.name) for name, type_ in relation.attributes))
+    attributes = tuple((name, type_.name) for name, type_ in relation.attributes)
+    lattices = tuple(range(len(relation.joined_key), relation.arity))
+    return syntax.RelationDecl(relation.name, attributes, lattices=lattices)
 
 
 class _Rules:
@@ -171,7 +173,9 @@ class _Rules:
             asked = tuple(name for name, _ in more)
             choice = replace(each.choice, keys=tuple(asked + key for key in each.choice.keys))  # one for each parameter
             attributes, spans = more + each.attributes, spans + each.spans
-            return replace(each, name=self._named(each.name), attributes=attributes, choice=choice, spans=spans)
+            lattices = tuple(len(more) + at for at in each.lattices)
+            named = replace(each, name=self._named(each.name), lattices=lattices)
+            return replace(named, attributes=attributes, choice=choice, spans=spans)
         if not isinstance(each, syntax.Clause):
             return each
         asks = any(head.relation in self.depend for head in each.heads)
