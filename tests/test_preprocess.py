@@ -178,5 +178,5 @@ def test_bad_includes(folder):
 
 
 def test_problems_of_all_kinds_come_together(folder):
-    found = problems('#include "no.h"\n.include "no.dl"\nA(x) :- .\nA(@f(1)).')
+    found = problems('#include "no.h"\n.include "no.dl"\nA(x) :- .\nA(1.2.3.400).')
     assert [problem.span.line for problem in found] == [1, 2, 3, 4]

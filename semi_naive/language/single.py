@@ -14,6 +14,7 @@ from semi_naive.language.errors import Problem
 from semi_naive.language.trees import rebuilt, walk_all
 
 MOST = 10_000  # clauses that one clause may stand for
+DECIDING = ("<", ">", "!=")  # what tells two tuples apart
 OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "true": "false", "false": "true"}
 
 
@@ -58,13 +59,35 @@ def singles(source: syntax.Source, problems: list[Problem]) -> list[Single]:
 
 def _dominations(clause: syntax.Clause, problems: list[Problem]) -> list[Single]:
     """A subsumptive clause as clauses whose head is the tuple that goes."""
-    from semi_naive.language.subsumption import different, named
-
-    worse, better = named(clause)
-    apart = different(clause, worse, better)
+    worse, better = _named(clause)
+    apart = _different(clause, worse, better)
     literals = (worse, better, clause.body, *([syntax.Or(tuple(apart))] if apart else []))
     bodies = _ways_of(replace(clause, body=syntax.And(literals)), problems)
     return [replace(_single(worse, body, clause, problems), dominates=True) for body in bodies]
+
+
+def _named(clause: syntax.Clause) -> tuple[syntax.Atom, syntax.Atom]:
+    """The two atoms, with a variable for each `_` that is an argument."""
+    atoms = []
+    for side, atom in enumerate((clause.heads[0], clause.dominating)):
+        args = (
+            syntax.Variable(f"_@{2 * at + side}", span=arg.span) if isinstance(arg, syntax.Underscore) else arg
+            for at, arg in enumerate(atom.args)
+        )
+        atoms.append(replace(atom, args=tuple(args)))
+    return atoms[0], atoms[1]
+
+
+def _different(clause: syntax.Clause, worse: syntax.Atom, better: syntax.Atom) -> list:
+    """What tells the two tuples apart, as literals one of which has to hold; none if the body does so by itself."""
+    pairs = [pair for pair in zip(worse.args, better.args, strict=False) if pair[0] != pair[1]]
+    items = clause.body.items if isinstance(clause.body, syntax.And) else (clause.body,)
+    for item in items:
+        if isinstance(item, syntax.Constraint) and item.op in DECIDING:
+            if item.args in pairs or item.args[::-1] in pairs:
+                return []
+    found = [syntax.Constraint("!=", pair, span=clause.span) for pair in pairs]
+    return found or [syntax.Constraint("false", span=clause.span)]
 
 
 def _ways_of(clause: syntax.Clause, problems: list[Problem]) -> list[tuple]:

@@ -11,7 +11,6 @@ value of each key: so the relation is a lattice, as with min(c) in its heads, wh
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
@@ -19,7 +18,6 @@ from semi_naive.language.inference import Typing
 from semi_naive.language.lattices import uses
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-DECIDING = ("<", ">", "!=")  # what tells two tuples apart
 OWN = ("brie", "btree", "eqrel")  # representations from which nothing can be removed
 
 
@@ -100,30 +98,3 @@ def _hindered(name: str, typings: list[Typing], ops, found, group: set[str]) -> 
     own = [each for each in typings if each.single.head.relation in group]
     own = [each for each in own if not (each.single.dominates and each.single.head.relation in found)]
     return any(True for each in own for _ in uses(each, ops, group))
-
-
-# -- as clauses with one head
-
-
-def named(clause: syntax.Clause) -> tuple[syntax.Atom, syntax.Atom]:
-    """The two atoms, with a variable for each `_` that is an argument."""
-    atoms = []
-    for side, atom in enumerate((clause.heads[0], clause.dominating)):
-        args = (
-            syntax.Variable(f"_@{2 * at + side}", span=arg.span) if isinstance(arg, syntax.Underscore) else arg
-            for at, arg in enumerate(atom.args)
-        )
-        atoms.append(replace(atom, args=tuple(args)))
-    return atoms[0], atoms[1]
-
-
-def different(clause: syntax.Clause, worse: syntax.Atom, better: syntax.Atom) -> list:
-    """What tells the two tuples apart, as literals one of which has to hold; none if the body does so by itself."""
-    pairs = [pair for pair in zip(worse.args, better.args, strict=False) if pair[0] != pair[1]]
-    items = clause.body.items if isinstance(clause.body, syntax.And) else (clause.body,)
-    for item in items:
-        if isinstance(item, syntax.Constraint) and item.op in DECIDING:
-            if item.args in pairs or item.args[::-1] in pairs:
-                return []
-    found = [syntax.Constraint("!=", pair, span=clause.span) for pair in pairs]
-    return found or [syntax.Constraint("false", span=clause.span)]

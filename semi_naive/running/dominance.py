@@ -11,9 +11,9 @@ dominates what dominates a tuple dominates that tuple.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from semi_naive.ra.rules.changes import apart, take_out, together
 from semi_naive.ra.rules.ir import Atom, Relation, Rule
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.database import Database
-
-if TYPE_CHECKING:
-    from semi_naive.running.local import Local
 
 SPREAD = 64  # tuples that all others are compared with before the rest, where no value has to be the same
 GROWING = 4  # times as many tuples are compared with the next time
@@ -53,11 +50,10 @@ class Compared:
 
 
 class Dominance:
-    """Of the relations of one stratum."""
+    """Of the relations of one stratum. local: the `local.Local` that evaluates it; evaluator: what makes another one, for
+    the rules that compare tuples."""
 
-    def __init__(self, local: Local, relations: list[Relation]):
-        from semi_naive.running.local import Local
-
+    def __init__(self, local: Any, relations: list[Relation], evaluator: Callable[..., Any]):
         self.local = local
         self.removals = {relation.removal for relation in relations}
         rules = [rule for rule in local.stratum.rules if rule.head.relation in self.removals]
@@ -67,17 +63,17 @@ class Dominance:
         }
         self.view = Database(local.database.program, local.database.values)
         indexes = Indexes({name: relation.arity for name, relation in self.view.program.relations.items()})
-        self.evaluator = Local(
+        self.evaluator = evaluator(
             Stratum(tuple(self.removals), rules, False), local.number, self.view, indexes, local.profile,
             multiway=local.multiway, cores=local.cores,
         )  # fmt: skip
 
     @classmethod
-    def of(cls, local: Local) -> Dominance | None:
+    def of(cls, local: Any, evaluator: Callable[..., Any]) -> Dominance | None:
         """None where no tuple of the stratum's relations subsumes another."""
         relations = local.database.program.relations
         found = [relations[name] for name in local.stratum.relations if name in relations and relations[name].dominated]
-        return cls(local, found) if found else None
+        return cls(local, found, evaluator) if found else None
 
     def apply(self, tables: dict[str, Any]) -> None:
         """An iteration has made all that it makes, which is in `new` of the stratum's tables."""

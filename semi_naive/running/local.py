@@ -80,7 +80,7 @@ class Local:
     def __post_init__(self):
         recursive = set(self.stratum.relations) if self.stratum.recursive else set()
         self.recursive = recursive
-        self.dominance = Dominance.of(self)
+        self.dominance = Dominance.of(self, Local)
         removals = self.dominance.removals if self.dominance else ()
         rules = [rule for rule in self.stratum.rules if rule.head.relation not in removals]
         self.once = [rule for rule in rules if not versions(rule, recursive)]
