@@ -87,6 +87,13 @@ def _parser() -> tuple[Lark, Build]:
     return made, build
 
 
+@cache
+def words() -> frozenset[str]:
+    """Those of the grammar: no relation has such a name, or it is read in another way here and there."""
+    terminals = _parser()[0].terminals
+    return frozenset(each.pattern.value for each in terminals if each.pattern.type == "str") | {"ordered"}
+
+
 def _parsed(text: Text) -> tuple[list, list[Problem]]:
     """The statements, and what is wrong with them. After an error the parse goes on with the next statement."""
     parser, build = _parser()

@@ -284,7 +284,7 @@ class Session:
         """Rules for a relation, with its declaration, those of others that they need besides, and parameters, as `$src`. They
         are parsed and checked against the session, and nothing is evaluated: `subscribe` and `query` do that.
 
-        ProgramError with all that is wrong. 0.5 ms for a rule, and some kilobytes.
+        ProgramError with all that is wrong. 0.8 ms for a rule; 0.04 ms for one like others but for name and constants.
         """
         self.check_open()
         with self.alone():

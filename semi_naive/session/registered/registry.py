@@ -22,6 +22,7 @@ from semi_naive.ra.rules.table import Table
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.maintenance.spread import AnyChange, here
 from semi_naive.session.registered.rules import Registered, registered
+from semi_naive.session.registered.shapes import Shapes
 from semi_naive.session.registered.subscriptions import Callback, Granularity, History, Subscription, rest_of, with_key
 from semi_naive.session.system import RELATIONS
 
@@ -34,7 +35,8 @@ class Registry:
     def __init__(self, session: Any):
         self._session = session
         self.rules: dict[str, Registered] = {}
-        self._known = dict(session.declared)  # what other rules may read
+        self._known: dict[str, Relation | Registered] = dict(session.declared)  # what other rules may read
+        self._shapes = Shapes(session.program.checked.types)
         self.subscriptions: list[Subscription] = []
         self.histories: dict[str, History] = {}
         self._seen: weakref.WeakKeyDictionary[Subscription, Table] = weakref.WeakKeyDictionary()  # relations about the session
@@ -54,9 +56,9 @@ class Registry:
             raise
 
     def _register(self, name: str, text: str) -> None:
-        rules = self.rules[name] = registered(name, text, self._known, self._session.program.checked)
+        rules = self.rules[name] = registered(name, text, self._known, self._session.program.checked, self._shapes)
         if not rules.parameters:
-            self._known[name] = rules.relation
+            self._known[name] = rules
 
     def _unregister(self, name: str) -> None:
         del self.rules[name]

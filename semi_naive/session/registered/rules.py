@@ -9,8 +9,10 @@ Dataflows in Interactive Environments", of queries of many tenants). Every relat
 has the attribute; what they compute besides is computed on demand, as far as its demand is known (`planning.magic`).
 """
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from semi_naive.language import syntax
 from semi_naive.language.checking import check
@@ -21,6 +23,7 @@ from semi_naive.planning import rewrite
 from semi_naive.planning.passes import Compiled, compiled
 from semi_naive.planning.strata import strata
 from semi_naive.ra.rules import ir
+from semi_naive.session.registered.shapes import Right, Shapes
 
 MAGIC = syntax.Pragma("magic-transform", "*")
 
@@ -28,16 +31,20 @@ MAGIC = syntax.Pragma("magic-transform", "*")
 @dataclass(eq=False)
 class Registered:
     """Rules for a relation, with the `text` that they were registered by. `parameters`: the names of its first attributes;
-    `reads`: what it reads of the session. `users`: how many subscribe to it, or to what reads it; `strata`: where it is
-    evaluated while there are any."""
+    `reads`: what it reads of the session. `make`: parses and checks the text, when that is needed. `users`: how many subscribe
+    to it, or to what reads it; `strata`: where it is evaluated while there are any."""
 
     name: str
-    checked: ir.Program
+    text: str
     parameters: tuple[str, ...]
     reads: frozenset[str]
-    text: str
+    make: Callable[[], ir.Program]
     users: int = 0
     strata: list[int] = field(default_factory=list)
+
+    @cached_property
+    def checked(self) -> ir.Program:
+        return self.make()
 
     @property
     def relation(self) -> ir.Relation:
@@ -67,23 +74,47 @@ class Registered:
         return Compiled(program, strata(program))
 
 
-def registered(name: str, text: str, known: dict[str, ir.Relation], program: ir.Program) -> Registered:
-    """Parse and check rules for a relation against what a session has: the `known` relations, and the types of its program.
-    ProgramError with all that is wrong, at its place in `<name>`."""
-    source = parse(text, f"<{name}>")
-    own = {each.name: each for each in source.statements if isinstance(each, syntax.RelationDecl)}
-    _check(name, source, own, known)
-    rules = _Rules(name, source, own, known, program.types)
-    read = {node.relation for node in rules.nodes if isinstance(node, syntax.Atom)} - own.keys()
-    declared = [_declaration(known[each]) for each in sorted(read & known.keys())]
+Known = Mapping[str, ir.Relation | Registered]
+
+
+def registered(name: str, text: str, known: Known, program: ir.Program, shapes: Shapes) -> Registered:
+    """Rules for a relation, checked against what a session has: the `known` relations, and the types of its program.
+    ProgramError with all that is wrong, at its place in `<name>`. Those of a shape that is right are parsed later."""
+    shape = shapes.of(name, text, known)
+    right = shapes.get(shape, known) if shape else None
+    if right is None and shape and shape.sample:
+        with contextlib.suppress(ProgramError):  # the text itself tells where
+            right, _ = _checked(_Rules.of(name, shape.sample, known, program), known, program)
+            shapes.keep(shape, right)
+    if right is None:
+        right, checked = _checked(_Rules.of(name, text, known, program), known, program)
+        if shape:
+            shapes.keep(shape, right)
+        return Registered(name, text, right.parameters, frozenset(right.reads), lambda: checked)
+    reads = {each: known[each] for each in right.reads}
+    return Registered(
+        name, text, right.parameters, frozenset(reads),
+        lambda: _checked(_Rules.of(name, text, reads, program), reads, program)[1],
+    )  # fmt: skip
+
+
+def _checked(rules: "_Rules", known: Known, program: ir.Program) -> tuple[Right, ir.Program]:
+    read = {node.relation for node in rules.nodes if isinstance(node, syntax.Atom)} - rules.own.keys()
+    declared = [_declaration(relation_of(known[each])) for each in sorted(read & known.keys())]
+    statements, texts = [*program.typed, *declared, *rules.statements()], rules.source.texts
     try:
-        checked = check(syntax.Source([*program.typed, *declared, *rules.statements()], source.texts), True, program.functors)
+        checked = check(syntax.Source(statements, texts), True, program.functors)
     except ProgramError as error:  # with warnings of what the session has
-        raise ProgramError([each for each in error.problems if each.span.file == f"<{name}>"], source.texts) from None
-    return Registered(name, checked, tuple(rules.parameters), frozenset(read & known.keys()), text)
+        raise ProgramError([each for each in error.problems if each.span.file == f"<{rules.name}>"], texts) from None
+    reads = {each: known[each] for each in sorted(read & known.keys())}
+    return Right(reads, frozenset(rules.own) - {rules.name}, tuple(rules.parameters)), checked
 
 
-def _check(name: str, source: syntax.Source, own: dict, known: dict) -> None:
+def relation_of(known: ir.Relation | Registered) -> ir.Relation:
+    return known.relation if isinstance(known, Registered) else known
+
+
+def _check(name: str, source: syntax.Source, own: dict, known: Known) -> None:
     problems = []
     if name not in own:
         place = next((each.span for each in source.statements), syntax.NOWHERE)
@@ -109,7 +140,15 @@ def _declaration(relation: ir.Relation) -> syntax.RelationDecl:
 class _Rules:
     """The statements of a text, with relations of its own named after the one that it is for, and parameters as attributes."""
 
-    def __init__(self, name: str, source: syntax.Source, own: dict, known: dict, types: dict[str, ir.Type]):
+    @classmethod
+    def of(cls, name: str, text: str, known: Known, program: ir.Program) -> "_Rules":
+        """ProgramError for what cannot even be put together."""
+        source = parse(text, f"<{name}>")
+        own = {each.name: each for each in source.statements if isinstance(each, syntax.RelationDecl)}
+        _check(name, source, own, known)
+        return cls(name, source, own, known, program.types)
+
+    def __init__(self, name: str, source: syntax.Source, own: dict, known: Known, types: dict[str, ir.Type]):
         self.name, self.source, self.own, self.known, self.types = name, source, own, known, types
         self.clauses = [each for each in source.statements if isinstance(each, syntax.Clause)]
         self.nodes = [node for clause in self.clauses for node in _nodes(clause)]
@@ -158,7 +197,9 @@ class _Rules:
     def _attributes(self, relation: str) -> list[str]:
         if relation in self.own:
             return [type_ for _, type_ in self.own[relation].attributes]
-        return [type_.name for _, type_ in self.known[relation].attributes] if relation in self.known else []
+        if relation not in self.known:
+            return []
+        return [type_.name for _, type_ in relation_of(self.known[relation]).attributes]
 
     def statements(self) -> list:
         """What stands for the text."""
