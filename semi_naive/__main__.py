@@ -18,6 +18,7 @@ from semi_naive import __version__
 from semi_naive.cli.live import live_page, looking, write_report
 from semi_naive.cli.progress import Progress
 from semi_naive.cli.quantities import Bytes
+from semi_naive.cli.souffle import flags, transforming, warning
 
 BAD = 2  # exit status of bad input and bad usage
 PLANS = ("auto", "balanced", "decomposed")
@@ -25,7 +26,7 @@ SEARCHES = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="semi-naive")
+@click.version_option(__version__, prog_name="semi-naive", help="Print the version.")
 def cli():
     """Run Datalog programs and compute transitive closures, on Apache Spark where they are large."""
 
@@ -49,7 +50,7 @@ def reading(command):
     return command
 
 
-@cli.command()
+@cli.command(epilog="All flags of Soufflé 2.5 are taken: docs/souffle.md says what each means here.")
 @click.argument("program")
 @click.option(
     "-F", "--fact-dir", "facts", metavar="DIR", default=".", show_default=True, help="Read the facts from this folder."
@@ -65,9 +66,10 @@ def reading(command):
 @reading
 @click.option("--sandbox", metavar="DIR", help="Read and write only files below this folder, whatever the program says.")
 @click.option("-j", "--jobs", metavar="N", help="Use so many cores; auto uses all.")
-@click.option("-w", "--no-warn", is_flag=True, help="Print no warnings, and take a missing fact file as empty.")
+@warning
 @click.option("-p", "--profile", metavar="FILE", help="Write how long each rule took; see `semi-naive profile`.")
 @click.option("--show", metavar="WHAT", multiple=True, help="Print this instead of running: initial-datalog, scc-graph, …")
+@transforming
 @click.option("--plan", type=click.Choice(PLANS), default="auto", show_default=True, help="Evaluate by this plan.")
 @click.option("--explain", is_flag=True, help="Print the plan instead of running it.")
 @click.option(
@@ -76,13 +78,17 @@ def reading(command):
 )  # fmt: skip
 @click.option("--trace", metavar="FILE", help="Write the record of the run as JSON.")
 @looking
+@click.option("--live-profile", is_flag=True, help="The same as --live.")
 @click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: buckets=64, refine=off, …")
 @click.option("--master", metavar="URL", help="Run on this Spark cluster instead of in this process.")
+@click.option("-v", "--verbose", is_flag=True, help="Say how long each stratum took.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress bar.")
-def run(program, **given):
+@flags
+def run(program, live_profile, **given):
     """Run a Datalog PROGRAM (- for standard input). Its .input is read from --fact-dir, its .output written to --output-dir."""
     from semi_naive.cli.run import run_program
 
+    given["live"] = "0" if live_profile and given["live"] is None else given["live"]
     _check_writable(given["trace"], given["profile"], given["report"])
     run_program(program, given | {"options": dict(_assignment(text) for text in given["options"])})
 
@@ -327,6 +333,10 @@ def subgraphs(edges, pattern, directed, output, every, plan, memory, trace, head
     if output:
         found.write(output)
     click.echo(len(found) if output else found)
+
+
+for _command in cli.commands.values():
+    click.version_option(__version__, prog_name="semi-naive", help="Print the version.")(_command)
 
 
 def _assignment(text: str) -> tuple[str, str]:

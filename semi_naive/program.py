@@ -57,18 +57,16 @@ class Program:
         """The program in a file, which may be outside of the sandbox. FileNotFoundError if there is none."""
         from semi_naive.language.parse import parse_file  # loads a parser, which rules that are data do without
 
-        program = cls.__new__(cls)
-        program.name, program.sandbox = os.fspath(path), sandbox and Sandbox(sandbox)
-        source = parse_file(program.name, include_dirs, defines or {}, program.sandbox, legacy)
-        program.checked = check(source, functors={} if functors is None else functors)
-        return program
+        path, sandbox = os.fspath(path), sandbox and Sandbox(sandbox)
+        return cls.from_source(parse_file(path, include_dirs, defines or {}, sandbox, legacy), path, functors, sandbox)
 
     @classmethod
     @uncollected()
-    def from_source(cls, source, file: str = "<program>", functors=None) -> "Program":
+    def from_source(cls, source, file: str = "<program>", functors=None, sandbox: Sandbox | None = None) -> "Program":
         """A program given as a syntax tree (`semi_naive.language.syntax.Source`) instead of text."""
         program = cls.__new__(cls)
-        program.name, program.checked = file, check(source, functors={} if functors is None else functors)
+        program.name, program.sandbox = file, sandbox
+        program.checked = check(source, functors={} if functors is None else functors)
         return program
 
     @classmethod

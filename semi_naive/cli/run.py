@@ -4,53 +4,63 @@ import json
 import logging
 import os
 import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 import click
-from click.core import ParameterSource
 
+from semi_naive.cli import souffle
 from semi_naive.cli.live import live_page, write_report
 from semi_naive.cli.progress import Progress
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
 SHOW = {
     "parse-errors": "errors of the syntax, and nothing else",
     "initial-datalog": "the program as it was understood",
     "transformed-datalog": "the program as it will be evaluated",
     "precedence-graph": "which relations each relation reads",
+    "precedence-graph-text": "the same for graphviz, as Soufflé prints it",
     "scc-graph": "the strata in their order",
+    "scc-graph-text": "the same for graphviz",
     "type-analysis": "the types of each rule's variables",
 }
-ALIASES = {"initial-ast": "initial-datalog", "transformed-ast": "transformed-datalog",
-           "precedence-graph-text": "precedence-graph", "scc-graph-text": "scc-graph"}  # fmt: skip
+ALIASES = {"initial-ast": "initial-datalog", "transformed-ast": "transformed-datalog"}
 
 
 def run_program(program: str, given: dict) -> None:
     """Read, check and run a program, and write what it outputs. `given`: the options of the command, by their names."""
     from semi_naive import Config
 
-    facts, output = given["facts"], given["output"]
+    begun, pragmas = time.perf_counter(), souffle.pragmas_of(given)
+    given = souffle.settled(given, pragmas)
+    souffle.told(pragmas, quiet=given["no_warn"])
     config = Config().with_options(given["options"])
-    spark = spark_of(given["master"], given["jobs"])
-    check_folders(facts, output, given["include_dirs"])
+    check_folders(given["facts"], given["output"], given["include_dirs"])
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"]), "sandbox": sandbox_of(given)}
     reading |= {"functors": libraries_of(given), "legacy": given["legacy"]}
     if given["show"]:
-        sys.exit(show_program(program, show_modes(given["show"]), reading))
-    checked = checked_program(program, reading)
-    facts, output = folders_of(checked.checked.pragmas, facts, output, reading["sandbox"])
+        spark_of(given["master"], given["jobs"])
+        sys.exit(show_program(program, show_modes(given["show"]), reading, pragmas))
+    checked = checked_program(program, reading, pragmas)
+    given = with_pragmas(given, checked.checked.pragmas, reading["sandbox"])
+    facts, output = given["facts"], given["output"]
+    spark = spark_of(given["master"], given["jobs"])
     if given["no_warn"]:
         logging.getLogger("semi_naive").setLevel(logging.ERROR)
-    else:
-        complain(checked)
+    complain(checked, souffle.shown_warnings(checked.warnings, given))
     if given["explain"]:
         click.echo(checked.explain(facts=facts, config=config, only_outputs=True, plan=given["plan"]), nl=False)
         return
-    asks = (given["provenance"] or checked.checked.pragmas.get("provenance", "none")) != "none"
+    asks = (given["provenance"] or "none") != "none"
     if asks and program == "-":
         raise BadInput("the program cannot be read from standard input", hint="questions of -t are: name a file")
     running = {"spark": spark, "config": config, "lenient": given["no_warn"], "only_outputs": not asks,
                "plan": given["plan"]}  # fmt: skip
+    read = time.perf_counter() - begun
     with live_page(given["live"], given["live_host"], checked.name) as page:
         with Progress("program", given["quiet"], page) as progress:
             result = checked.run(facts=facts, progress=progress.stratum, watch=page and page.watch, **running)
@@ -61,10 +71,23 @@ def run_program(program: str, given: dict) -> None:
                 if given[what]:
                     write_record(given[what], record)
             write_report(given["report"], result.trace, checked.name, page)
+            if given["verbose"]:
+                tell(result.trace, read, time.perf_counter() - begun)
             if asks:
                 from semi_naive.cli.explain import explain
 
                 explain(result)
+
+
+def tell(trace: dict, read: float, total: float) -> None:
+    """What -v says on standard error: how long the program was read, each stratum was evaluated, and all of it took."""
+    click.echo(f"semi-naive: the program was read and checked: {read:.3f} s", err=True)
+    for stratum in trace["strata"]:
+        names = ", ".join(stratum["relations"])
+        click.echo(
+            f"semi-naive: {names}: {stratum['tuples']:,} tuples, {stratum['plan']}, {stratum['seconds']:.3f} s", err=True
+        )
+    click.echo(f"semi-naive: all of it: {total:.3f} s", err=True)
 
 
 def libraries_of(given: dict):
@@ -93,29 +116,48 @@ def sandbox_of(given: dict):
     return sandbox
 
 
-def folders_of(pragmas: dict[str, str], facts: str, output: str, sandbox) -> tuple[str, str]:
-    """The folders of facts and of results: `.pragma "fact-dir" "…"` and `.pragma "output-dir" "…"` name those that the command
-    line does not."""
-    given = click.get_current_context().get_parameter_source
-    unsaid = {"facts": given("facts") is ParameterSource.DEFAULT, "output": given("output") is ParameterSource.DEFAULT}
-    named = {"facts": pragmas.get("fact-dir"), "output": pragmas.get("output-dir")}
-    taken = {name: folder for name, folder in named.items() if folder and unsaid[name]}
-    for folder in taken.values():
-        if sandbox is not None and not sandbox.holds(folder):
-            raise BadInput(f"folder {folder} of a .pragma is outside of the sandbox", hint=sandbox.advice)
-    facts, output = taken.get("facts", facts), taken.get("output", output)
-    check_folders(facts, output, ())
-    return facts, output
+def with_pragmas(given: dict, pragmas: dict[str, str], sandbox) -> dict:
+    """The options of the command line, with those that the program's pragmas name and it does not. BadInput for folders that
+    are not there, or outside of the sandbox."""
+    found = souffle.settled(given, pragmas, souffle.IN_THE_TEXT)
+    for name in ("facts", "output", "profile"):
+        if sandbox is not None and found[name] != given[name] and not sandbox.holds(found[name]):
+            raise BadInput(f"{found[name]} of a .pragma is outside of the sandbox", hint=sandbox.advice)
+    check_folders(found["facts"], found["output"], ())
+    return found
 
 
-def checked_program(program: str, reading: dict):
-    """The program of a file, or of standard input."""
-    from semi_naive.program import Program
+def checked_program(program: str, reading: dict, pragmas: Mapping[str, str] = NOTHING):
+    """The program of a file, or of standard input. reading: how it is read, as `Program` takes it. pragmas: in place of those
+    that it has itself."""
+    from semi_naive.program import Program, uncollected
+
+    with uncollected():
+        functors, sandbox = reading.get("functors"), reading.get("sandbox")
+        source = parsed(program, {name: value for name, value in reading.items() if name != "functors"})
+        return Program.from_source(with_other(source, pragmas), name_of(program), functors, sandbox)
+
+
+def parsed(program: str, reading: dict):
+    """The syntax tree of a file, or of standard input."""
+    from semi_naive.language.parse import parse, parse_file
 
     if program == "-":
-        return Program(sys.stdin.read(), "<stdin>", **reading)
+        return parse(sys.stdin.read(), name_of(program), **reading)
     check_readable(program)
-    return Program.from_file(program, **reading)
+    return parse_file(program, **reading)
+
+
+def name_of(program: str) -> str:
+    return "<stdin>" if program == "-" else program
+
+
+def with_other(source, pragmas: Mapping[str, str]):
+    """The syntax tree with these pragmas, and no others of their names."""
+    from semi_naive.language.syntax import Pragma
+
+    kept = [each for each in source.statements if not (isinstance(each, Pragma) and each.key in pragmas)]
+    return replace(source, statements=kept + [Pragma(key, value) for key, value in pragmas.items()])
 
 
 def check_folders(facts: str, output: str, include_dirs) -> None:
@@ -153,11 +195,11 @@ def definitions(macros) -> dict[str, str]:
     return {name: value if equals else "1" for name, equals, value in pairs}
 
 
-def complain(program) -> None:
-    """The program's warnings, on standard error."""
+def complain(program, warnings: list) -> None:
+    """Warnings of a program, on standard error."""
     from semi_naive.language.errors import rendered
 
-    for problem in program.warnings:
+    for problem in warnings:
         click.echo(rendered(problem, program.checked.texts), err=True)
 
 
@@ -195,18 +237,20 @@ def show_modes(asked) -> list[str]:
     return list(dict.fromkeys(modes))
 
 
-def show_program(program: str, modes: list[str], reading: dict) -> int:
+def show_program(program: str, modes: list[str], reading: dict, pragmas: Mapping[str, str]) -> int:
     """Print what --show asks for; the exit status, which of parse-errors is their number."""
     from semi_naive.cli import show
 
     if "parse-errors" in modes:
         return show_errors(program, reading)
-    checked = checked_program(program, reading)
+    checked = checked_program(program, reading, pragmas)
     made = {
         "initial-datalog": lambda: show.datalog(checked.checked),
         "transformed-datalog": lambda: show.datalog(checked.compile(only_outputs=True).program),
         "precedence-graph": lambda: show.precedence_graph(checked.checked),
+        "precedence-graph-text": lambda: show.precedence_dot(checked.checked),
         "scc-graph": lambda: show.scc_graph(checked.compile(only_outputs=True).strata),
+        "scc-graph-text": lambda: show.scc_dot(checked.compile(only_outputs=True).strata),
         "type-analysis": lambda: show.type_analysis(checked.checked),
     }
     for mode in modes:
@@ -217,15 +261,9 @@ def show_program(program: str, modes: list[str], reading: dict) -> int:
 def show_errors(program: str, reading: dict) -> int:
     """Print the errors of the syntax alone, on standard output; how many there are."""
     from semi_naive.language.errors import ProgramError
-    from semi_naive.language.parse import parse, parse_file
 
-    reading = {name: value for name, value in reading.items() if name != "functors"}
     try:
-        if program == "-":
-            parse(sys.stdin.read(), "<stdin>", **reading)
-        else:
-            check_readable(program)
-            parse_file(program, **reading)
+        parsed(program, {name: value for name, value in reading.items() if name != "functors"})
     except ProgramError as wrong:
         click.echo(wrong)
         return min(len(wrong.problems), 125)  # what a shell can tell from its own statuses

@@ -47,7 +47,7 @@ def opened(program: str, facts: str | None, state: str | None, given: dict, reta
     check_folders(facts or ".", "-", given["include_dirs"])
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
     checked = checked_program(program, reading | {"functors": libraries_of(given), "legacy": given["legacy"]})
-    complain(checked)
+    complain(checked, checked.warnings)
     session = checked.session(facts, path=state, retain=retain, config=Config().with_options(given["options"]))
     if session.derived_anew:
         click.echo(f"semi-naive: derived anew by other rules: {', '.join(session.derived_anew)}", err=True)

@@ -63,6 +63,14 @@ def precedence_graph(program: ir.Program) -> str:
     return "\n".join(f"{name}: {' '.join(sorted(reads[name]))}".rstrip() for name in program.relations)
 
 
+def precedence_dot(program: ir.Program) -> str:
+    """The same as a graph for graphviz: an edge leads from what is read to what reads it."""
+    read = ((line.partition(":")) for line in precedence_graph(program).split("\n"))
+    pairs = dict.fromkeys((name.removeprefix("!"), by) for by, _, names in read for name in names.split())
+    nodes = [f'"{name}" [label = "{name}"];' for name in program.relations]
+    return _dot([*nodes, *(f'"{name}" -> "{by}";' for name, by in pairs)])
+
+
 def _reads(literal) -> set[str]:
     if isinstance(literal, ir.Atom):
         return {literal.relation}
@@ -75,11 +83,28 @@ def _reads(literal) -> set[str]:
 
 def scc_graph(strata: list) -> str:
     """The strata in the order they are evaluated, with the strata they read."""
-    number = {name: at for at, stratum in enumerate(strata, 1) for name in stratum.relations}
     lines = []
-    for at, stratum in enumerate(strata, 1):
-        names = {name.removeprefix("!") for rule in stratum.rules for literal in rule.body for name in _reads(literal)}
-        before = sorted({number[name] for name in names} - {at})
+    for at, (stratum, before) in enumerate(zip(strata, _before(strata), strict=True), 1):
         after = f" after {', '.join(map(str, before))}" if before else ""
         lines.append(f"{at}: {{{', '.join(stratum.relations)}}}{' recursive' * stratum.recursive}{after}")
     return "\n".join(lines)
+
+
+def scc_dot(strata: list) -> str:
+    """The same as a graph for graphviz, in which the first stratum is _0."""
+    nodes = [f'_{at}[label = "{", ".join(stratum.relations)}"];' for at, stratum in enumerate(strata)]
+    return _dot([*nodes, *(f"_{read - 1} -> _{at};" for at, before in enumerate(_before(strata)) for read in before)])
+
+
+def _before(strata: list) -> list[list[int]]:
+    """Of each stratum the numbers, from 1, of those that it reads."""
+    number = {name: at for at, stratum in enumerate(strata, 1) for name in stratum.relations}
+    found = []
+    for at, stratum in enumerate(strata, 1):
+        names = {name.removeprefix("!") for rule in stratum.rules for literal in rule.body for name in _reads(literal)}
+        found.append(sorted({number[name] for name in names} - {at}))
+    return found
+
+
+def _dot(lines: list[str]) -> str:
+    return "\n".join(["digraph {", *(f"\t{line}" for line in lines), "}"])

@@ -34,7 +34,7 @@ class Build(Terms):
     @worded
     def old_type(self, span, keyword, name):
         base = "number" if keyword.type == "NUMBER_TYPE" else "symbol"
-        self.old("Deprecated type declaration used", span, f"write .type {name} <: {base}")
+        self.old("Deprecated type declaration used", span, f"write .type {name} <: {base}", "deprecated-type-decl")
         return syntax.SubtypeDecl(str(name), base, span=span)
 
     @node
@@ -88,7 +88,8 @@ class Build(Terms):
         choice = next((child for child in rest if isinstance(child, syntax.Choice)), syntax.NO_CHOICE)
         for word in words:
             if word in IO_QUALIFIERS:
-                self.old(f"Deprecated {word} qualifier was used", self._span(word), f"write .{word} {names[0]}")
+                message, hint = f"Deprecated {word} qualifier was used", f"write .{word} {names[0]}"
+                self.old(message, self._span(word), hint, "deprecated-qualifier")
         made = []
         for name in names:
             place = self._span(name)

@@ -185,7 +185,8 @@ def _expansion_problems(found: list[Single], relations) -> list[Problem]:
 def _warnings(source, relations, found, made) -> list[Problem]:
     warnings = list(empty_warnings(source, {name: each for name, each in relations.items() if name not in made}, found))
     for node in without_rules(source, relations):
-        warnings.append(Problem(f"No subsumptive rule for relation {node.name}", node.span, severity=WARNING))
+        message = f"No subsumptive rule for relation {node.name}"
+        warnings.append(Problem(message, node.span, severity=WARNING, flag="no-subsumptive-rule"))
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
             warnings += occurrence_warnings(clause)

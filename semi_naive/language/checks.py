@@ -68,7 +68,8 @@ def empty_warnings(source: syntax.Source, relations, found: list[Single]):
     filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
     for name, declaration in relations.items():
         if name not in filled:
-            yield Problem(f"No rules/facts defined for relation {name}", declaration.span, severity=WARNING)
+            message = f"No rules/facts defined for relation {name}"
+            yield Problem(message, declaration.span, severity=WARNING, flag="no-rules-nor-facts")
 
 
 def _similar(name, relations) -> str:
@@ -167,10 +168,11 @@ def occurrence_warnings(clause: syntax.Clause):
     last = {variable.name: variable for variable in sorted(found, key=lambda v: v.span)}
     for name, variable in last.items():
         if times[name] == 1 and not name.startswith("_"):
-            yield Problem(f"Variable {name} only occurs once", variable.span, f"write _{name} or _", WARNING)
+            message = f"Variable {name} only occurs once"
+            yield Problem(message, variable.span, f"write _{name} or _", WARNING, flag="var-appears-once")
         elif times[name] > 1 and name.startswith("_"):
             message = f"Variable {name} marked as singleton but occurs more than once"
-            yield Problem(message, variable.span, severity=WARNING)
+            yield Problem(message, variable.span, severity=WARNING, flag="var-appears-once")
 
 
 def plan_problems(single: Single, group: set[str]):

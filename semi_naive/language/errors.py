@@ -19,13 +19,14 @@ NOWHERE = Span("<program>", 1, 1, 1, 1)
 
 @dataclass
 class Problem:
-    """One error or warning."""
+    """One error or warning. flag: what the command line calls such a warning."""
 
     message: str
     span: Span
     hint: str = ""
     severity: str = "Error"
     notes: list[tuple[str, Span]] = field(default_factory=list)  # other places that matter: "declared here"
+    flag: str = ""
 
 
 class ProgramError(ValueError):

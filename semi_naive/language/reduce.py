@@ -80,9 +80,9 @@ class Reduce:
     def problem(self, message: str, span: Span, hint: str = ""):
         self._now.problems.append(Problem(message, span, hint))
 
-    def old(self, message: str, span: Span, hint: str):
+    def old(self, message: str, span: Span, hint: str, flag: str = ""):
         """Note what is written in a way that was usual once."""
-        self._now.problems.append(Problem(message, span, hint, "Warning"))
+        self._now.problems.append(Problem(message, span, hint, "Warning", flag=flag))
 
     def unsupported(self, feature: str, span: Span):
         verb = "are" if feature.endswith("s") else "is"

@@ -1,0 +1,176 @@
+"""The flags of Soufflé 2.5. `semi-naive run` takes them all: it does what they say, or says why there is nothing to do.
+
+A flag that changes no answer is noted in a line, and the run goes on. One that asks for something else than a run is refused.
+"""
+
+import os
+from typing import NamedTuple
+
+import click
+from click.core import ParameterSource
+
+from semi_naive.io.errors import BadInput
+
+
+class Flag(NamedTuple):
+    """here: what is said of it, where `run` has no option of this name; refused: instead of a run."""
+
+    letter: str
+    name: str
+    argument: str = ""
+    here: str = ""
+    refused: bool = False
+
+    def __str__(self) -> str:
+        return f"-{self.letter} (--{self.name})" if self.letter else f"--{self.name}"
+
+
+BUILT_IN = "the preprocessor is built in, and changes nothing but lines that begin with # and the names of -M"
+FLAGS = [
+    Flag("a", "auto-schedule", "FILE", "joins are ordered by the sizes that relations have during the run"),
+    Flag("c", "compile", "", "nothing is compiled, the rules are run as they are"),
+    Flag("C", "compile-many", "", "nothing is compiled, the rules are run as they are"),
+    Flag("r", "debug-report", "FILE", "it is not written; --show=transformed-datalog, --explain and --report tell as much"),
+    Flag("z", "disable-transformers", "TRANSFORMERS", "the passes here are others, and none is left out"),
+    Flag("o", "dl-program", "FILE", "nothing is compiled; leave -o out", refused=True),
+    Flag("", "emit-statistics", "", "sizes are looked at during the run, without being asked for"),
+    Flag("F", "fact-dir", "DIR"),
+    Flag("g", "generate", "FILE", "no C++ is generated; leave -g out", refused=True),
+    Flag("G", "generate-many", "DIR", "no C++ is generated; leave -G out", refused=True),
+    Flag("N", "generate-namespace", "NS", "no C++ is generated that would be in a namespace"),
+    Flag("h", "help"),
+    Flag("I", "include-dir", "DIR"),
+    Flag("", "inline-exclude", "RELATIONS"),
+    Flag("j", "jobs", "N"),
+    Flag("", "legacy"),
+    Flag("l", "libraries", "FILE"),
+    Flag("L", "library-dir", "DIR"),
+    Flag("", "live-profile"),
+    Flag("M", "macro", "MACROS"),
+    Flag("m", "magic-transform", "RELATIONS"),
+    Flag("", "magic-transform-exclude", "RELATIONS"),
+    Flag("", "no-preprocessor", "", BUILT_IN),
+    Flag("w", "no-warn"),
+    Flag("D", "output-dir", "DIR"),
+    Flag("", "parse-errors", "", "errors of the syntax end any run; --show=parse-errors prints nothing else"),
+    Flag("P", "pragma", "OPTIONS"),
+    Flag("", "preprocessor", "CMD", BUILT_IN),
+    Flag("p", "profile", "FILE"),
+    Flag("", "profile-frequency", "", "the profile of -p counts without being asked to"),
+    Flag("t", "provenance", "none|explain|explore"),
+    Flag("", "show", "WHAT"),
+    Flag("s", "swig", "LANG", "Python has `from semi_naive import Program`, other languages have nothing; leave -s out", True),
+    Flag("v", "verbose"),
+    Flag("", "version"),
+    Flag("W", "warn", "WARN"),
+    Flag("", "wno", "WARN"),
+]  # fmt: skip
+BY_NAME = {flag.name: flag for flag in FLAGS}
+
+WARNINGS = (
+    "deprecated-qualifier", "deprecated-type-decl", "no-rules-nor-facts", "no-subsumptive-rule", "useless-annotation",
+    "useless-doc-comment", "var-appears-once",
+)  # fmt: skip
+PREPROCESSORS = ("gcc", "mcpp", "cpp", "cc", "clang")  # which do what the one that is built in does
+PRAGMAS = ("semantics",)  # which are no flags
+OF_THE_PROGRAM = ("inline-exclude", "magic-transform", "magic-transform-exclude")  # options that are pragmas and nothing else
+IN_THE_TEXT = (
+    "fact-dir", "output-dir", "jobs", "no-warn", "profile", "provenance", "verbose", "warn", "wno",
+)  # fmt: skip  # pragmas of a program that are options
+
+
+def transforming(command):
+    """The options that say how rules are rewritten, and -P."""
+    options = [
+        click.option(
+            "-m", "--magic-transform", metavar="RELATIONS", help="Compute these as far as they are asked for; * is all."
+        ),
+        click.option("--magic-transform-exclude", metavar="RELATIONS", help="Compute these in full."),
+        click.option("--inline-exclude", metavar="RELATIONS", help="Inline none of these, whatever the program says."),
+        click.option("-P", "--pragma", "pragmas", metavar="KEY:VALUE", multiple=True, help="Set a pragma."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def warning(command):
+    """The options that say what is warned of."""
+    options = [
+        click.option("-w", "--no-warn", is_flag=True, help="Print no warnings, and take a missing fact file as empty."),
+        click.option("-W", "--warn", metavar="NAME", multiple=True, help="Warn of this and nothing else: var-appears-once, …"),
+        click.option("--wno", metavar="NAME", multiple=True, help="Do not warn of this."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def flags(command):
+    """The options of Soufflé's that `run` has nothing else to do for: those with something to be said of them."""
+    for flag in reversed(FLAGS):
+        if flag.here:
+            names = [f"-{flag.letter}"] * bool(flag.letter) + [f"--{flag.name}"]
+            how = {"metavar": flag.argument} if flag.argument else {"is_flag": True}
+            command = click.option(*names, callback=_told, expose_value=False, hidden=True, **how)(command)
+    return command
+
+
+def _told(context, option, value):
+    if value:
+        context.meta.setdefault(__name__, []).append((option.name.replace("_", "-"), value))
+
+
+def told(pragmas: dict[str, str], quiet: bool) -> None:
+    """Say of each flag that was given what there is to be said, a line each. BadInput for one that is refused.
+    pragmas: those of -P, which may name flags, too. quiet: notes are not said."""
+    for name, value in [*click.get_current_context().meta.get(__name__, []), *pragmas.items()]:
+        flag = BY_NAME.get(name)
+        if flag is None and name not in PRAGMAS and not quiet:
+            click.echo(f"semi-naive: -P {name}: no flag has this name", err=True)
+        if flag is None or not flag.here:
+            continue
+        if flag.refused:
+            raise BadInput(f"{flag}: {flag.here}")
+        if name == "preprocessor" and os.path.basename(value.split()[0]) not in PREPROCESSORS:
+            raise BadInput(f"{flag}: the preprocessor is built in; for another: {value} PROGRAM | semi-naive run -")
+        if not quiet:
+            click.echo(f"semi-naive: {flag}: {flag.here}", err=True)
+
+
+def pragmas_of(given: dict) -> dict[str, str]:
+    """What -P says, "key:value" each, and the options that are pragmas.
+
+    >>> pragmas_of({"pragmas": ("legacy", "magic-transform:a,b"), "inline_exclude": "c"})
+    {'legacy': '', 'magic-transform': 'a,b', 'inline-exclude': 'c'}
+    """
+    found = {key: value for key, _, value in (text.partition(":") for text in given["pragmas"])}
+    named = {key: given.get(key.replace("-", "_")) for key in OF_THE_PROGRAM}
+    return found | {key: value for key, value in named.items() if value is not None}
+
+
+def settled(given: dict, pragmas: dict[str, str], names=None) -> dict:
+    """The options of the command line, and those that pragmas name and it does not; names: the pragmas that may."""
+    context = click.get_current_context()
+    found = dict(given)
+    for option in context.command.params:
+        name = next((name[2:] for name in option.opts if name.startswith("--")), "")
+        unsaid = context.get_parameter_source(option.name) is ParameterSource.DEFAULT
+        if name in pragmas and option.name in given and unsaid and (names is None or name in names):
+            value = True if option.is_flag else option.type_cast_value(context, _several(option, pragmas[name]))
+            found[option.name] = value
+    return found
+
+
+def _several(option, value: str):
+    return (value,) if option.multiple else value
+
+
+def shown_warnings(problems: list, given: dict) -> list:
+    """Of a program's warnings those that -w, -W and --wno leave. -W names the only ones that are to be shown, or all."""
+    on, off = set(given["warn"]) or {"all"}, set(given["wno"]) - {"none"}
+    for name in sorted((on | off) - {"all", *WARNINGS}):
+        raise BadInput(f"there is no warning {name!r}", hint=f"known are all, {', '.join(WARNINGS)}")
+    if given["no_warn"] or "all" in off:
+        return []
+    return [problem for problem in problems if problem.flag not in off and ("all" in on or problem.flag in on)]
