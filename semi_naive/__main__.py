@@ -204,7 +204,7 @@ def profile(profile, top):
 
 
 @cli.command()
-@click.argument("edges")
+@click.argument("edges", nargs=-1, required=True, metavar="EDGES...")
 @click.option("-o", "--output", metavar="OUT", help="Write the pairs: .parquet .csv .tsv .facts .txt, also .gz.")
 @click.option("--plan", type=click.Choice(PLANS), default="auto", show_default=True, help="Evaluate by this plan.")
 @click.option(
@@ -225,7 +225,7 @@ def tc(
     edges, output, plan, options, max_iterations, trace, plot, report, live, live_host, header, strings, any_ids, symmetric,
     master, cores, quiet,
 ):  # fmt: skip
-    """Compute the transitive closure of EDGES, a .facts .tsv .csv .txt .mtx file (also .gz) or .parquet."""
+    """Compute the transitive closure of EDGES: .facts .tsv .csv .txt .mtx files (also .gz), .parquet, or 'edges/*.parquet'."""
     from semi_naive import Config, transitive_closure
     from semi_naive.cli.run import spark_of
     from semi_naive.closure import read, small
@@ -238,10 +238,10 @@ def tc(
     _check_writable(output, trace, plot, report)
     if output:
         output_format(output)
-    name = Path(edges).name
+    name = Path(edges[0]).name + " …" * (len(edges) > 1)
     with live_page(live, live_host, name) as page:
         with Progress("closure", quiet, page) as progress:
-            source = read(edges, **reading)
+            source = read(_graph_of(edges, reading))
             if plan != "auto" or not small(source, config):
                 threading.Thread(target=_load_kernels, args=[plan], daemon=True).start()  # beside the JVM, which takes longer
             closure = transitive_closure(source, spark, plan, config, progress.closure, page and page.watch)
@@ -306,7 +306,7 @@ def simulate(source, ranks, policies, options, trace, quiet, facts):
 
 
 @cli.command()
-@click.argument("edges")
+@click.argument("edges", nargs=-1, required=True, metavar="EDGES...")
 @click.option(
     "--pattern", required=True, metavar="PATTERN",
     help="Look for triangle, diamond, 4-clique, house or 5-clique, or for the edges a-b,b-c,…",
@@ -327,9 +327,9 @@ def subgraphs(edges, pattern, directed, output, every, plan, memory, trace, head
     if output:
         output_format(output)
     pattern = [pair.split("-") for pair in pattern.split(",")] if "," in pattern else pattern
-    options = {"directed": directed, "symmetry": not every, "plan": plan, "memory": memory, "header": header}
+    options = {"directed": directed, "symmetry": not every, "plan": plan, "memory": memory}
     keep = partial(_write_records, trace=trace, plot=None) if trace else None
-    found = subgraphs(edges, pattern, count=not output, trace=keep, **options)
+    found = subgraphs(_graph_of(edges, {"header": header}), pattern, count=not output, trace=keep, **options)
     if output:
         found.write(output)
     click.echo(len(found) if output else found)
@@ -337,6 +337,13 @@ def subgraphs(edges, pattern, directed, output, every, plan, memory, trace, head
 
 for _command in cli.commands.values():
     click.version_option(__version__, prog_name="semi-naive", help="Print the version.")(_command)
+
+
+def _graph_of(paths, reading: dict):
+    """The edges of files and patterns of files, before they are read."""
+    from semi_naive.io.edges import edge_files, edge_source
+
+    return edge_source(paths[0], **reading) if len(paths) == 1 else edge_files(paths, **reading)
 
 
 def _assignment(text: str) -> tuple[str, str]:

@@ -27,9 +27,10 @@ READING = ("header", "expand_symmetric", "strings", "any_ids", "delimiter")
 def transitive_closure(edges, spark=None, plan="auto", config=None, progress=None, watch=None, **options):
     """The pairs (x, y) such that y can be reached from x over one or more edges.
 
-    edges: a path (.facts .tsv .csv .txt .mtx, each also .gz; .parquet .json .sqlite), a Spark or pandas DataFrame, an Arrow
-        table, an (n, 2) integer array, an iterable of pairs (ints or strings), a networkx DiGraph. Files from 64 MB and Spark
-        DataFrames are read by Spark's tasks, and come to this process only where they are to be copied to every host.
+    edges: a path (.facts .tsv .csv .txt .mtx, each also .gz; .parquet .json .sqlite) or a pattern of paths (edges/*.parquet), a
+        Spark or pandas DataFrame, an Arrow table, an (n, 2) integer array, an iterable of pairs (ints or strings), a networkx
+        DiGraph. Files from 64 MB and Spark DataFrames are read by Spark's tasks, and come to this process only where they are
+        to be copied to every host.
     spark: a SparkSession or SparkContext; None: the one that runs, or an embedded one, which is started when it is needed.
     plan: "balanced", "decomposed", or "auto", which chooses and says why in the result's `reason`: few edges are followed in
         this process, as long as that does not lead to many pairs.

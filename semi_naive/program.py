@@ -130,9 +130,10 @@ class Program:
     ):  # fmt: skip
         """Evaluate. Returns a `Result`.
 
-        facts: a folder that .input directives read from, or {relation: data}: a path, a Spark or pandas DataFrame, an Arrow
-            table, an (n, arity) array, an iterable of tuples, a networkx DiGraph, a `semi_naive.io.Source`. None: the working
-            directory. Large files, and DataFrames of more rows than Config.local_tuples, are read by Spark's tasks.
+        facts: a folder that .input directives read from, or {relation: data}: a path or a pattern of paths (edges/*.parquet), a
+            Spark or pandas DataFrame, an Arrow table, an (n, arity) array, an iterable of tuples, a networkx DiGraph, a
+            `semi_naive.io.Source`. None: the working directory. Large files, and DataFrames of more rows than
+            Config.local_tuples, are read by Spark's tasks.
         spark: a SparkSession or SparkContext, or a function that gives one when it is needed; None: the one that runs, or
             an embedded one. Strata that stay small never need one: see Config.local_tuples.
         progress: called as progress(stratum, number, of, iteration, delta, tuples) after each iteration.

@@ -45,7 +45,8 @@ def format_of(directive, relation, to_stdout: bool = False) -> Format:
     """The `Format` of a directive on `relation`; BadInput for a parameter that cannot be."""
     given = directive.parameters
     reading = directive.kind == "input"
-    io = "stdoutprintsize" if directive.kind == "printsize" else str(given.get("IO", "file"))
+    usual = "parquet" if given.get("filename", "").endswith(".parquet") else "file"
+    io = "stdoutprintsize" if directive.kind == "printsize" else str(given.get("IO", usual))
     io = "stdout" if to_stdout and directive.kind == "output" else io
     known = READABLE if reading else WRITABLE
     if io not in known:
@@ -74,10 +75,16 @@ def path_of(directive, form: Format, folder: str, sandbox: Sandbox | None = None
     """The file a directive means: absolute as it is, else in the folder that its fact-dir or output-dir names, else in
     `folder`. BadInput if that is outside of the sandbox."""
     path = _named(directive, form, folder)
-    if sandbox and not sandbox.holds(path):
-        message = f".{directive.kind} {directive.relation}: {path} is outside of the sandbox"
-        raise BadInput(message, *place(directive), hint=sandbox.advice)
+    check_sandbox([path], directive, sandbox)
     return path
+
+
+def check_sandbox(paths, directive, sandbox: Sandbox | None) -> None:
+    """BadInput for the first path of a directive that is outside of the sandbox, if there is one."""
+    for path in paths if sandbox else ():
+        if not sandbox.holds(path):
+            message = f".{directive.kind} {directive.relation}: {path} is outside of the sandbox"
+            raise BadInput(message, *place(directive), hint=sandbox.advice)
 
 
 def _named(directive, form: Format, folder: str) -> str:

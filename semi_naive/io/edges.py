@@ -14,10 +14,11 @@ from semi_naive.io.files import check_there, contents, io_errors
 from semi_naive.io.formats import BY_NAME, Format, extension_of
 from semi_naive.io.json_data import columns_of_json, json_rows
 from semi_naive.io.parquet import is_parquet, read_schema
+from semi_naive.io.patterns import files_of
 from semi_naive.io.python_data import arrow_of, directed_edges, is_a, is_spark_frame, source_of
 from semi_naive.io.reading import file_source
 from semi_naive.io.sniff import edge_format
-from semi_naive.io.sources import Given, Source, SparkFrame, TextFile, schema_of
+from semi_naive.io.sources import Files, Given, Source, SparkFrame, TextFile, schema_of
 from semi_naive.io.sqlite import only_table
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.rules.values import Values
@@ -72,8 +73,9 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
     `source.relation` says; `Program.run` takes it as the facts of any relation of these types.
 
     data: a path (.facts .tsv .csv .txt .mtx, each also with .gz; .parquet, a file or a directory; .json; .sqlite .db, with a
-    table `edges` or a single one), an (n, 2) integer array, a pandas or Spark DataFrame or pyarrow table of two columns, a
-    networkx DiGraph (nodes all integers or all strings), or an iterable of such pairs, which becomes a list.
+    table `edges` or a single one), a pattern of paths (edges/*.parquet), an (n, 2) integer array, a pandas or Spark DataFrame
+    or pyarrow table of two columns, a networkx DiGraph (nodes all integers or all strings), or an iterable of such pairs, which
+    becomes a list.
 
     - header: skip the first line that is no comment.
     - expand_symmetric: both directions of each entry of a symmetric MatrixMarket matrix.
@@ -137,7 +139,22 @@ def _relation(names: list, types: list, vertex, strings, file: str = "edges") ->
     return relation_of(NAME if strings or set(kinds) == {Kind.SYMBOL} else vertex, two)
 
 
+def edge_files(paths, **reading) -> Source:
+    """The edges of several files, or patterns of files, as one source. reading: as for `edge_source`."""
+    return _together(", ".join(paths), [edge_source(path, **reading) for path in paths])
+
+
+def _together(path: str, parts: list[Source]) -> Source:
+    """Several sources as one. BadInput where some have names for vertices and others numbers."""
+    of = {part.relation.kinds[0]: part for part in reversed(parts)}
+    if len(of) > 1:
+        raise BadInput("some files have numbers and others names", path, hint="pass strings=True to read all as names")
+    return Files(parts[0].relation, BUILT_IN, path, tuple(one for part in parts for one in part.each()))
+
+
 def _of_path(path: str, vertex, header, expand, strings, any_ids, delimiter) -> Source:
+    if (found := files_of(path)) is not None:
+        return _together(path, [_of_path(each, vertex, header, expand, strings, any_ids, delimiter) for each in found])
     if is_parquet(path):
         empty, _ = read_schema(path)
         relation = _relation(empty.column_names, empty.schema.types, vertex, strings, path)

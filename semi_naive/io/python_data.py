@@ -14,8 +14,9 @@ from semi_naive.io.fields import bits_of_values, columns_of_rows
 from semi_naive.io.files import check_there, io_errors
 from semi_naive.io.formats import BY_NAME, Format, extension_of
 from semi_naive.io.parquet import is_parquet
+from semi_naive.io.patterns import files_of
 from semi_naive.io.reading import file_source
-from semi_naive.io.sources import Given, Source, SparkFrame
+from semi_naive.io.sources import Files, Given, Source, SparkFrame
 from semi_naive.ra.rules.ir import Kind, Relation
 
 ACCEPTED = "expected a path, a list of tuples, a numpy array, a pandas, Arrow or Spark data frame, a networkx DiGraph"
@@ -29,11 +30,11 @@ def as_columns(data, relation, types: dict, values) -> np.ndarray:
 def source_of(data, relation, types: dict) -> Source:
     """Where the facts of `relation` are that a Python program passes as `data`; no row is looked at before it is read.
 
-    `data`: a path (.facts .tsv .txt .csv .mtx .json .sqlite .parquet, text also .gz), an iterable of tuples (ints, floats,
-    strings, nested tuples or None for records, `Branch`es; bare values where there is one attribute), an (n, k) numpy array, a
-    pandas or Spark DataFrame or an Arrow table, with columns by the attributes' names or in their order, a networkx DiGraph,
-    or a `Source` (of `semi_naive.io.edge_source`, say). BadInput names the relation, the row and the column of what does not
-    fit; True, None and NULL fit nothing but None a record.
+    `data`: a path (.facts .tsv .txt .csv .mtx .json .sqlite .parquet, text also .gz) or a pattern of paths (edges/*.parquet),
+    an iterable of tuples (ints, floats, strings, nested tuples or None for records, `Branch`es; bare values where there is one
+    attribute), an (n, k) numpy array, a pandas or Spark DataFrame or an Arrow table, with columns by the attributes' names or
+    in their order, a networkx DiGraph, or a `Source` (of `semi_naive.io.edge_source`, say). BadInput names the relation, the
+    row and the column of what does not fit; True, None and NULL fit nothing but None a record.
     """
     types = BUILT_IN | types
     if isinstance(data, Source):
@@ -159,8 +160,11 @@ def arrow_of(frame, names=()):
 
 
 def _of_path(path: str, relation, types: dict) -> Source:
-    """A file by its name: .csv as RFC 4180 has it, .tsv and .facts as Soufflé does, .txt and .mtx as graphs lie in them."""
+    """A file, or the files of a pattern, by their names: .csv as RFC 4180 has it, .tsv and .facts as Soufflé does, .txt and
+    .mtx as graphs lie in them."""
     path = path if "://" in path else os.path.abspath(path)
+    if (found := files_of(path)) is not None:
+        return Files(relation, types, path, tuple(_of_path(each, relation, types) for each in found))
     if is_parquet(path):
         return file_source(path, Format("parquet"), relation, types)
     extension = extension_of(path)

@@ -6,11 +6,12 @@ import numpy as np
 
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.delimited import read_delimited
-from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_of
+from semi_naive.io.directives import DEFAULT, STDOUT, Options, check_sandbox, format_of, path_of
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import check_there, contents, is_uri, standard_input
 from semi_naive.io.formats import Format
-from semi_naive.io.sources import Given, ParquetFile, Source, TextFile
+from semi_naive.io.patterns import files_of
+from semi_naive.io.sources import Files, Given, ParquetFile, Source, TextFile
 
 
 def read(directive, relation, types: dict, folder: str, values, options: Options = DEFAULT) -> np.ndarray:
@@ -30,6 +31,9 @@ def source_of_directive(directive, relation, types: dict, folder: str, options: 
         return Given(relation, types, lambda values: _parsed(standard_input(), form, relation, types, values, "<stdin>"))
     path = path_of(directive, form, "." if folder == STDOUT else folder, options.sandbox)
     try:
+        if form.io != "sqlite" and (found := files_of(path)) is not None:
+            check_sandbox(found, directive, options.sandbox)
+            return Files(relation, types, path, tuple(file_source(each, form, relation, types) for each in found))
         if not is_uri(path):
             check_there(path.removeprefix("file:").partition("?")[0], relation, folders=form.io == "parquet")
     except BadInput as missing:

@@ -5,8 +5,9 @@ A source knows its relation, so what is read is typed. The driver reads it whole
 """
 
 import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from semi_naive.io.parquet import parquet_bytes, read_parquet, read_row_group, r
 from semi_naive.io.plain import PIECE as PLAIN
 from semi_naive.io.plain import plain
 from semi_naive.ra.rules.ir import Kind, Relation
+from semi_naive.threads import in_threads
 
 LARGE = 64 << 20  # bytes; below, starting a job costs more than reading the file here
 SPLIT = 32 << 20  # bytes of text a task reads: about 0.3 s
@@ -46,6 +48,10 @@ class Source:
         """All of it in this process: columns (arity, n) int64, rows in the order of the source; rows may repeat."""
         raise NotImplementedError
 
+    def each(self) -> Sequence["Source"]:
+        """The sources that it is made of."""
+        return (self,)
+
     def prepared(self) -> Callable[[object], np.ndarray]:
         """What gives the columns, given the values; all that needs no values may have been done. For any thread to call."""
         return self.columns
@@ -68,10 +74,36 @@ class Given(Source):
 
 
 @dataclass(frozen=True)
-class TextFile(Source):
-    """A file with a tuple a line. `expand`: both directions of each entry of a symmetric matrix."""
+class File(Source):
+    """A file that Spark's tasks can read, a span of it each."""
 
     path: str
+
+    @property
+    def large(self) -> bool:
+        return self.size() >= LARGE
+
+    def size(self) -> int:
+        """Bytes; of what is packed about those that it unpacks to."""
+        raise NotImplementedError
+
+    def spans(self) -> list:
+        """What tasks can read by themselves, for `read`."""
+        raise NotImplementedError
+
+    def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
+        """The (columns, rows read) of a span, piece by piece."""
+        raise NotImplementedError
+
+    def lines_before(self, span) -> int:
+        """How many lines are before those that `read` counts, for an error."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class TextFile(File):
+    """A file with a tuple a line. `expand`: both directions of each entry of a symmetric matrix."""
+
     form: Format
     expand: bool = True
 
@@ -84,11 +116,7 @@ class TextFile(Source):
     def matrix(self):
         return self.form.matrix
 
-    @property
-    def large(self) -> bool:
-        return self._bytes() >= LARGE
-
-    def _bytes(self) -> int:
+    def size(self) -> int:
         with io_errors(self.path):
             return file_size(self.path) * (GZIP_RATIO if is_packed(self.path) else 1)
 
@@ -97,7 +125,7 @@ class TextFile(Source):
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
             some = stream.read(SAMPLE)
-        return (some.count(b"\n") or 1) * self._bytes() // max(1, len(some))
+        return (some.count(b"\n") or 1) * self.size() // max(1, len(some))
 
     def begin(self) -> tuple[int, int]:
         """The byte and the line that the rows begin at."""
@@ -160,22 +188,26 @@ class TextFile(Source):
 
 
 @dataclass(frozen=True)
-class ParquetFile(Source):
+class ParquetFile(File):
     """A parquet file, or a directory of them."""
 
-    path: str
-
-    @property
-    def large(self) -> bool:
-        return parquet_bytes(self.path) >= LARGE
+    def size(self) -> int:
+        return parquet_bytes(self.path)
 
     def rows(self) -> int:
         return read_schema(self.path)[1]
 
     def columns(self, values) -> np.ndarray:
+        return self._of_table(read_parquet(self.path), values)
+
+    def prepared(self):
+        """A large file is not read before it is needed: several would be in memory at a time."""
+        return self.columns if self.large else partial(self._of_table, read_parquet(self.path))
+
+    def _of_table(self, table, values) -> np.ndarray:
         import pyarrow as pa
 
-        columns = columns_of_table(read_parquet(self.path), self.relation, self.types, values, self.path)
+        columns = columns_of_table(table, self.relation, self.types, values, self.path)
         pa.default_memory_pool().release_unused()  # Arrow keeps what the table took
         return columns
 
@@ -190,6 +222,49 @@ class ParquetFile(Source):
 
     def lines_before(self, span) -> int:
         return 0
+
+
+@dataclass(frozen=True)
+class Files(File):
+    """Several files with facts of one relation, in this order. `path`: the pattern that they fit."""
+
+    parts: tuple[Source, ...]
+
+    def each(self) -> Sequence[Source]:
+        return self.parts
+
+    @property
+    def can_spread(self) -> bool:
+        """Whether tasks can read all of them. They do not compare a matrix with its banner if it is one of several."""
+        return all(isinstance(part, File) and part.can_spread and not part.matrix for part in self.parts)
+
+    def size(self) -> int:
+        return sum(part.size() for part in self.parts if isinstance(part, File))
+
+    def rows(self) -> int | None:
+        found = [part.rows() for part in self.parts]
+        return None if None in found else sum(found)  # type: ignore[arg-type]
+
+    def columns(self, values) -> np.ndarray:
+        """Files are read on all cores, and their symbols numbered one after the other."""
+        found = [columns(values) for columns in in_threads(lambda part: part.prepared(), self.parts)]
+        return np.concatenate(found, axis=1)
+
+    def spans(self) -> list[tuple[int, object]]:
+        """Those of all files, each with its file's number."""
+        return [(number, span) for number, part in enumerate(self._files) for span in part.spans()]
+
+    def read(self, span, values):
+        number, inside = span
+        return self._files[number].read(inside, values)
+
+    def lines_before(self, span) -> int:
+        number, inside = span
+        return self._files[number].lines_before(inside)
+
+    @property
+    def _files(self) -> list[File]:
+        return [part for part in self.parts if isinstance(part, File)]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Facts on their way into a run: into the driver's memory while they are few, otherwise to the partitions by Spark's tasks."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from semi_naive.config import Config
 from semi_naive.io.errors import BadInput
 from semi_naive.io.parallel import ReadSpan, check_reports, frame_parts
-from semi_naive.io.sources import ParquetFile, Source, SparkFrame, TextFile
+from semi_naive.io.sources import File, Source, SparkFrame
 from semi_naive.ra.reports import Report
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.ir import Kind, Program
@@ -34,13 +34,21 @@ class Loading:
 
     def add_all(self, sources: Iterable[tuple[str, Source]]) -> None:
         """The facts of sources join whatever their relations have, in this order; files are read on all cores meanwhile."""
-        for name, source, columns in in_threads(self._begun, sources):
+        for name, source, columns in in_threads(self._begun, self._each(sources)):
             self._add(name, source, columns)
 
-    def _begun(self, given: tuple[str, Source]) -> tuple:
+    def _each(self, sources: Iterable[tuple[str, Source]]) -> Iterator[tuple[str, Source, bool]]:
+        """Each with whether tasks are to read it. Of several files each by itself, if they do not read all of them."""
+        for name, source in sources:
+            spread = self._may_spread(name, source)
+            parts = (source,) if spread else source.each()
+            yield from ((name, one, spread or self._may_spread(name, one)) for one in parts)
+
+    @staticmethod
+    def _begun(given: tuple[str, Source, bool]) -> tuple:
         """A relation's name, its source, and, if the driver is to read it, what gives the columns."""
-        name, source = given
-        return name, source, None if self._may_spread(name, source) else source.prepared()
+        name, source, spread = given
+        return name, source, None if spread else source.prepared()
 
     def _add(self, name: str, source: Source, columns) -> None:
         """The facts of a source join whatever the relation has. `columns`: what gives them, if the driver is to read it.
@@ -52,7 +60,7 @@ class Loading:
             self.add_columns(name, columns(self.values))
         elif isinstance(source, SparkFrame):
             self._add_frame(name, source)
-        elif isinstance(source, TextFile | ParquetFile):
+        elif isinstance(source, File):
             self._add_file(name, source)
 
     def add_columns(self, name: str, columns: np.ndarray) -> None:
@@ -68,17 +76,20 @@ class Loading:
     def _may_spread(self, name: str, source: Source) -> bool:
         relation = self.program.relations[name]
         here = not relation.plain or f"{name}@known" in self.program.relations
-        if here or not (source.can_spread and source.large):
+        try:
+            if here or not (source.can_spread and source.large):
+                return False
+            return name in self.database.on_partitions or (source.rows() or np.inf) > (self.config.local_tuples or 0)
+        except BadInput:  # which reading it says, when it is its turn
             return False
-        return name in self.database.on_partitions or (source.rows() or np.inf) > (self.config.local_tuples or 0)
 
-    def _add_file(self, name: str, source: TextFile | ParquetFile) -> None:
+    def _add_file(self, name: str, source: File) -> None:
         spans = source.spans()
         records = self.cluster.sc.parallelize(spans, max(1, len(spans)))
         try:
             self._deal(name, source, records, ReadSpan(source))
         except BadInput as fault:
-            if self.cluster.local or fault.message != "no such file" or not os.path.exists(source.path):
+            if self.cluster.local or fault.message != "no such file" or not os.path.exists(fault.file):
                 raise
             self.add_columns(name, source.columns(self.values))  # it is on this host only
 
