@@ -183,9 +183,9 @@ def test_passes():
     assert found.startswith(PASSES_FOR_OUTPUTS)
     aggregate = found[found.index("let ") :].splitlines()
     assert [line.strip() for line in aggregate[:3]] == [
-        "let count@2 = count of, for each y",
-        "each edge(y, z@1), by x in index (x, y)",
-        "if z@1 > 1",
+        "let count = count of, for each y",
+        "each edge(y, z), by x in index (x, y)",
+        "if z > 1",
     ]
     assert "  steps: of each x the least d\n" in found
 

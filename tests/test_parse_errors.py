@@ -63,23 +63,6 @@ def test_one_argument_for_min_and_max_outside_of_a_head():
     assert problem.span.column == 7
 
 
-@pytest.mark.parametrize(
-    "feature, text",
-    [
-        ("debug_delta", ".decl A = debug_delta(B) btree"),
-        ("debug_delta", ".debug_delta A()"),
-        ("recursive_iteration_cnt", "A(x) :- A(x), >>>__ITERATION__ < 9."),
-        ("recursive_iteration_cnt", "A(x) :- x = >>>recursive_iteration_cnt()."),
-    ],
-)
-def test_what_is_not_supported_is_named_at_its_place(feature, text):
-    column = text.find(">>>") + 1 or 1
-    found = problems(text.replace(">>>", "") + "\nA(1)\n.decl B(x: number).")
-    [problem] = [problem for problem in found if feature in problem.message and "not supported" in problem.message][-1:]
-    assert (problem.span.line, problem.span.column) == (1, column) and problem.hint
-    assert any(problem.span.line > 1 for problem in found), "errors that come after are reported as well"
-
-
 def test_several_syntax_errors_are_reported_at_once():
     text = "A(x) :- .\nB(1).\n.decl C(x)\n.decl D(x: number)\nE(x :- F(x).\nG(a.b(1)).\nH(2).\n.output ,\n"
     assert places(text) == [(1, 9), (3, 10), (5, 5), (6, 4), (8, 9)]

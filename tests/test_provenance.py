@@ -128,6 +128,54 @@ def test_every_tuple_has_a_proof_of_least_height(case, data):
                     )
 
 
+SUMS = """
+.decl uses(part: symbol, other: symbol, n: number)
+.decl bought(part: symbol, price: number)
+.input uses, bought
+.decl cost(part: symbol, price: number)
+cost(part, sum(n * c)) :- uses(part, other, n), cost(other, c).
+cost(part, price) :- bought(part, price), price > 0.
+cost("air", 0).
+.decl linked(x: symbol, n: number, most: number)
+linked(x, count(y), max(n)) :- uses(x, y, n), uses(y, _, _).
+linked(x, count(y), max(n)) :- uses(y, x, n).
+.decl pairs(n: number)
+pairs(n) :- n = count : { uses(x, _, _), uses(_, x, _) }.
+.output cost, linked, pairs
+"""
+PARTS = {
+    "uses": [("bike", "wheel", 2), ("bike", "frame", 1), ("wheel", "spoke", 36), ("wheel", "air", 1)],
+    "bought": [("spoke", 1), ("frame", 150)],
+}
+
+
+def test_a_value_that_heads_aggregate_is_proven_by_the_rules_as_they_are_written():
+    with Program(SUMS).run(PARTS) as result:
+        proof = result.why("cost", ("wheel", 36))
+        assert (proof.rule, proof.number) == ("cost(part, sum(n * c)) :- uses(part, other, n), cost(other, c).", 1)
+        assert proof.conditions == (
+            '36 = sum (n * c) : { uses("wheel", other, n), cost(other, c) } + price : { bought("wheel", price), price > 0 }',
+        )
+        assert proof.premises[0].atom in ('uses("wheel", "spoke", 36)', 'uses("wheel", "air", 1)')
+        assert result.why("cost", ("air", 0)).rule == 'cost("air", 0).'
+        linked = result.why("linked", ("wheel", 1, 2))
+        assert linked.conditions == (
+            '1 = count y : { uses("wheel", y, n), uses(y, _, _) ; uses(y, "wheel", n) }',
+            '2 = max n : { uses("wheel", y, n), uses(y, _, _) ; uses(y, "wheel", n) }',
+        )
+        assert linked.rule == "linked(x, count(y), max(n)) :- uses(y, x, n)." and linked.number == 2
+        assert result.why("pairs", (1,)).conditions == ("1 = count : { uses(x, _, _), uses(_, x, _) }",)
+        rules = [failure.rule for failure in result.why_not("linked", ("wheel", 2, 2)).failures]
+        assert rules == [line for line in SUMS.split("\n") if line.startswith("linked(")]
+        assert 'that is linked("wheel", 1, 2)' in str(result.why_not("linked", ("wheel", 2, 2)))
+        assert 'there is no uses("spoke", ' in str(result.why_not("linked", ("spoke", 1, 7)))
+        texts = [str(result.why(name, row)) for name in result for row in result[name].to_list()]
+        assert not any("@" in text for text in [*texts, result.explain()])
+    with Program(SUMS).session(PARTS) as session:
+        session.insert("bought", [("air", 5)])
+        assert session.why("cost", ("wheel", 41)).rule.startswith("cost(part, sum(n * c))")
+
+
 def test_a_fact_is_one_where_no_rule_could_make_it():
     text = ".decl p(x: number)\n.input p\n.output p\np(x) :- p(x), x > 0."
     with Program(text).run({"p": [(1,)]}) as result:

@@ -29,12 +29,6 @@ PROGRAMS = {
         {"main.dl": ".decl a(x: number\n\na(1) :- .\na(2).\na(3) a(4).\n"},
         [("unexpected", "main.dl", 3), ("unexpected", "main.dl", 5)],
     ),
-    "by the name of what is not supported": (
-        {
-            "main.dl": ".decl a(x: number)\n.decl b = debug_delta(a)\na(x) :- x = recursive_iteration_cnt().\n"
-        },
-        [("debug_delta is not supported", "main.dl", 2), ("recursive_iteration_cnt is not supported", "main.dl", 3)],
-    ),
     "after a #line": (
         {"main.dl": '.decl a(x: number)\n#line 40 "origin.dl"\na(x) :- a(y).\n'},
         [("Ungrounded variable x", "origin.dl", 40)],

@@ -261,7 +261,9 @@ class Relation:
     attributes: no two tuples that rules make agree in one. `eqrel`: the tuples are closed under reflexivity, symmetry and
     transitivity. `summed`: its heads aggregate, so no fact can be added to what they made. `dominated`: the rules for its
     `removal` say which of its tuples go, comparing those of `worse` with those of `better`. `joins`: of the last
-    attributes, which are of lattices that the user defines, their least upper bounds (see `ra.rules.joining`)."""
+    attributes, which are of lattices that the user defines, their least upper bounds (see `ra.rules.joining`). `watched`:
+    somebody asks for the numbers of the iterations that make it; `follows`: of a relation that no rule makes, those whose
+    iterations do (`running.iterations`)."""
 
     name: str
     attributes: tuple[tuple[str, Type], ...]
@@ -272,6 +274,8 @@ class Relation:
     summed: bool = False
     dominated: bool = False
     joins: tuple = field(default=(), compare=False, repr=False)
+    watched: bool = False
+    follows: tuple[str, ...] = ()
 
     @property
     def arity(self) -> int:
@@ -288,7 +292,12 @@ class Relation:
     @property
     def stepwise(self) -> bool:
         """Whether what is in it depends on which tuples an iteration makes."""
-        return bool(self.choice or self.joins) or self.dominated
+        return bool(self.choice or self.joins or self.follows) or self.dominated or self.watched
+
+    @property
+    def is_iteration(self) -> bool:
+        """Whether it has the number of the iteration that runs."""
+        return self.name.endswith("@iteration")
 
     @property
     def joined_key(self) -> tuple[int, ...]:
@@ -365,7 +374,8 @@ class Loop:
 @dataclass
 class Program:
     """A checked program. `relations` in the order of their declarations; `typed`: the statements that declare types and
-    functors; `functors`: the functions of these."""
+    functors; `functors`: the functions of these; `sums`: of each relation whose heads aggregate how, by column, and the
+    heads as they were written (`language.heads.Head`)."""
 
     types: dict[str, Type]
     relations: dict[str, Relation]
@@ -377,3 +387,4 @@ class Program:
     typed: list = field(default_factory=list)
     functors: Mapping | None = None
     loops: tuple = ()  # `Loop`s
+    sums: dict[str, tuple] = field(default_factory=dict)

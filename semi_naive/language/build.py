@@ -111,8 +111,9 @@ class Build(Terms):
         return tuple(self._span(type_) for _, type_, *_ in fields)
 
     @node
-    def delta_decl(self, span, *_):
-        self.unsupported("debug_delta", span)
+    def delta_decl(self, _span, name, of, *words):
+        kept = frozenset(self._qualifiers(words)).difference(IO_QUALIFIERS)
+        return syntax.RelationDecl(str(name), (), kept, born_of=str(of), span=self._span(name))
 
     @node
     def choice(self, span, *keys):

@@ -23,6 +23,7 @@ from semi_naive.language.heads import head_aggregates, input_problems, kind_prob
 from semi_naive.language.in_order import group_problems
 from semi_naive.language.inference import Typing
 from semi_naive.language.inlining import Expansions, inline_problems, inline_relations, without_excluded
+from semi_naive.language.iterations import birth_edges, birth_problems, number_problems, with_births
 from semi_naive.language.lattices import lattice_problems, lattices
 from semi_naive.language.lower import lowered
 from semi_naive.language.scopes import Scoped, resolve
@@ -78,14 +79,14 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
     if problems:
         raise ProgramError(problems, source.texts)
     wellfounded = is_wellfounded(source)
-    source = with_companions(source) if wellfounded else source
+    source = with_births(with_companions(source) if wellfounded else source, problems)
     env = TypeEnvironment(source)
     relations = without_excluded(source, declared_relations(source, env, problems))
     found = [each for single in singles(source, problems) for each in without_anonymous(single, env, relations)]
     bounds = lattice_bounds(source, env, problems)
     problems += attribute_problems(source, relations, bounds, found)
     found = [each for single in found for each in with_bounds(single, relations, bounds, problems)]
-    graph = _graph(found, relations, companion_edges(relations) if wellfounded else [])
+    graph = _graph(found, relations, [*birth_edges(relations), *(companion_edges(relations) if wellfounded else [])])
     heads = head_aggregates(found, relations, problems)
     ops = lattices(heads, found)
     summed = {name: columns for name, columns in heads.items() if name not in ops}
@@ -99,6 +100,8 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
     problems += input_problems(source, summed)
     problems += group_problems(found, summed, graph.group)
     problems += subsumption_problems(source, relations, heads)
+    problems += birth_problems(source, relations, found)
+    problems += number_problems(found, relations, summed, graph.group)
     problems += _clause_problems(scoped, relations, graph)
     cannot = list(inline_problems(source, relations, found, graph.edges))
     problems += cannot or _expansion_problems(found, relations)

@@ -4,10 +4,12 @@ from collections import Counter
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
+from semi_naive.language.iterations import NUMBER
 from semi_naive.language.single import Single
 from semi_naive.language.trees import children, variables, walk, walk_all
 from semi_naive.language.types import TypeEnvironment
 
+COUNTING = ("autoinc", NUMBER)
 WARNING = "Warning"
 DEEPEST = 250  # levels of an expression: each takes several frames of Python's stack in every pass
 
@@ -67,7 +69,7 @@ def empty_warnings(source: syntax.Source, relations, found: list[Single]):
     filled = {single.head.relation for single in found}
     filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
     for name, declaration in relations.items():
-        if name not in filled:
+        if name not in filled and not declaration.born_of:
             message = f"No rules/facts defined for relation {name}"
             yield Problem(message, declaration.span, severity=WARNING, flag="no-rules-nor-facts")
 
@@ -156,7 +158,7 @@ def _without_aggregates(node):
 
 def _constant(arg) -> bool:
     return not any(
-        isinstance(node, (syntax.Variable, syntax.Underscore)) or isinstance(node, syntax.Functor) and node.name == "autoinc"
+        isinstance(node, (syntax.Variable, syntax.Underscore)) or isinstance(node, syntax.Functor) and node.name in COUNTING
         for node in walk(arg)
     )
 

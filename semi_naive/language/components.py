@@ -204,7 +204,8 @@ def _renamed(node: Node, relations: Names, types: Names, declared: Names | None 
             )
             return replace(node, name=_other(node.name, declared), branches=branches)
         case RelationDecl():
-            return replace(node, name=_other(node.name, relations), attributes=_typed(node.attributes, types))
+            other = replace(node, name=_other(node.name, relations), born_of=_other(node.born_of, relations))
+            return replace(other, attributes=_typed(node.attributes, types))
         case Directive():
             return replace(node, relation=_other(node.relation, relations))
     return _rebuilt(node, relations, types)

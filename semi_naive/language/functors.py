@@ -45,6 +45,7 @@ OVERLOADS: dict[str, list[Overload]] = {
     "substr": [Overload((S, N, N), S)],
     "cat": _same((S,), arity=1, variadic=True),
     "autoinc": [Overload((), N)],
+    "recursive_iteration_cnt": [Overload((), U)],
 }
 
 

@@ -15,10 +15,12 @@ from semi_naive.language.errors import ProgramError
 from semi_naive.language.heads import Head, Ops, Summed, is_aggregate
 from semi_naive.language.in_order import InOrder
 from semi_naive.language.inference import Typing
+from semi_naive.language.iterations import NUMBER, followed, number_of
 from semi_naive.language.single import Single
 from semi_naive.language.trees import names, variables, walk
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
 from semi_naive.language.user_lattices import lubs
+from semi_naive.planning.spoken import spoken
 from semi_naive.ra.rules import ir
 
 _IDENTITY = ("min", "max", "cat")  # of one argument
@@ -44,13 +46,16 @@ def lowered(
     found = {name: _relation(node, types, lattices.get(name), joins) for name, node in relations.items()}
     projections = Projections(found)
     plain = [typing for typing in typings if typing.single.head.relation not in summed]
-    rules = [rule(typing, lattices.get(typing.single.head.relation), lines, projections, calls) for typing in plain]
+    rules = [rule(typing, lattices.get(name := typing.single.head.relation), lines, projections, calls, number_of(name, group))
+             for typing in plain]  # fmt: skip
     for name in dict.fromkeys(typing.single.head.relation for typing in plain if typing.single.dominates):
         found[name] = replace(found[name], dominated=True)
         beside = (found[name].removal, found[name].worse, found[name].better)
         found |= {each: ir.Relation(each, found[name].attributes, span=found[name].span) for each in beside}
     heads = {name: [_head(typing, ops, lines, projections, calls) for typing in typings if typing.single.head.relation == name]
              for name, ops in summed.items()}  # fmt: skip
+    found |= followed(found, rules, {name: node.born_of for name, node in relations.items() if node.born_of}, group)
+    sums = {name: (ops, tuple(heads[name])) for name, ops in summed.items()}
     groups = sorted({tuple(sorted(group(name))) for name in summed if group(name)})
     orders = [InOrder(names, summed, found, heads) for names in groups]
     if problems := [problem for order in orders for problem in order.problems]:
@@ -73,6 +78,7 @@ def lowered(
         typed=[node for node in source.statements if isinstance(node, (*syntax.TYPES, syntax.FunctorDecl, syntax.Lattice))],
         functors=functors,
         loops=tuple(order.loop() for order in orders),
+        sums=sums,
     )
 
 
@@ -104,9 +110,12 @@ def _functions(env: TypeEnvironment, types: dict, functors) -> dict:
     return {f"@{name}": made(node) for name, node in env.functors.items() if name in functors}
 
 
-def rule(typing: Typing, lattice: str | None, lines: dict[str, list[str]], projections: "Projections", calls: dict) -> ir.Rule:
-    """One clause as a rule. `lines`: of the source files, by name; `calls`: the functions of users."""
-    single, lowering = typing.single, Lowering(typing, projections, calls)
+def rule(
+    typing: Typing, lattice: str | None, lines: dict[str, list[str]], projections: "Projections", calls: dict, number: str
+) -> ir.Rule:
+    """One clause as a rule. `lines`: of the source files, by name; `calls`: the functions of users; `number`: the relation that
+    has the number of the iteration."""
+    single, lowering = typing.single, Lowering(typing, projections, calls, number)
     single = _compared(single) if single.dominates else single
     head = single.head
     if lattice and head.args and is_aggregate(head.args[-1]):
@@ -116,6 +125,9 @@ def rule(typing: Typing, lattice: str | None, lines: dict[str, list[str]], proje
     plan = {version: tuple(at - 1 for at in order) for version, order in (single.clause.plan or {}).items()}
     atoms = sum(isinstance(literal, syntax.Atom) for literal in single.body)
     plan = {version: order for version, order in plan.items() if sorted(order) == list(range(atoms))}
+    if lowering.asked:  # the last atom: the others have the numbers that a .plan says
+        before = [*before, ir.Atom(number, (lowering.asked,))]
+        plan = {version: (*order, atoms) for version, order in plan.items()}
     span = single.clause.span
     return ir.Rule(low_head, (*body, *before), plan or None, span, _written(span, lines), single.clause.join)
 
@@ -162,8 +174,10 @@ def _written(span, lines) -> str:
 class Lowering:
     """One clause. Every method gives what it lowered and the literals that must stand beside it."""
 
-    def __init__(self, typing: Typing, projections: "Projections", calls: dict):
+    def __init__(self, typing: Typing, projections: "Projections", calls: dict, number: str = ""):
+        """number: the relation that has the number of the iteration; empty where that is 0."""
         self.typing, self.projections, self.calls = typing, projections, calls
+        self.number, self.asked = number, None
         self._numbers = count(1 + max(_taken(typing.single), default=0))
 
     def fresh(self, name: str, kind: ir.Kind) -> ir.Var:
@@ -265,6 +279,8 @@ class Lowering:
     def _functor(self, node, before) -> ir.Term:
         if node.name == "autoinc":
             return ir.Autoinc()
+        if node.name == NUMBER:
+            return self._iteration()
         args = tuple(self.term(arg, before) for arg in node.args)
         if node.name in _IDENTITY and len(args) == 1:
             return args[0]
@@ -277,6 +293,13 @@ class Lowering:
         result = self.fresh("range", self.kind(node))
         before.append(ir.Range(result, *args))
         return result
+
+    def _iteration(self) -> ir.Term:
+        """One variable for all that a clause asks for the number of its iteration, bound outside of aggregates."""
+        if not self.number:
+            return ir.Const(0, ir.Kind.UNSIGNED)
+        self.asked = self.asked or self.fresh("iteration", ir.Kind.UNSIGNED)
+        return self.asked
 
     def _aggregate(self, node, before) -> ir.Var:
         body = [low for literal in node.body for low in self.literal(literal)]
@@ -335,4 +358,4 @@ class Projections:
         body = ir.Atom(relation.name, tuple(term if at in kept else ir.Wild() for at, term in enumerate(terms)))
         made = ir.Rule(ir.Atom(name, tuple(terms[at] for at in kept)), (body,), span=relation.span)
         self.relations[name] = ir.Relation(name, attributes, span=relation.span)
-        self.rules.append(replace(made, text=str(made)))
+        self.rules.append(replace(made, text=str(spoken(made))))

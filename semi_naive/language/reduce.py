@@ -9,10 +9,6 @@ from semi_naive.language.errors import Problem, Span
 from semi_naive.language.syntax import Node
 
 ESCAPES = {'"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-UNSUPPORTED = {
-    "debug_delta": "the sizes of the deltas are in the trace: semi-naive run PROGRAM.dl --trace run.json",
-    "recursive_iteration_cnt": "count in the rule itself, with d + 1 in its head",
-}
 _SAYING = frozenset("IDENT QNAME WORD STRING NUMBER UNSIGNED FLOAT IP PARAMETER".split())
 
 
@@ -83,10 +79,6 @@ class Reduce:
     def old(self, message: str, span: Span, hint: str, flag: str = ""):
         """Note what is written in a way that was usual once."""
         self._now.problems.append(Problem(message, span, hint, "Warning", flag=flag))
-
-    def unsupported(self, feature: str, span: Span):
-        verb = "are" if feature.endswith("s") else "is"
-        self.problem(f"{feature} {verb} not supported yet", span, UNSUPPORTED[feature])
 
     # -- lists and names
 

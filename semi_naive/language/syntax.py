@@ -206,13 +206,14 @@ NO_CHOICE = Choice()
 class RelationDecl(Node):
     """.decl name(attribute: type, …) qualifiers; one for each of several names. Old qualifiers such as `output` are
     directives of their own by now. `span` is the name's, `spans` are those of the attributes' types; `lattices`: the places of
-    the attributes whose types are written with <>."""
+    the attributes whose types are written with <>; `born_of`: of .decl name = debug_delta(relation) that relation."""
 
     name: str
     attributes: tuple[tuple[str, str], ...]
     qualifiers: frozenset[str] = frozenset()
     choice: Choice = NO_CHOICE
     lattices: tuple[int, ...] = ()
+    born_of: str = ""
     spans: tuple = field(default=(), compare=False, repr=False)
 
 

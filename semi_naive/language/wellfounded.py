@@ -177,6 +177,7 @@ def _problems(program: ir.Program, unsure: set[str]) -> Iterator[Problem]:
                 ("a choice", relation.choice),
                 ("subsumptive rules", relation.dominated),
                 ("attributes of a lattice", relation.joins),
+                ("a number of the iteration that makes it", relation.watched or relation.follows),
                 ("a .limitsize", True),
             )
             what = f"a head with {relation.lattice}" if relation.lattice else next(word for word, has in kinds if has)

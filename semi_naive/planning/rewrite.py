@@ -163,12 +163,13 @@ def rules_by_head(program: ir.Program) -> dict[str, list[ir.Rule]]:
 
 
 def dependencies(program: ir.Program) -> dict[str, set[str]]:
-    """The relations each relation's rules read: positively, negated or aggregated; those that say which tuples go, too."""
+    """The relations each relation's rules read: positively, negated or aggregated; those that say which tuples go, and those
+    whose iterations it follows, too."""
     found: dict[str, set[str]] = {name: set() for name in program.relations}
     for rule in program.rules:
         found[rule.head.relation] |= {part.relation for part in walk(rule.body) if isinstance(part, ir.Atom)}
     for name, relation in program.relations.items():
-        found[name] |= {relation.removal} if relation.dominated else set()
+        found[name] |= {relation.removal, *relation.follows} if relation.dominated else {*relation.follows}
     return found
 
 

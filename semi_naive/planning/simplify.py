@@ -37,6 +37,7 @@ def simplify(program: ir.Program, keep: set[str] | None = None, given: Iterable[
     given |= {
         name for relation in program.relations.values() if relation.dominated for name in (relation.worse, relation.better)
     }
+    given |= {relation.name for relation in program.relations.values() if relation.follows}
     while True:
         rules = [rule for rule in map(settled, without_empty(program, given)) if rule is not None]
         smaller = replace(program, rules=without_repetition(rules))

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from semi_naive.language.errors import NOWHERE, Problem, ProgramError, Span
 from semi_naive.ra.rules import ir
 
+RECORD = "debug_delta"  # that a relation records what the iterations of another one have made
+
 
 @dataclass
 class Stratum:
@@ -30,7 +32,7 @@ def strata(program: ir.Program) -> list[Stratum]:
     """The strata of a program; every relation is in one. A negation or aggregation in a cycle is a ProgramError."""
     read = [edge for rule in program.rules for edge in rule_edges(rule)]
     read += [Edge(now, before) for loop in program.loops for now in loop.now for before in loop.before]
-    edges = read + removal_edges(program)
+    edges = read + joint_edges(program)
     groups = components(program.relations, edges)
     problems = unstratified(groups, edges, {name: relation.span for name, relation in program.relations.items()})
     if problems:
@@ -39,18 +41,19 @@ def strata(program: ir.Program) -> list[Stratum]:
     for rule in program.rules:
         rules[rule.head.relation].append(rule)
     cyclic = recursive_relations(groups, read)
-    return [Stratum(group, [r for name in group for r in rules[name]], group[0] in cyclic) for group in groups]
+    return [Stratum(group, [r for name in group for r in rules[name]], not cyclic.isdisjoint(group)) for group in groups]
 
 
 def edges_of(program: ir.Program) -> list[Edge]:
     """What the rules read, and what is evaluated with them."""
-    return [edge for rule in program.rules for edge in rule_edges(rule)] + removal_edges(program)
+    return [edge for rule in program.rules for edge in rule_edges(rule)] + joint_edges(program)
 
 
-def removal_edges(program: ir.Program) -> list[Edge]:
-    """The rules that say which tuples of a relation go are evaluated with it."""
-    found = [relation for relation in program.relations.values() if relation.dominated]
-    return [edge for one in found for edge in (Edge(one.name, one.removal), Edge(one.removal, one.name))]
+def joint_edges(program: ir.Program) -> list[Edge]:
+    """The rules that say which tuples of a relation go are evaluated with it, and so is what follows its iterations."""
+    found = [(one.name, one.removal) for one in program.relations.values() if one.dominated]
+    found += [(one.name, name) for one in program.relations.values() for name in one.follows if name in program.relations]
+    return [edge for one, other in found for edge in (Edge(one, other), Edge(other, one))]
 
 
 def rule_edges(rule: ir.Rule) -> list[Edge]:
@@ -161,10 +164,11 @@ def unstratified(groups, edges, spans) -> list[Problem]:
 
 def _cycle_problem(edge: Edge, group, inside, spans) -> Problem:
     cycle = [edge, *_path(edge.body, edge.head, inside)]
-    marks = {"": "", "negation": "!", "aggregation": "aggregate of "}
+    marks = {"": "", "negation": "!", "aggregation": "aggregate of ", RECORD: "debug_delta of "}
+    done = {"negation": "negated", "aggregation": "aggregated", RECORD: "recorded"}[edge.via]
     steps = " → ".join([edge.head, *(marks[step.via] + step.body for step in cycle)])
     message = f"Unable to stratify relation(s) {{{', '.join(sorted(group))}}}: the cycle {steps} has a cyclic {edge.via}"
-    hint = f"a relation must be complete before it is {'negated' if edge.via == 'negation' else 'aggregated'}: break the cycle"
+    hint = f"a relation must be complete before it is {done}: break the cycle"
     hint += ", or write .semantics wellfounded: what cannot be decided is undefined then" * (edge.via == "negation")
     notes = [(f"Relation {edge.head}", spans[edge.head])] if spans.get(edge.head) else []
     notes += [(f"{step.head} reads {marks[step.via]}{step.body}", step.span) for step in cycle[1:]]

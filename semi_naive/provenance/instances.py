@@ -19,8 +19,9 @@ import numpy as np
 from semi_naive.io.relations import table_of
 from semi_naive.planning import rewrite
 from semi_naive.planning.indexes import Indexes
-from semi_naive.planning.inline import copies, inline
-from semi_naive.planning.strata import Stratum, strata
+from semi_naive.planning.inline import copies
+from semi_naive.planning.strata import Stratum
+from semi_naive.provenance.sums import as_said
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import (
     Aggregate,
@@ -47,7 +48,6 @@ from semi_naive.running.on_partitions import OnPartitions, Remade, unless_lost
 from semi_naive.running.profile import Profile
 
 Row = tuple[int, ...]  # a tuple in 64 bits each
-PARTS = "parts", "given", "values"  # see `language.heads`
 Node = tuple[str, Row]
 UNNAMED = "?:"  # what the names of variables begin with that stand for `_`
 
@@ -90,15 +90,14 @@ class Instances:
     """
 
     def __init__(self, program: Program, tables: dict[str, Any], values: Values, spread: dict[str, Any] | None = None):
+        program = as_said(program)
         program = replace(program, rules=[after_rounds(rule, program.loops) for rule in program.rules])
         relations = dict(program.relations)
-        closing = [rule for relation in relations.values() if relation.eqrel for rule in closures(relation)]
+        closing = [rule for relation in relations.values() for rule in (*closures(relation), *births(relation))]
         named = [with_names(rule, relations) for rule in program.rules]
         found, self.inlined = copies(replace(program, rules=named))
         written = dict(zip(map(id, named), program.rules, strict=True))
-        facts = [
-            rule for rule in named if not rule.body and not rewrite.variables_of(rule.head) and not rewrite.has_autoinc(rule)
-        ]
+        facts = [rule for rule in named if not rule.body and not _is_open(rule.head)]
         kept = {id(rule) for rule in facts}
         rules = [(rule, copy) for rule, made in found if id(rule) not in kept for copy in made]
         self.asked: dict[str, list[InstanceRule]] = {}
@@ -122,8 +121,6 @@ class Instances:
         self.facts = {(rule.head.relation, self._met(rule.head, {}, 1)[0][1]) for rule in facts}  # written in the program
         every = [one.rule for of in self.asked.values() for one in of]
         indexes = Indexes({name: relation.arity for name, relation in relations.items()})
-        for stratum in _of_rounds(inline(program)) if program.loops else ():
-            Local(stratum, 0, self.database, indexes, Profile()).run()
         self._local = _Local(
             Stratum(tuple(rule.head.relation for rule in every), every, False), 0, self.database, indexes, Profile()
         )
@@ -163,14 +160,6 @@ def after_rounds(rule: Rule, loops: tuple[Loop, ...]) -> Rule:
         return replace(node, body=tuple(literal for literal in body if literal not in turns)) if turns else node
 
     return rewrite.transform(rule, change) if loops else rule
-
-
-def _of_rounds(program: Program) -> list[Stratum]:
-    """What puts sums in recursion together: a run has left it as it was in the last round."""
-    names = {f"{name}@{what}" for loop in program.loops if loop.now for _, name in loop.pairs for what in PARTS}
-    rules = [rule for rule in program.rules if rule.head.relation.rstrip("0123456789") in names]
-    made = {rule.head.relation for rule in rules}
-    return [each for each in strata(replace(program, rules=rules, loops=())) if made & set(each.relations)]
 
 
 class Brought(dict):
@@ -256,17 +245,34 @@ def asked_of(rule: Rule, number: int, name: str, relations: dict[str, Relation],
 
 
 def closures(relation: Relation) -> list[Rule]:
-    """What makes an equivalence of pairs, as rules.
+    """What makes an equivalence of pairs, as rules; none if a relation is no equivalence.
 
     >>> number = ("", Type("number", Kind.NUMBER))
-    >>> print(*closures(Relation("e", (number, number))))
+    >>> print(*closures(Relation("e", (number, number), frozenset({"eqrel"}))))
     e(x, x) :- e(x, y). e(y, x) :- e(x, y). e(x, z) :- e(x, y), e(y, z).
     """
+    if not relation.eqrel:
+        return []
     x, y, z = (Var(name, relation.kinds[0]) for name in "xyz")
     one, name = Atom(relation.name, (x, y)), relation.name
     found = [Rule(Atom(name, (x, x)), (one,)), Rule(Atom(name, (y, x)), (one,)),
              Rule(Atom(name, (x, z)), (one, Atom(name, (y, z))))]  # fmt: skip
     return [replace(rule, text=f"{rule} (eqrel)") for rule in found]
+
+
+def births(relation: Relation) -> list[Rule]:
+    """What a relation that records another one has, as a rule; none if it is no such relation."""
+    if not relation.follows or relation.is_iteration:
+        return []
+    (of,) = relation.follows
+    variables = tuple(Var(f"x{at}", kind) for at, kind in enumerate(relation.kinds[:-1]))
+    head, text = Atom(relation.name, (*variables, Wild())), f".decl {relation.name} = debug_delta({of})"
+    return [Rule(head, (Atom(of, variables),), span=relation.span, text=text)]
+
+
+def _is_open(head: Atom) -> bool:
+    """Whether a head has no certain values."""
+    return any(isinstance(part, Var | Autoinc | Wild) for part in rewrite.walk(head))
 
 
 def shaped(name: str, terms: list[Term]) -> Relation:

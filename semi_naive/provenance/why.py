@@ -13,13 +13,30 @@ from semi_naive.io.python_data import bits_of_value
 from semi_naive.planning import rewrite
 from semi_naive.planning.body import names
 from semi_naive.planning.magic import is_adorned
+from semi_naive.planning.spoken import ASKED, as_written
 from semi_naive.provenance.closures import Paths, paths_of
 from semi_naive.provenance.instances import UNNAMED, Instance, InstanceRule, Instances, Node, Row, brought
 from semi_naive.provenance.proofs import Failure, Proof, WhyNot, atom
 from semi_naive.provenance.search import NotFound, Search
+from semi_naive.provenance.sums import made_of
 from semi_naive.provenance.walk import Walk
 from semi_naive.ra.rules.changes import plain as settled
-from semi_naive.ra.rules.ir import Aggregate, Atom, Compare, Const, Kind, Not, Program, Range, Relation, Rule, Type, Var, Wild
+from semi_naive.ra.rules.ir import (
+    Aggregate,
+    Atom,
+    Call,
+    Compare,
+    Const,
+    Kind,
+    Not,
+    Program,
+    Range,
+    Relation,
+    Rule,
+    Type,
+    Var,
+    Wild,
+)
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.rules.values import Known, Values
 from semi_naive.running.python_values import nested_values
@@ -176,8 +193,16 @@ class Why:
         rule, bound = instance.asked.of, self._bound(instance.asked, instance.values)
         premises = iter(instance.premises)
         body = (made[next(premises)] if isinstance(part, Atom) else _with(part, bound) for part in rule.body)
-        told = tuple(part if isinstance(part, Proof) else str(part) for part in body if not _says_nothing(part))
-        return Proof(node[0], values, instance.asked.text, _place(rule), instance.asked.number, told)
+        told = [self._told(part) for part in body if not _says_nothing(part)]
+        if node[0] in self.program.sums:
+            told = [*made_of(self.program, node[0], values), *told]
+        return Proof(node[0], values, instance.asked.text, _place(rule), instance.asked.number, tuple(told))
+
+    def _told(self, part) -> Proof | str:
+        """A premise, or the text of what is none."""
+        if not isinstance(part, Proof):
+            return str(as_written(part, self.program.relations))
+        return f"{ASKED}() = {part.tuple[0]}" if part.relation.endswith("@iteration") else part
 
     def _bound(self, asked: InstanceRule, values: Row) -> dict[str, Const]:
         """The constants of the variables of an instance."""
@@ -197,12 +222,15 @@ class Why:
         if walked.missing is None:
             rival = self._rival(rule.head.relation, row)
             return Failure(asked.text, _place(rule), rival or f"its head is {_with(rule.head, bound)} then")
-        return Failure(asked.text, _place(rule), _lack(_with(walked.missing, bound)), example)
+        missing = as_written(_with(walked.missing, bound), self.program.relations)
+        return Failure(asked.text, _place(rule), _lack(missing), example)
 
     def _rival(self, name: str, row: Row) -> str:
         """The tuple that a choice, or the best of a key, has kept instead of one that a rule makes; empty if there is none."""
         relation = self.program.relations[name]
         best = [tuple(range(relation.arity - 1))] if relation.lattice else [relation.joined_key] if relation.joins else []
+        if name in self.program.sums:
+            best = [tuple(place for place in range(relation.arity) if place not in self.program.sums[name][0])]
         for key in (*relation.choice, *best):
             order = *key, *(place for place in range(relation.arity) if place not in key)
             for block in self.tables[name].blocks("all", order):
@@ -219,7 +247,7 @@ class Why:
 
     def variables(self, name: str, number: int) -> list[Var]:
         """The variables that the body of a relation's rule has and its head has not, but for records and what is computed."""
-        rule = self.instances.asked[name][number - 1].made
+        rule = self.rules(name)[number - 1].made
         outside = names(rule.head) | {part.result.name for part in rule.body if isinstance(part, Range | Aggregate)}
         found = [term for part in rule.body if isinstance(part, Atom) for term in rewrite.walk(part) if isinstance(term, Var)]
         named = [term for term in dict.fromkeys(found) if not term.name.startswith(UNNAMED)]
@@ -229,7 +257,7 @@ class Why:
         """The literals of a relation's rule for a tuple, each with whether it holds, by the values that are given of some
         variables; the others have those that a walk along the rule finds. ValueError if the head cannot make the tuple."""
         bits = self._numbered(name, row)
-        rule = self.instances.asked[name][number - 1].made
+        rule = self.rules(name)[number - 1].made
         walk, known, said = (
             Walk(rule, self.instances.database, self._paths),
             Known(self.values),
@@ -243,7 +271,8 @@ class Why:
                 start[variable.name] = bits_of_value(given[variable.name], of, name, self.types, known)
                 said[variable.name] = Const(given[variable.name], variable.kind)
         told = walk.told(walk.walked(start).bound)
-        return [(str(_with(literal, self._constants(rule, bound, said))), holds) for literal, holds, bound in told]
+        parts = ((_with(literal, self._constants(rule, bound, said)), holds) for literal, holds, bound in told)
+        return [(str(as_written(part, self.program.relations)), holds) for part, holds in parts]
 
     def _constants(self, rule: Rule, bound: dict[str, int], said: dict[str, Const]) -> dict[str, Const]:
         """The values of variables in 64 bits, as constants; `said`: those that somebody has told, who may know symbols that
@@ -281,6 +310,8 @@ def _has(table, row: Row) -> bool:
 def _lack(part) -> str:
     if isinstance(part, Atom):
         return f"there is no {part}"
+    if isinstance(part, Compare) and isinstance(part.left, Call) and part.left.op == ASKED:
+        return f"no iteration has the number {part.right}"
     return f"there is {part.atom}" if isinstance(part, Not) else f"it is not so that {part}"
 
 

@@ -112,6 +112,8 @@ def in_one_place(stratum: Stratum, relations) -> str:
         return "the least upper bounds of a lattice are of all tuples of an iteration"
     if any(relations[name].dominated for name in stratum.relations):
         return "all tuples are compared with those of an iteration, as some subsume others"
+    if any(relations[name].follows for name in stratum.relations):
+        return "the numbers of iterations are those of the stratum as a whole"
     for rule in stratum.rules:
         own = [a for a in rule.body if isinstance(a, Atom) and a.relation in stratum.relations]
         if len(own) > 1 and any(relations[atom.relation].lattice for atom in own):

@@ -121,7 +121,7 @@ class Dominance:
         made, local = Table(relation.arity), self.evaluator
         self.view.tables |= {relation.worse: worse, relation.better: better, relation.removal: made}
         local.tables = {relation.removal: made}
-        version = rule.rule, delta, {delta: "delta"}, number
+        version = rule.rule, delta, {delta: "delta", **self.local.iterations.parts(rule.rule)}, number
         local._plan([version])
         local._derive(*version)
         return together(made.new, relation.arity)

@@ -30,6 +30,7 @@ from semi_naive.ra.tuple_at_a_time.ready import ready
 from semi_naive.running.choosing import Choosing
 from semi_naive.running.database import Database
 from semi_naive.running.dominance import Dominance
+from semi_naive.running.iterations import Iterations
 from semi_naive.running.profile import Profile
 from semi_naive.running.together import Together
 from semi_naive.threads import in_threads
@@ -78,7 +79,9 @@ class Local:
     beside: dict[str, Any] = field(default_factory=dict)  # tables of others whose delta versions begin with, in the machine
 
     def __post_init__(self):
-        recursive = set(self.stratum.relations) if self.stratum.recursive else set()
+        relations = self.database.program.relations
+        self.iterations = Iterations(self.stratum.relations, relations, self.database)
+        recursive = set(self.stratum.relations) - self.iterations.names if self.stratum.recursive else set()
         self.recursive = recursive
         self.dominance = Dominance.of(self, Local)
         removals = self.dominance.removals if self.dominance else ()
@@ -89,25 +92,31 @@ class Local:
         self.tables: dict[str, Any] = {}  # of the stratum's relations, while they are here
         self.marks: dict[str, Any] = {}  # by relation, what its table goes back to
         self.choosing = Choosing({}, self.database)  # of the iteration that runs
-        relations = self.database.program.relations
         if any(relations[name].stepwise for name in self.stratum.relations if name in relations):
             self.small = 0  # the machine does not choose, nor compare
 
     def every(self, first: bool):
         """(rule, the atom that reads the delta, parts, number) of all rule versions; those that run once only if `first`."""
-        yield from [(rule, None, {}, 0) for rule in self.once] * first
+        yield from self._first() if first else ()
         for rule in self.again:
-            yield from ((rule, *version, number) for number, version in enumerate(versions(rule, self.recursive)))
+            numbers = self.iterations.parts(rule)
+            for number, (place, parts) in enumerate(versions(rule, self.recursive)):
+                yield rule, place, parts | numbers, number
+
+    def _first(self):
+        return ((rule, None, self.iterations.parts(rule), 0) for rule in self.once)
 
     def run(self) -> None:
         """To the fixpoint, or TooLarge: then nothing of the iteration it was in has been kept."""
         self.base()
         self.go_on()
+        self.iterations.end()
 
     def base(self) -> None:
         """What needs no recursion becomes the delta; or TooLarge, and there is what was loaded."""
-        self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
+        self._take_tables()
         self.marks = {name: table.mark() for name, table in self.tables.items()}
+        self.iterations.begin()
         self.start()
         self._advance()
 
@@ -128,7 +137,7 @@ class Local:
 
     def go_on(self) -> None:
         """From tables whose delta somebody else has made; to the fixpoint, or TooLarge."""
-        self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
+        self._take_tables()
         while delta := sum(table.delta_size for table in self.tables.values()):
             if not self.ended(self.iteration, self.database.count):
                 small = delta <= self.small and not self._heavy()
@@ -139,12 +148,17 @@ class Local:
                 self.spent += time.perf_counter() - begun if delta <= self.small else 0
             self._advance()
 
+    def _take_tables(self) -> None:
+        followed = (name for name in self.stratum.relations if name not in self.iterations.names)
+        self.tables = {name: self.database.tables[name] for name in followed}
+
     def _advance(self) -> None:
         """An iteration is over: what it has made is the next delta, without what other tuples subsume."""
         if self.dominance:
             self.dominance.apply(self.tables)
         for table in self.tables.values():
             table.advance()
+        self.iterations.completed(self.iteration - 1, self.tables)
 
     def _close(self) -> bool:
         """Whether so many tuples lie in chunks that making words of them, as a machine needs, is not worth while."""
@@ -185,11 +199,11 @@ class Local:
 
     def start(self) -> None:
         """What needs no recursion. Facts that were loaded are in `new`, with whatever this adds."""
-        self._plan((rule, None, {}, 0) for rule in self.once)
+        self._plan(self._first())
         self.choosing = Choosing(self.tables, self.database)
-        for rule in self.once:
-            self._derive(rule, None, {}, 0)
-            self._choose(rule)
+        for one in self._first():
+            self._derive(*one)
+            self._choose(one[0])
         if not self.again:
             self._within_memory()
         self._completed(0)

@@ -161,7 +161,8 @@ class Run(State):
         for name in stratum.relations:
             if name in self.fed and 0 < (table := self.database.tables[name]).count <= REMEMBERED:
                 self.given[name] = snapshot(table)
-        if not stratum.rules:  # perhaps no longer, as none could make anything
+        follows = any(self.program.relations[name].follows for name in stratum.relations)
+        if not stratum.rules and not follows:  # perhaps no longer, as none could make anything
             for name in stratum.relations:
                 self.database.tables[name].settle()
             return

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from semi_naive.planning.body import Body, Chosen
 from semi_naive.planning.rewrite import substitute
+from semi_naive.planning.spoken import spoken, spoken_name, spoken_variable
 from semi_naive.ra.rules import ir, steps
 from semi_naive.ra.rules.bigjoin import Count, Intersect, Propose, Visit
 from semi_naive.ra.rules.gathering import Gather, Hold
@@ -74,7 +75,8 @@ class _Words:
                 yield from self._multiway(step, next(chosen, None))
             case steps.Exchange():
                 where = self._bucket(step)
-                yield f"   exchange: to {f'the partition of {where}' if where else f'every partition, for {step.relation}'}"
+                to = f"the partition of {where}" if where else f"every partition, for {spoken_name(step.relation)}"
+                yield f"   exchange: to {to}"
             case Count():
                 yield f"   count {self._atom(step, ())}{self._found(step)}, and remember which atom has the fewest tuples"
             case Visit():
@@ -113,20 +115,20 @@ class _Words:
         """One line, or two where the join is fused with what would follow it."""
         for place, name in step.binds:
             if name[0].isdigit():
-                self.alias[name] = f"{step.relation}.{self._attributes(step.relation, step.order)[place]}"
+                self.alias[name] = f"{spoken_name(step.relation)}.{self._attributes(step.relation, step.order)[place]}"
         if chosen is None:
             yield f"   each {self._atom(step, step.binds)}{self._found(step)}"
             return
         self.number += 1
         enough = "" if step.binds or step.every else "one is enough of "
         how = f"{enough}{PARTS[step.part]}{self._found(step)}"
-        yield f"{self.number}. {chosen.atom}{TAB}{how} → {counted(chosen.expected, 'binding')}; {chosen.reason}"
+        yield f"{self.number}. {spoken(chosen.atom)}{TAB}{how} → {counted(chosen.expected, 'binding')}; {chosen.reason}"
         if step.composed:
             key, carried, new = map(self._name, step.composed)
             yield f"   fused: {key} is not needed any more, so {carried} and {new} come out once each"
 
     def _multiway(self, step: Multiway, chosen: Chosen | None) -> Iterator[str]:
-        atoms = ", ".join(map(str, step.atoms))
+        atoms = ", ".join(map(str, map(spoken, step.atoms)))
         if chosen is None:
             yield f"   each {atoms}, variable by variable"
         else:
@@ -143,16 +145,17 @@ class _Words:
         self.number += 1
         atoms = listed((str(self._atom(one, one.binds)) for one in step.steps), "or")
         rows = f" → {counted(chosen.expected, 'binding')}; {chosen.reason}" if chosen else ""
-        return f"{self.number}. {atoms}{TAB}whichever has the fewest tuples proposes {step.steps[0].binds[0][1]}{rows}"
+        proposed = self._name(step.steps[0].binds[0][1])
+        return f"{self.number}. {atoms}{TAB}whichever has the fewest tuples proposes {proposed}{rows}"
 
     def _bucket(self, step: steps.Exchange) -> str:
         where = self._attributes(step.relation, step.order[: len(step.keys)])
-        return f"{step.relation}'s bucket by {listed(where)}" if where else ""
+        return f"{spoken_name(step.relation)}'s bucket by {listed(where)}" if where else ""
 
     def _aggregate(self, literal: ir.Aggregate, outer: tuple[str, ...], bound: bool) -> str:
         target = f" {self._shown(literal.target)}" if literal.target is not None else ""
         each = f", for each {listed(map(self._name, outer))}" if outer else ""
-        return f"   {'if' if bound else 'let'} {literal.result} = {literal.op}{target} of{each}"
+        return f"   {'if' if bound else 'let'} {self._name(literal.result.name)} = {literal.op}{target} of{each}"
 
     # -- parts of lines
 
@@ -174,16 +177,16 @@ class _Words:
             args[step.order[place]] = self._renamed(term)
         for place, name in binds:
             args[step.order[place]] = Var(self._name(name), ir.Kind.NUMBER)
-        return Atom(step.relation, tuple(args))
+        return spoken(Atom(step.relation, tuple(args)))
 
     def _renamed(self, node):
         return substitute(node, {made: Var(shown, ir.Kind.NUMBER) for made, shown in self.alias.items()})
 
     def _shown(self, node) -> str:
-        return str(self._renamed(node))
+        return str(spoken(self._renamed(node)))
 
     def _name(self, name: str) -> str:
-        return self.alias.get(name, name)
+        return self.alias.get(name) or spoken_variable(name)
 
 
 def attributes_of(program: Program, relation: str, order) -> str:

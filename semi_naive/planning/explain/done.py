@@ -4,6 +4,7 @@ from itertools import groupby
 
 from semi_naive.planning.explain.bodies import counted, listed
 from semi_naive.planning.explain.strata import Telling, all_versions
+from semi_naive.planning.spoken import spoken_name
 
 
 def told(run, trace: dict) -> str:
@@ -33,7 +34,8 @@ class _Record(Telling):
             versions = [(version, bodies.get((id(rule), version[3]))) for version in found] if bodies else []
             yield from self.rule(rule, versions, self._cost(rule))
         yield from self.indexes(bodies.values(), self._placed(entry.get("trace", {})))
-        counts = listed([f"{counted(self.run.database.count(name), 'tuple')} in {name}" for name in stratum.relations])
+        sizes = ((self.run.database.count(name), spoken_name(name)) for name in stratum.relations)
+        counts = listed([f"{counted(size, 'tuple')} in {name}" for size, name in sizes])
         yield from ("", f"made: {counts}, {entry['seconds']:.3f} s")
 
     @staticmethod

@@ -11,6 +11,7 @@ from semi_naive.planning.explain.bodies import counted, listed
 from semi_naive.planning.explain.strata import Telling, all_versions, rule_text
 from semi_naive.planning.order import plan_all, plan_body
 from semi_naive.planning.placing import Placing
+from semi_naive.planning.spoken import spoken_name
 from semi_naive.running.cardinality import UNKNOWN, Cardinality
 from semi_naive.running.choose_plan import chosen
 from semi_naive.running.run import Run
@@ -59,7 +60,7 @@ class _Expectation(Telling):
         yield from self.lattices(stratum)
         followed = choice.plan == "decomposed" and choice.groups and choice.groups.following
         yield from self._followed(stratum) if followed else self._rules(stratum, choice.plan == "balanced")
-        sizes = listed([f"{counted(self.sizes.count(name), 'tuple')} in {name}" for name in stratum.relations])
+        sizes = listed([f"{counted(self.sizes.count(name), 'tuple')} in {spoken_name(name)}" for name in stratum.relations])
         yield from ("", f"expected: {sizes}{', before it recurs' * stratum.recursive}")
         if choice.plan != "local":
             self.sizes.on_partitions |= set(stratum.relations)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from semi_naive.planning.explain.bodies import attributes_of, counted, described, listed
 from semi_naive.planning.explain.passes import changes, place
 from semi_naive.planning.order import versions
+from semi_naive.planning.spoken import spoken, spoken_name
 from semi_naive.planning.strata import is_fact
 
 
@@ -32,7 +33,7 @@ class Telling:
         numbered = [(n, stratum) for n, stratum in enumerate(self.strata) if stratum.rules]
         for at, (number, stratum) in enumerate(numbered, 1):
             recursive = ", recursive" * stratum.recursive
-            yield from ("", f"Stratum {at} of {len(numbered)}: {', '.join(stratum.relations)}{recursive}")
+            yield from ("", f"Stratum {at} of {len(numbered)}: {', '.join(map(spoken_name, stratum.relations))}{recursive}")
             yield from (f"  {line}" if line else "" for line in self.stratum(number, stratum))
 
     def more(self) -> str:
@@ -48,7 +49,7 @@ class Telling:
 
     def named(self, relation: str) -> str:
         """A relation with its attributes."""
-        return f"{relation}{attributes_of(self.program, relation, range(self.program.relations[relation].arity))}"
+        return spoken_name(relation) + attributes_of(self.program, relation, range(self.program.relations[relation].arity))
 
     def lattices(self, stratum):
         for name in stratum.relations:
@@ -61,12 +62,12 @@ class Telling:
         """`found`: of each version (rule, the atom that reads the delta, parts, number) the body, or None."""
         yield from ("", rule_text(rule))
         if (rule.head, rule.body) not in self.written:
-            yield f"  as {rule}"
+            yield f"  as {spoken(rule)}"
         if note:
             yield f"  {note}"
         for (_, at, _, number), body in found:
             version = f", version {number}" * (len(found) > 1)
-            yield "  once" if at is None else f"  from what is new in {rule.body[at]}{version}"
+            yield "  once" if at is None else f"  from what is new in {spoken(rule.body[at])}{version}"
             yield from (f"    {line}" for line in (described(body, self.program) if body else ["nothing was new"]))
 
     def indexes(self, bodies, placed=None):
@@ -82,7 +83,7 @@ class Telling:
             how = f"searched by {'; by '.join(by)}" if by else "read from beginning to end"
             if not order and self.program.relations[relation].arity:
                 how = "whether it has a tuple"
-            yield f"  {relation}{attributes_of(self.program, relation, order)}: {how}"
+            yield f"  {spoken_name(relation)}{attributes_of(self.program, relation, order)}: {how}"
             if placed and (where := placed(relation, order)):
                 yield f"    {where}"
 

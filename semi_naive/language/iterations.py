@@ -1,0 +1,94 @@
+"""The numbers of iterations, and what each has made: `recursive_iteration_cnt()` and `.decl born = debug_delta(path)`.
+
+    path(x, z) :- path(x, y), edge(y, z), recursive_iteration_cnt() < 3.
+
+The rules without recursion are the iteration 0. `born` has the tuples of `path` with one attribute more, the number of the
+iteration that made them. How both are evaluated is in `running.iterations`.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from semi_naive.language import syntax
+from semi_naive.language.errors import Problem
+from semi_naive.language.single import Single
+from semi_naive.language.trees import walk_all
+from semi_naive.planning.strata import RECORD, Edge
+from semi_naive.ra.rules import ir
+
+NUMBER = "recursive_iteration_cnt"
+ATTRIBUTE = ("<iteration>", ir.Kind.UNSIGNED)
+
+
+def with_births(source: syntax.Source, problems: list[Problem]) -> syntax.Source:
+    """The program in which relations that record others have attributes; or what is wrong with these declarations."""
+    declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
+    if not any(node.born_of for node in declared.values()):
+        return source
+    return replace(source, statements=[_attributed(node, declared, problems) for node in source.statements])
+
+
+def _attributed(node, declared: dict[str, syntax.RelationDecl], problems: list[Problem]):
+    if not isinstance(node, syntax.RelationDecl) or not node.born_of:
+        return node
+    of = declared.get(node.born_of)
+    if of is None:
+        problems.append(Problem(f"Undefined relation {node.born_of}", node.span, f"declare it: .decl {node.born_of}(…)"))
+        return node
+    if of.born_of:
+        hint = f"take the relation that {of.name} records: {of.born_of}"
+        problems.append(Problem(f"Relation {of.name} is made by no rules, and so by no iterations", node.span, hint))
+        return node
+    if "inline" in of.qualifiers:
+        problems.append(Problem(f"Relation {of.name} is inlined, and so made by no iterations", node.span, "leave out inline"))
+    return replace(node, attributes=(*of.attributes, ATTRIBUTE))
+
+
+def birth_problems(source: syntax.Source, relations, found: list[Single]) -> Iterator[Problem]:
+    """Relations that record others, and have tuples of their own."""
+    filled = {single.head.relation for single in found}
+    filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
+    for name, node in relations.items():
+        if node.born_of and name in filled:
+            hint = f"it has the tuples of {node.born_of}, and no others"
+            yield Problem(f"Unexpected rules/facts for debug_delta relation {name}", node.span, hint)
+
+
+def birth_edges(relations) -> list[Edge]:
+    """What records a relation is complete when that is."""
+    return [Edge(name, node.born_of, RECORD, node.span) for name, node in relations.items() if node.born_of in relations]
+
+
+def number_problems(found: list[Single], relations, summed, group: Callable) -> Iterator[Problem]:
+    """Rules that ask for the number of an iteration and are evaluated in none."""
+    for single in found:
+        asked = [node for node in walk_all(single.literals) if isinstance(node, syntax.Functor) and node.name == NUMBER]
+        name = single.head.relation
+        if asked and name in relations and "inline" in relations[name].qualifiers:
+            yield Problem(f"{NUMBER}() in a rule of inline relation {name}", asked[0].span, f"leave out inline of {name}")
+        elif asked and name in summed and group(name):
+            hint = "its keys are finished in their order: count in the rule itself, with n + 1 in its head"
+            yield Problem(f"{NUMBER}() in a rule of {name}, which is aggregated in recursion", asked[0].span, hint)
+
+
+def number_of(name: str, group: Callable) -> str:
+    """The relation that has the number of the iteration for the rules of a relation; empty if it is always 0."""
+    return f"{min(group(name))}@iteration" if group(name) else ""
+
+
+def followed(relations: dict[str, ir.Relation], rules: list[ir.Rule], born: dict[str, str], group: Callable) -> dict:
+    """The relations that iterations make, and those that make them, as it matters how. born: of each relation that records
+    another one, that one."""
+    type_ = ir.Type(ir.Kind.UNSIGNED, ir.Kind.UNSIGNED)
+    found = {name: replace(relations[name], follows=(of,)) for name, of in born.items()}
+    for rule in rules:
+        if name := _asked(rule):
+            group_of = tuple(sorted(group(name.partition("@")[0])))
+            found[name] = ir.Relation(name, (("number", type_),), follows=group_of)
+    for of in {name for relation in found.values() for name in relation.follows}:
+        found |= {name: replace(relations[name], watched=True) for name in {of, *group(of)}}
+    return found
+
+
+def _asked(rule: ir.Rule) -> str:
+    return next((part.relation for part in rule.body if isinstance(part, ir.Atom) and part.relation.endswith("@iteration")), "")

@@ -1,0 +1,74 @@
+"""Rules in the words of the program that was written: relations and variables that are made of it have names with an @."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from semi_naive.planning import rewrite
+from semi_naive.ra.rules import ir
+
+WORDS = {
+    "parts": "partial", "values": "counted", "given": "plain", "key": "keys of", "now": "due keys of",
+    "needs": "keys needed by", "known": "known", "possible": "possible", "worse": "worse", "better": "better",
+    "dominated": "dominated", "iteration": "iteration of",
+}  # fmt: skip
+ASKED = "recursive_iteration_cnt"
+MADE = re.compile(rf"(.+)@({'|'.join(WORDS)})(?:\d+(?:_\d+)?)?")
+PROJECTED = re.compile(r"(?!half@)(.+)@\d+(?:_\d+)*")
+
+
+def spoken_name(name: str) -> str:
+    """What to call a relation. Those that are computed on demand keep their names, which `explain` introduces.
+
+    >>> [spoken_name(name) for name in ("edge", "edge@0_2", "degree@parts", "cost@needs1_0", "way@worse", "path@bf")]
+    ['edge', 'distinct edge', 'partial degree', 'keys needed by cost', 'worse way', 'path@bf']
+    """
+    if made := MADE.fullmatch(name):
+        return f"{WORDS[made[2]]} {spoken_name(made[1])}"
+    projected = PROJECTED.fullmatch(name)
+    return f"distinct {spoken_name(projected[1])}" if projected else name
+
+
+def spoken(node):
+    """A term, a literal or a rule with such names, and with variables as they were written.
+
+    >>> x = ir.Var("x@h1", ir.Kind.NUMBER)
+    >>> print(spoken(ir.Compare("<", x, ir.Var("y@2", ir.Kind.NUMBER), ir.Kind.NUMBER)), spoken(ir.Atom("p@worse", (x,))))
+    x < y worse p(x)
+    """
+
+    def change(part):
+        if isinstance(part, ir.Var):
+            return replace(part, name=spoken_variable(part.name))
+        return replace(part, relation=spoken_name(part.relation)) if isinstance(part, ir.Atom) else part
+
+    return rewrite.transform(node, change)
+
+
+def as_written(node, relations: Mapping[str, ir.Relation]):
+    """The same with what was projected as it was before, and what asks for the number of an iteration as it is asked.
+
+    >>> relations = {"edge": ir.Relation("edge", (("x", None), ("y", None)))}
+    >>> print(as_written(ir.Atom("edge@1", (ir.Var("y@1", ir.Kind.NUMBER),)), relations))
+    edge(_, y)
+    """
+
+    def change(part):
+        if not isinstance(part, ir.Atom):
+            return part
+        if part.relation.endswith("@iteration"):
+            return ir.Compare("=", ir.Call(ASKED, (), ir.Kind.UNSIGNED), part.args[0], ir.Kind.UNSIGNED)
+        if not PROJECTED.fullmatch(part.relation):
+            return part
+        name, _, kept = part.relation.rpartition("@")
+        args: list[ir.Term] = [ir.Wild()] * relations[name].arity
+        for place, term in zip(kept.split("_"), part.args, strict=True):
+            args[int(place)] = term
+        return ir.Atom(name, tuple(args))
+
+    return spoken(rewrite.transform(node, change))
+
+
+def spoken_variable(name: str) -> str:
+    """A variable as it was written; one that stands for `_`, or for what a head computes, has no other name than this."""
+    return name.partition("@")[0].rstrip(".") or name

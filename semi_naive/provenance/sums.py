@@ -1,0 +1,84 @@
+"""Relations whose heads aggregate, as a program has them: their rules, and what a value is made of.
+
+    degree(x, count(y)) :- edge(x, y).          degree(3, 2)   [degree(x, count(y)) :- edge(x, y).]
+    degree(x, count(y)) :- edge(y, x).             2 = count y : { edge(3, y) ; edge(y, 3) }
+                                                   edge(3, 4)   [fact]
+
+What is evaluated instead (`language.heads`, `language.in_order`) is nothing that anybody has written.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from semi_naive.planning import rewrite
+from semi_naive.planning.spoken import as_written
+from semi_naive.ra.rules.ir import Atom, Compare, Const, Program, Relation, Term, Var, Wild
+
+
+def as_said(program: Program) -> Program:
+    """The program with a rule for each head that aggregates, which makes tuples of its key with any value, in place of those
+    that are evaluated."""
+    made = {name for name in program.relations if name.partition("@")[0] in program.sums}
+    rules = [rule for rule in program.rules if rule.head.relation not in made]
+    for name, (ops, heads) in program.sums.items():
+        for head in heads:
+            key = iter(head.key)
+            args = tuple(Wild() if at in ops else next(key) for at in range(program.relations[name].arity))
+            rules.append(replace(head.rule, head=Atom(name, args), plan=None))
+    return replace(program, rules=rules)
+
+
+def made_of(program: Program, name: str, values: tuple) -> Iterator[str]:
+    """What each value of a tuple is aggregated from, a line each."""
+    ops, heads = program.sums[name]
+    kinds = program.relations[name].kinds
+    for at, op in ops.items():
+        found: dict[str, list[str]] = {}
+        for head in heads:
+            key = [values[place] for place in range(len(kinds)) if place not in ops]
+            known, left = _unified(head.key, key)
+            if known is None:
+                continue
+            terms = [rewrite.substitute(term, known) for term in head.of[at]]
+            body = [rewrite.substitute(literal, known) for literal in (*head.rule.body, *left)]
+            target = ", ".join(_text(term, program.relations) for term in terms)
+            what = f"{op} {target}" if head.aggregates else target
+            found.setdefault(what, []).append(", ".join(_text(literal, program.relations) for literal in body))
+        pieces = [_piece(what, [body for body in bodies if body]) for what, bodies in found.items()]
+        yield f"{values[at]} = {_together(op, pieces)}"
+
+
+def _piece(what: str, bodies: list[str]) -> str:
+    return f"{what} : {{ {' ; '.join(bodies)} }}" if bodies else what
+
+
+def _together(op: str, pieces: list[str]) -> str:
+    """
+    >>> _together("sum", ["sum c : { a(c) }", "7"]), _together("max", ["max c : { a(c) }", "7"])
+    ('sum c : { a(c) } + 7', 'max of max c : { a(c) } and 7')
+    """
+    if op in ("sum", "count") or len(pieces) == 1:
+        return " + ".join(pieces)
+    return f"{op} of {', '.join(pieces[:-1])} and {pieces[-1]}"
+
+
+def _unified(key: tuple, values: list) -> tuple[dict[str, Term] | None, list[Compare]]:
+    """The constants of variables of a key, and the equalities for its other terms; None if the key has other constants."""
+    known: dict[str, Term] = {}
+    left = []
+    for term, value in zip(key, values, strict=True):
+        if isinstance(value, tuple):
+            continue  # a record: its text is no term
+        constant = Const(value, term.kind)
+        if isinstance(term, Const):
+            if term.value != value:
+                return None, []
+        elif not isinstance(term, Var):
+            left.append(Compare("=", term, constant, term.kind))
+        elif known.setdefault(term.name, constant) != constant:
+            return None, []
+    return known, left
+
+
+def _text(node, relations: Mapping[str, Relation]) -> str:
+    return str(as_written(node, relations))
