@@ -30,3 +30,15 @@ else:
                 return self
             value = vars(instance)[self.name] = self.made(instance)
             return value
+
+
+class Here(dict):
+    """What has a meaning in this process alone, as addresses have: another process gets an empty one.
+
+    >>> import pickle
+    >>> pickle.loads(pickle.dumps(Here(words=0x7F00)))
+    {}
+    """
+
+    def __reduce__(self):
+        return Here, ()

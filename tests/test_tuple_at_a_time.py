@@ -1,5 +1,6 @@
 """Small deltas: iterations a tuple at a time mean what they mean a block at a time, with their errors and their profile."""
 
+import pickle
 import signal
 import subprocess
 import sys
@@ -427,3 +428,12 @@ def test_an_equivalence_without_pairs_comes_back_from_the_machine():
     table, none = EquivalenceTable(2), np.empty((0, 2), np.int64)
     table.from_machine(none, none)
     assert table.count == 0 and table.insert([np.array([1]), np.array([2])], 1) == 4
+
+
+def test_a_block_is_described_once_and_its_addresses_stay_in_this_process():
+    block = Block.of([np.arange(100), np.arange(100) % 7], 100)
+    assert stratum.described(block, 1) is stratum.described(block, 1) is not stratum.described(block, 2)
+    copied = pickle.loads(pickle.dumps(block))
+    assert (
+        copied.described == {} and stratum.described(copied, 1).words[at.WORDS] != stratum.described(block, 1).words[at.WORDS]
+    )

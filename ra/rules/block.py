@@ -10,7 +10,7 @@ from functools import reduce
 import numpy as np
 from semi_naive.ra import words as single
 from semi_naive.ra.blocks import among, merge_all, sort_unique
-from semi_naive.ra.cached import cached
+from semi_naive.ra.cached import Here, cached
 from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_at, words_of
 from semi_naive.ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
 from semi_naive.ra.rules import kernels
@@ -120,6 +120,11 @@ class Block:
     @cached
     def cells(self) -> int:
         return cells_of(self.chunks[0])
+
+    @cached
+    def described(self) -> Here:
+        """What `tuple_at_a_time` knows of it, by how many columns it is searched by."""
+        return Here()
 
     @property
     def arity(self) -> int:

@@ -21,6 +21,7 @@ from semi_naive.ra.tuple_at_a_time.sharing import LEAST, NEVER, Cursors, InThrea
 
 SLICE = 1_000_000  # instructions between two looks at the world outside: some 20 ms
 WORD = 1 << 64
+NOTHING = np.zeros(0, np.int64)
 
 
 @dataclass
@@ -122,24 +123,14 @@ class Interpreter:
         return begin
 
     def _block(self, block: Block, keys: int) -> int:
-        gone = np.zeros(0, np.int64)
+        gone = NOTHING
         if isinstance(block, Thinned) and not block.spelt:
             block, gone = block.whole, np.ascontiguousarray(block.gone)
-        begin, words = len(self.blocks), np.ascontiguousarray(block.words)
-        rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)
-        present, least, within, cells = np.zeros(1, np.uint64), 0, 0, 0
-        fields = block.packing.fields
-        first = [place.shift for place in fields[:keys] if place.lane == 0]
-        if first and first[-1] < 64:
-            rest = first[-1]
-            base, coarse, starts = block.directory(rest)
-        if keys:
-            present, least, within, cells = block.present
-        self.kept += [words, starts, present, gone]
-        self.blocks += [address_of(words), block.size, words.shape[0], rest, signed(int(base)), coarse, address_of(starts)]
-        self.blocks += [starts.size - 1, address_of(present), least, within, cells, address_of(gone), gone.size]
-        for place, (low, high) in zip(fields, block.packing.bounds, strict=True):
-            self.blocks += [place.lane, min(place.shift, 63), signed((1 << place.bits) - 1), low, high]
+        begin, found = len(self.blocks), described(block, keys)
+        self.blocks += found.words
+        if gone.size:
+            self.blocks[begin + at.GONE], self.blocks[begin + at.GONE_COUNT] = address_of(gone), gone.size
+        self.kept += [*found.arrays, gone]
         return begin
 
     def _lay_out(self) -> None:
@@ -333,6 +324,34 @@ class Interpreter:
     def nbytes(self) -> int:
         shares = self.shares.nbytes if self.shares else 0
         return self.cursors.nbytes + shares + sum(rows.nbytes for rows in self.relations.values())
+
+
+@dataclass
+class Described:
+    """A block as `layout` has it, where nothing of it is gone. arrays: those whose addresses are among the words."""
+
+    words: list[int]
+    arrays: list[np.ndarray]
+
+
+def described(block: Block, keys: int) -> Described:
+    """A block that is searched by so many columns. Kept with it: most blocks are those of the last time."""
+    if keys not in block.described:
+        words, fields = np.ascontiguousarray(block.words), block.packing.fields
+        rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)
+        present, least, within, cells = np.zeros(1, np.uint64), 0, 0, 0
+        first = [place.shift for place in fields[:keys] if place.lane == 0]
+        if first and first[-1] < 64:
+            rest = first[-1]
+            base, coarse, starts = block.directory(rest)
+        if keys:
+            present, least, within, cells = block.present
+        found = [address_of(words), block.size, words.shape[0], rest, signed(int(base)), coarse, address_of(starts)]
+        found += [starts.size - 1, address_of(present), least, within, cells, 0, 0]
+        for place, (low, high) in zip(fields, block.packing.bounds, strict=True):
+            found += [place.lane, min(place.shift, 63), signed((1 << place.bits) - 1), low, high]
+        block.described[keys] = Described(found, [words, starts, present])
+    return block.described[keys]
 
 
 def room_for(count: int) -> int:
