@@ -277,7 +277,6 @@ WRONG = {
         6,
     ),
     "field": (M + "\n.type P = [a: number, v: Mask<>]", "Field v cannot be of a lattice", 5),
-    "component": (".comp C {\n" + GOOD + "\n}", "syntax error, unexpected lattice declaration", 2),
     "not grounded": (
         M + "\n.decl m(v: Mask<>)\n.decl n(x: number)\nn(x) :- m(x + 1).",
         "Lattice argument is not grounded",
@@ -298,3 +297,75 @@ def test_other_functors_are_not_stateful():
     with pytest.raises(ProgramError, match="functor f is stateful"):
         Program(MASKS + ".functor f(x: number): number stateful", functors=BITS)
     Program(MASKS + ".functor f(x: Mask): number stateful", functors=BITS)
+
+
+IN_COMPONENTS = """
+.comp Own<T> {
+  .type Known = None {} | One {v: T} | Many {}
+  .lattice Known<> { Bottom -> $None(), Lub -> @either(_, _), Glb -> @both(_, _) }
+  .decl known(x: symbol, v: Known<>)
+  .output known
+}
+.comp Flow<L> : Start<L> {
+  .decl edge(x: symbol, y: symbol)
+  value(y, v) :- value(x, v), edge(x, y).
+  .decl common(v: L<>)
+  common(v) :- value("b", v), value("c", v).
+  .output common
+}
+.comp Start<L> {
+  .lattice L<> { Bottom -> $own.None(), Lub -> @either(_, _), Glb -> @both(_, _) }
+  .decl value(x: symbol, v: L<>)
+  .output value
+}
+.functor either(a: own.Known, b: own.Known): own.Known stateful
+.functor both(a: own.Known, b: own.Known): own.Known stateful
+.init own = Own<number>
+own.known("a", $own.One(1)).
+own.known("a", $own.One(2)).
+own.known("b", $own.One(2)).
+"""
+FLOWS = (
+    IN_COMPONENTS.replace(".lattice Known<> { Bottom -> $None(), Lub -> @either(_, _), Glb -> @both(_, _) }", "")
+    .replace("v: Known<>", "v: Known")
+    .replace("own.Known", "Value")
+    + ".type Value = own.Known"
+)
+
+
+def either(a, b):
+    return b if a.name == "own.None" else a if b.name == "own.None" or a == b else Branch("own.Many")
+
+
+def both(a, b):
+    return b if a.name == "own.Many" else a if b.name == "own.Many" or a == b else Branch("own.None")
+
+
+def test_a_component_has_a_lattice_of_its_own_type():
+    with Program(IN_COMPONENTS, functors={"either": either, "both": both}).run() as result:
+        assert result["own.known"].to_set() == {("a", Branch("own.Many")), ("b", Branch("own.One", 2))}
+
+
+def test_a_component_has_a_lattice_of_its_parameter_once_for_all_instances():
+    text = """
+    .init one = Flow<Value>
+    .init two = Flow<Value>
+    one.edge("a", "b"). one.edge("b", "c").
+    one.value("a", $own.One(1)). one.value("c", $own.One(2)).
+    two.edge("a", "b").
+    two.value("a", $own.One(7)).
+    """
+    with Program(FLOWS + text, functors={"either": either, "both": both}).run() as result:
+        values = {("a", Branch("own.One", 1)), ("b", Branch("own.One", 1)), ("c", Branch("own.Many"))}
+        assert result["one.value"].to_set() == values and result["one.common"].to_set() == {(Branch("own.One", 1),)}
+        assert result["two.value"].to_set() == {("a", Branch("own.One", 7)), ("b", Branch("own.One", 7))}
+
+
+def test_two_lattices_of_one_type_are_an_error_in_components_too():
+    text = """
+    .comp Other<L> { .lattice L<> { Bottom -> $own.None(), Lub -> @both(_, _), Glb -> @both(_, _) } }
+    .init one = Flow<Value>
+    .init two = Other<Value>
+    """
+    with pytest.raises(ProgramError, match="Redefinition of lattice Value<>"):
+        Program(FLOWS + text)

@@ -17,6 +17,10 @@ PROGRAMS = {
         {"main.dl": ".comp C<T> {\n  .decl a(x: T)\n  a(x) :- b(x).\n}\n.init one = C<number>\n.init two = C<symbol>\n"},
         [("Undefined relation b", "main.dl", 3)],
     ),
+    "outside of components only": (
+        {"main.dl": '.comp C {\n  .pragma "legacy"\n  .functor f(number): number\n  .semantics wellfounded\n}\n'},
+        [("unexpected directive", "main.dl", 2), ("unexpected functor", "main.dl", 3), ("unexpected directive", "main.dl", 4)],
+    ),
     "all in one go": (
         {"main.dl": ".decl a(x: number)\na(x) :- !a(x).\n.output b\na(\"one\").\na(1, 2).\n"},
         [

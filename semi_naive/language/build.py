@@ -164,9 +164,9 @@ class Build(Terms):
     def component(self, span, head, *statements):
         type_, *bases = head
         for declared in _flat(statements):
-            if isinstance(declared, syntax.FunctorDecl | syntax.Lattice):
-                what = "lattice" if isinstance(declared, syntax.Lattice) else "functor"
-                self.problem(f"syntax error, unexpected {what} declaration", declared.span, "declare it outside of components")
+            if isinstance(declared, syntax.FunctorDecl | syntax.Pragma):
+                what = "directive" if isinstance(declared, syntax.Pragma) else "functor declaration"
+                self.problem(f"syntax error, unexpected {what}", declared.span, "write it outside of components")
         written = tuple((base.component, base.arguments) for base in bases)
         return syntax.Component(type_.component, type_.arguments, written, tuple(_flat(statements)), span=span)
 

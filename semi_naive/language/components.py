@@ -22,9 +22,9 @@ from semi_naive.language.syntax import (
     Component,
     Directive,
     Init,
+    Lattice,
     Node,
     Override,
-    Pragma,
     RecordDecl,
     RelationDecl,
     Source,
@@ -52,10 +52,17 @@ def expand(source: Source) -> Source:
             statements += instances.instance(statement, None, {}).statements()
         elif not isinstance(statement, Component):
             statements.append(statement)
+    statements = _once(statements)
     if problems:
         once = {(problem.message, problem.span): problem for problem in problems}  # several instances have the same ones
         raise ProgramError(list(once.values()), source.texts)
     return Source(statements, source.texts, source.warnings, source.legacy)
+
+
+def _once(statements: list) -> list:
+    """Without a lattice that several instances define for one type."""
+    kept = {(node.name, node.span) if isinstance(node, Lattice) else id(node): node for node in statements}
+    return list(kept.values())
 
 
 @dataclass
@@ -67,10 +74,10 @@ class Content:
     directives: list[Directive] = field(default_factory=list)
     clauses: list[Clause] = field(default_factory=list)
     orphans: list[Clause] = field(default_factory=list)
-    pragmas: list[Pragma] = field(default_factory=list)
+    lattices: list[Lattice] = field(default_factory=list)
 
     def statements(self) -> list:
-        return [*self.pragmas, *self.types, *self.relations, *self.directives, *self.clauses, *self.orphans]
+        return [*self.types, *self.lattices, *self.relations, *self.directives, *self.clauses, *self.orphans]
 
 
 class _Instances:
@@ -130,7 +137,7 @@ class _Instances:
         for directive in more.directives:
             self.check_directive(directive, content.directives)
             content.directives.append(directive)
-        content.pragmas += more.pragmas
+        content.lattices += more.lattices
         content.clauses += more.clauses
         orphans, content.orphans = content.orphans + more.orphans, []
         declared = {relation.name for relation in content.relations}
@@ -162,7 +169,7 @@ def _own(component: Component, binding: Binding, overridden: frozenset[str]) -> 
         types=[_renamed(type_, {}, binding, binding) for type_ in parts(component, TYPES)],
         relations=[_renamed(relation, {}, binding) for relation in parts(component, RelationDecl)],
         directives=parts(component, Directive),
-        pragmas=parts(component, Pragma),
+        lattices=[_renamed(lattice, {}, binding) for lattice in parts(component, Lattice)],
     )
     for clause in parts(component, Clause):
         clause = _renamed(clause, {}, binding)
@@ -183,7 +190,7 @@ def _qualified(content: Content, instance: str) -> Content:
         [_renamed(directive, relations, types) for directive in content.directives],
         [_renamed(clause, relations, types) for clause in content.clauses],
         [_renamed(clause, relations, types) for clause in content.orphans],
-        content.pragmas,
+        [_renamed(lattice, relations, types) for lattice in content.lattices],
     )
 
 
@@ -206,6 +213,9 @@ def _renamed(node: Node, relations: Names, types: Names, declared: Names | None 
         case RelationDecl():
             other = replace(node, name=_other(node.name, relations), born_of=_other(node.born_of, relations))
             return replace(other, attributes=_typed(node.attributes, types))
+        case Lattice():
+            bounds = tuple((word, _rebuilt(value, relations, types)) for word, value in node.bounds)
+            return replace(node, name=_other(node.name, types), bounds=bounds)
         case Directive():
             return replace(node, relation=_other(node.relation, relations))
     return _rebuilt(node, relations, types)
