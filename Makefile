@@ -1,4 +1,4 @@
-# Two commands do everything: make demo, make test. Needed besides make: Python 3.11+ and Java 17+.
+# Two commands do everything: make demo, make test; make docs builds the site. Needed besides make: Python 3.11+ and Java 17+.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ EXTRAS ?= test
 WORKERS ?= 2
 STAMP := $(VENV)/.installed-$(EXTRAS)
 
-.PHONY: demo test lint bench clean java
+.PHONY: demo test lint docs bench clean java
 
 # Six buckets on four partitions: two partitions get two of them, so that there is something to balance. The edges are
 # partitioned too, in buckets of the column that they are joined by, as in the paper.
@@ -24,6 +24,12 @@ lint: $(STAMP)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	PATH="$(abspath $(BIN)):$$PATH" sh .ci/types
+
+# The site of docs/, in build/site. A link that leads nowhere is an error.
+docs:
+	$(MAKE) EXTRAS=docs $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "the site: build/site/index.html"
 
 bench: java
 	$(MAKE) EXTRAS=test,bench $(VENV)/.installed-test,bench
