@@ -19,6 +19,7 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
+from semi_naive.balance.account import part
 from semi_naive.balance.signatures import Signature, types
 
 __all__ = ["Kernel", "load", "njit", "types"]
@@ -105,9 +106,10 @@ class Kernel:
             return True
         _Spent.numba = True
         if self.worth is None:
-            from semi_naive.balance.kernel_cache import kept
+            with part("kernels"):
+                from semi_naive.balance.kernel_cache import kept
 
-            self.worth = LOADING if kept(self) else COMPILING
+                self.worth = LOADING if kept(self) else COMPILING
         return self.seconds < self.worth and (self.worth > LOADING or numbers <= FEWEST)
 
     def _timed(self, given):
@@ -142,7 +144,7 @@ class Kernel:
     def compiled(self):
         """What numba makes of it."""
         if self.dispatcher is None:
-            with _alone:
+            with part("kernels"), _alone:
                 if self.dispatcher is None:
                     from semi_naive.balance.kernel_cache import dispatcher_of
 

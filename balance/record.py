@@ -6,7 +6,8 @@ ITERATION = {"iteration": int, "delta": int, "born": int, "full": int, "steps": 
              "loads": list, "imbalance": dict}  # fmt: skip
 PHASE = {"phase": str, "inner": int, "seconds": list}
 BY_PARTITION = ("received", "sent", "bytes", "seconds", "joined", "duplicates")  # lists of a phase
-HEAD = {"plan": str, "rule": str, "program": str, "config": dict, "seconds": NUMBER, "result": dict, "profile": dict}
+HEAD = {"plan": str, "rule": str, "program": str, "config": dict, "seconds": NUMBER, "account": dict, "result": dict,
+        "profile": dict}  # fmt: skip
 RESIZED = ("refine", "consolidate", "move")  # events that tell of each bucket
 STRATUM = {"relations": list, "plan": str, "seconds": NUMBER, "tuples": int}
 RULE = {"rule": str, "seconds": NUMBER, "made": int}
@@ -44,9 +45,14 @@ def _check_closure(record: dict, where: str) -> None:
             check_fields(change, {"bucket": int, "before": list, "after": list}, f"{where}events[{number}].buckets.")
         for key in ("loads_before", "loads_after"):
             check_numbers(event.get(key, [0]), f"{where}events[{number}].{key}", least=1)
-    _check_optional(record, HEAD, where)
+    _check_head(record, where)
     _check_optional(record.get("result", {}), {"tuples": int, "iterations": int}, where + "result.")
     _check_optional(record.get("config", {}), {"refinement_ratio": NUMBER}, where + "config.")
+
+
+def _check_head(record: dict, where: str) -> None:
+    _check_optional(record, HEAD, where)
+    check_numbers(list(record.get("account", {}).values()), where + "account")
 
 
 def _check_iteration(entry: dict, where: str) -> None:
@@ -73,10 +79,11 @@ def _check_program(record: dict) -> None:
         check_fields(stratum, STRATUM, where)
         if not stratum["relations"] or not all(isinstance(name, str) for name in stratum["relations"]):
             raise ValueError(f"{where}relations: expected a list of names, one at least")
-        _check_optional(stratum, {"trace": dict}, where)
+        _check_optional(stratum, {"trace": dict, "account": dict}, where)
+        check_numbers(list(stratum.get("account", {}).values()), where + "account")
         if "trace" in stratum:
             _check_closure(stratum["trace"], where + "trace.")
-    _check_optional(record, HEAD, "")
+    _check_head(record, "")
     _check_profile(record.get("profile", {}))
 
 

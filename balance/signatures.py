@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from semi_naive.balance.numbers import counted
 
 WORD = (1 << 64) - 1
 
@@ -122,7 +123,7 @@ class Signature:
         TypeError: expected a writeable contiguous array of int64, of 1 dimensions, found array([0., 1.])
         """
         if len(values) != len(self.arguments):
-            raise TypeError(f"expected {len(self.arguments)} arguments, found {len(values)}")
+            raise TypeError(f"expected {counted(len(self.arguments), 'argument')}, found {len(values)}")
         return [each.given(value) for each, value in zip(self.arguments, values, strict=True)]
 
 

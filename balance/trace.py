@@ -1,6 +1,7 @@
 """The record of a run: one dictionary that is JSON as it stands. Always on; it costs a few microseconds an iteration.
 
-version, started, seconds       this format's number; seconds since the epoch; of the whole evaluation
+version, started, seconds       this format's number; seconds since the epoch; of the whole run
+account                         the parts that those seconds are the sum of, by name (`balance.account`)
 plan, reason, rule              which plan ran, and why
 config                          every tunable
 input: nodes
@@ -24,7 +25,7 @@ result: iterations, tuples, bytes on disk
 The decomposed plan is one iteration of many steps, with one phase, "groups", whose lists and loads are by task.
 
 The record of a Datalog program's run has instead of the iterations
-strata: of each its relations, plan, reason, tuples, seconds, and if it was on the partitions its trace, as above
+strata: of each its relations, plan, reason, tuples, seconds, account, and if it was on the partitions its trace, as above
 profile                         what each rule took; of each relation its tuples, seconds, and bytes if it is in the driver
     memory                      bytes of all tables in the driver; the peak of its process, and with Spark's processes
 

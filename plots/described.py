@@ -1,8 +1,9 @@
 """What a figure shows, in a sentence: for those who do not see it, and beside it for those who do."""
 
 import numpy as np
+from semi_naive.balance.numbers import about, number, seconds, size
 from semi_naive.plots.run import Run
-from semi_naive.plots.words import counted, number, seconds, several, size
+from semi_naive.plots.words import several
 
 TITLES = {
     "heat": "Heat map: tuples in each subbucket over the iterations", "imbalance": "Line chart: imbalance over the iterations",
@@ -37,9 +38,9 @@ def _heat(run: Run) -> str:
         return _partitions(run)
     sizes = run.iterations[-1]["sizes"]
     subs = [each for bucket in sizes for each in bucket]
-    split = f" in {counted(len(subs), 'subbucket')}" if len(subs) > len(sizes) else ""
+    split = f" in {about(len(subs), 'subbucket')}" if len(subs) > len(sizes) else ""
     many = f"from {number(min(subs))} to {number(max(subs))}"
-    return f"{counted(len(sizes), 'bucket')}{split} at the end, with {many} tuples in a subbucket"
+    return f"{about(len(sizes), 'bucket')}{split} at the end, with {many} tuples in a subbucket"
 
 
 def _imbalance(run: Run) -> str:
@@ -74,13 +75,13 @@ def _bytes(run: Run) -> str:
 
 def _duplicates(run: Run) -> str:
     born = run.iterations[-1]["full"]
-    return f"{counted(int(run.known.sum()), 'tuple')} dropped as known, beside {number(born)} kept"
+    return f"{about(int(run.known.sum()), 'tuple')} dropped as known, beside {number(born)} kept"
 
 
 def _partitions(run: Run) -> str:
     loads = run.loads["at the end"]
     return (
-        f"{counted(len(loads), run.place)}, at the end with {number(min(loads))} to {number(max(loads))} tuples, "
+        f"{about(len(loads), run.place)}, at the end with {number(min(loads))} to {number(max(loads))} tuples, "
         f"imbalance {run.imbalance:.2f}"
     )
 

@@ -4,11 +4,12 @@ Of one record or of several, one under the other.
 """
 
 import numpy as np
+from semi_naive.balance.numbers import counted
 from semi_naive.balance.policy import imbalance_ratio
 
 from .panels.partitions import bars_of
 from .panels.plane import COPIED, SECONDS, plane, rectangles
-from .style import DARK, SAND, SMALL, count, engineering, new_figure, note, number_ticks, same_limits, titled, wrapped
+from .style import DARK, SAND, SMALL, engineering, new_figure, note, number_ticks, same_limits, titled, wrapped
 
 WIDTH, HEIGHT = 11, 4.8  # inches of what one record has
 STEP = 0.17  # inches of a step of a BiGJoin
@@ -49,11 +50,11 @@ def title(trace: dict, between: str = "  ·  ") -> str:
     if "boxes" in trace:
         share = trace["budget"] / max(trace["input_bytes"], 1)
         facts.append(f"{engineering(trace['budget'], 'B')} of memory ({share:.0%} of the input)")
-        facts.append(f"{len(trace['boxes']):,} box{'es' * (len(trace['boxes']) != 1)}")
+        facts.append(counted(len(trace["boxes"]), "box", "boxes"))
     else:
-        facts.append(count(trace["rounds"], "round"))
+        facts.append(counted(trace["rounds"], "round"))
         facts.append(f"{trace['peak']:,} in flight at most")
-    return between.join([*facts, count(trace["result"]["tuples"], "tuple"), f"{trace['seconds']:,.2f}\N{NO-BREAK SPACE}s"])
+    return between.join([*facts, counted(trace["result"]["tuples"], "tuple"), f"{trace['seconds']:,.2f}\N{NO-BREAK SPACE}s"])
 
 
 def _boxes(row, trace: dict) -> None:

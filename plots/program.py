@@ -1,8 +1,8 @@
 """What a report says of a Datalog program: its strata, its rules, its relations, from the program's record."""
 
+from semi_naive.balance.numbers import number, seconds, size
 from semi_naive.plots.page import bar, code, folded, paragraph, table
 from semi_naive.plots.summary import bytes_a_tuple, named
-from semi_naive.plots.words import number, seconds, size
 
 HOTTEST = 15  # rules that are seen at once
 ROWS = 500  # of any table: a program may have thousands of rules

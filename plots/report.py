@@ -9,6 +9,7 @@ from pathlib import Path
 
 from semi_naive.balance.files import whole
 from semi_naive.balance.joins import checked_join, is_join
+from semi_naive.balance.numbers import about, number, seconds
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION, read_trace
 from semi_naive.plots.configuration import configuration
@@ -21,8 +22,8 @@ from semi_naive.plots.labels import labels
 from semi_naive.plots.page import escape, facts, folded, heading, listed, page, paragraph, section, standing_alone, table
 from semi_naive.plots.program import relations, rules, spread_strata, strata
 from semi_naive.plots.run import Run, runs
-from semi_naive.plots.summary import named, summary
-from semi_naive.plots.words import counted, events_in_words, number, seconds
+from semi_naive.plots.summary import named, outcome, summary
+from semi_naive.plots.words import events_in_words
 
 PANEL = (5.2, 4.0)  # inches of a figure: its smallest text can be read on a phone
 DRAWN, AT_MOST = 4, 2500  # strata of a program that have figures, those that took longest; and iterations of them together
@@ -87,18 +88,9 @@ def _result(traces: list[dict]) -> str:
         return paragraph("Compared on the same axes and in the same colours.", "result")
     trace = traces[0]
     if is_join(trace):
-        return paragraph(f"{counted(trace['result']['tuples'], 'tuple')} in {seconds(trace['seconds'])}.", "result")
-    lines = summary(trace)
-    took = f"in {seconds(trace['seconds'])}" if "seconds" in trace else ""
-    if "strata" in trace:
-        what = f"{lines['tuples'].replace(' in ', ' tuples in ')}, {_strata(len(trace['strata']))}"
-    else:
-        what = f"{lines['pairs']} pairs after {lines['iterations']} iterations"
-    return paragraph(f"{what}, {took}{'' if 'result' in trace else ' so far'}.", "result")
-
-
-def _strata(count: int) -> str:
-    return f"{number(count)} {'stratum' if count == 1 else 'strata'}"
+        return paragraph(f"{about(trace['result']['tuples'], 'tuple')} in {seconds(trace['seconds'])}.", "result")
+    took = f" in {seconds(trace['seconds'])}" if "seconds" in trace else ""
+    return paragraph(f"{outcome(trace)}{took}{'' if 'result' in trace else ' so far'}.", "result")
 
 
 def _of_one(trace: dict) -> list[str]:
@@ -146,7 +138,7 @@ def _figures(trace: dict) -> str:
         heading(named(stratum)) + _panels(Run(stratum["trace"], named(stratum)), f"f{place}")
         for place, stratum in enumerate(chosen)
     ]
-    left = counted(len(spread) - len(chosen), "stratum").replace("stratums", "strata")
+    left = about(len(spread) - len(chosen), "stratum", "strata")
     parts += [paragraph(f"Not drawn: {left} on the partitions of one iteration, or of less time.", "quiet")] * (
         spread != chosen
     )

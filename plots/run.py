@@ -3,11 +3,10 @@
 from functools import cached_property
 
 import numpy as np
+from semi_naive.balance.numbers import counted
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION, spread
-
-from .style import count
 
 
 class Run:
@@ -146,7 +145,7 @@ class Run:
         facts = [self.name] if self.name else []
         facts += [f"{self.trace[key]} {word}" for key, word in (("plan", "plan"), ("rule", "rule")) if self.trace.get(key)]
         if "tuples" in result:
-            facts.append(f"{count(result['tuples'], 'tuple')} in {count(result.get('iterations', 0), 'iteration')}")
+            facts.append(f"{counted(result['tuples'], 'tuple')} in {counted(result.get('iterations', 0), 'iteration')}")
         if "seconds" in self.trace:
             facts.append(f"{self.trace['seconds']:,.2f} s")
         return "  ·  ".join(facts)

@@ -102,14 +102,6 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-def count(number: int, what: str) -> str:
-    """
-    >>> count(1, "tuple"), count(2000, "tuple")
-    ('1 tuple', '2,000 tuples')
-    """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def engineering(number: float, unit: str = "") -> str:
     """A number as people say it: 21.4 M, 3.2 kB."""
     from matplotlib.ticker import EngFormatter

@@ -1,6 +1,8 @@
 """A run in a few lines: what a person wants to know first. Of a closure, and of a Datalog program."""
 
-from semi_naive.plots.words import counted, number, seconds, several, size
+from semi_naive.balance.account import as_sum
+from semi_naive.balance.numbers import counted, in_full, number, seconds, size
+from semi_naive.plots.words import several
 
 KINDS = ("refine", "consolidate", "move", "copy", "roll-over", "checkpoint", "restore", "runs lost", "to driver",
          "to partitions")  # fmt: skip
@@ -11,17 +13,37 @@ def summary(trace: dict) -> dict[str, str]:
     return _of_program(trace) if "strata" in trace else _of_closure(trace)
 
 
+def outcome(trace: dict) -> str:
+    """What came out of a closure or of a program, or has up to now.
+
+    >>> outcome({"iterations": [], "result": {"tuples": 1, "iterations": 1}})
+    '1 pair in 1 iteration'
+    >>> outcome({"strata": [{"relations": ["a", "b"], "tuples": 7}]})
+    '7 tuples in 2 relations, 1 stratum'
+    """
+    if "strata" in trace:
+        tuples, relations = counted(_tuples(trace), "tuple"), counted(len(_relations(trace)), "relation")
+        return f"{tuples} in {relations}, {counted(len(trace['strata']), 'stratum', 'strata')}"
+    pairs, iterations = _pairs(trace)
+    return f"{counted(pairs, 'pair')} in {counted(iterations, 'iteration')}"
+
+
+def _pairs(trace: dict) -> tuple[int, int]:
+    """How many pairs a closure has, after how many iterations."""
+    result, last = trace.get("result", {}), (trace["iterations"] or [{}])[-1]
+    return result.get("tuples", last.get("full", 0)), result.get("iterations", last.get("iteration", 0))
+
+
 def _of_closure(trace: dict) -> dict[str, str]:
-    result, iterations = trace.get("result", {}), trace["iterations"]
-    last = iterations[-1] if iterations else {}
-    lines = {"pairs": f"{result.get('tuples', last.get('full', 0)):,}"}
+    result, (pairs, iterations) = trace.get("result", {}), _pairs(trace)
+    lines = {"pairs": in_full(pairs)}
     if "nodes" in trace.get("input", {}):
-        lines["nodes"] = f"{trace['input']['nodes']:,}"
-    lines["iterations"] = f"{result.get('iterations', last.get('iteration', 0)):,}"
+        lines["nodes"] = in_full(trace["input"]["nodes"])
+    lines["iterations"] = in_full(iterations)
     lines["plan"] = ": ".join(trace[key] for key in ("plan", "reason") if key in trace)
     if "seconds" in trace:
-        lines["seconds"] = f"{trace['seconds']:.2f}"
-    lines |= _balance(iterations, trace["events"])
+        lines["time"] = as_sum(trace)
+    lines |= _balance(trace["iterations"], trace["events"])
     if result.get("disk_bytes") and result["tuples"]:
         lines["disk"] = f"{size(result['disk_bytes'])}, {result['disk_bytes'] / result['tuples']:.1f} bytes a pair"
     return lines
@@ -39,7 +61,7 @@ def _done(events: list[dict]) -> dict[str, str]:
         found = [event for event in events if event["event"] == kind]
         if found:
             tuples = sum(event.get("moved", event.get("copied", 0)) for event in found)
-            lines[kind] = f"{len(found)}×" + (f", {tuples:,} tuples" if tuples else "")
+            lines[kind] = f"{len(found)}×" + (f", {counted(tuples, 'tuple')}" if tuples else "")
     return lines
 
 
@@ -52,15 +74,22 @@ def _imbalance(iterations, events) -> str:
     return f"{worst:.2f} {what}, {ratios[-1][1]:.2f} at the end (heaviest ÷ average partition)"
 
 
+def _relations(trace: dict) -> list[str]:
+    return list(trace.get("result", {}).get("relations") or (name for each in trace["strata"] for name in each["relations"]))
+
+
+def _tuples(trace: dict) -> int:
+    return trace.get("result", {}).get("tuples", sum(stratum.get("tuples", 0) for stratum in trace["strata"]))
+
+
 def _of_program(trace: dict) -> dict[str, str]:
-    result, strata = trace.get("result", {}), trace["strata"]
-    relations = result.get("relations") or [name for stratum in strata for name in stratum["relations"]]
+    strata = trace["strata"]
     lines = {
-        "tuples": f"{result.get('tuples', sum(s.get('tuples', 0) for s in strata)):,} in {counted(len(relations), 'relation')}",
+        "tuples": f"{in_full(_tuples(trace))} in {counted(len(_relations(trace)), 'relation')}",
         "strata": _plans(strata),
     }
     if "seconds" in trace:
-        lines["seconds"] = f"{trace['seconds']:.2f}"
+        lines["time"] = as_sum(trace)
     if memory := memory_of(trace.get("profile", {})):
         lines["memory"] = memory
     slowest = max(strata, key=lambda stratum: stratum.get("seconds", 0), default=None)

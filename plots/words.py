@@ -1,62 +1,13 @@
-"""A record in words: numbers as a person reads them, and what was done about the balance, a sentence an event."""
+"""What was done about the balance, a sentence an event."""
 
 from collections import defaultdict
 from itertools import groupby
 
+from semi_naive.balance.numbers import about, seconds, size
 from semi_naive.balance.policy import imbalance_ratio
 
 PAST = {"refine": "refined", "consolidate": "consolidated", "move": "moved"}
 NAMED = 6  # buckets of one event that are named; of more, the first ones
-
-
-def number(value: float) -> str:
-    """A count: in full while it is short, otherwise in thousands, millions, …
-
-    >>> [number(n) for n in (0, 8114, 99_999, 1_234_567, 21_402_960, 131_675_775, 4_000_000_000)]
-    ['0', '8,114', '99,999', '1.2 M', '21.4 M', '132 M', '4.0 G']
-    """
-    if abs(value) < 100_000:
-        return f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
-    return _scaled(value, " kMGTPE")
-
-
-def size(count: float) -> str:
-    """Bytes.
-
-    >>> [size(n) for n in (0, 999, 12_300_000, 171_000_000)]
-    ['0 B', '999 B', '12.3 MB', '171 MB']
-    """
-    return f"{count:,.0f} B" if abs(count) < 1000 else _scaled(count, " kMGTPE") + "B"
-
-
-def _scaled(value: float, prefixes: str) -> str:
-    step = 0
-    while abs(value) >= 999.5 and step < len(prefixes) - 1:
-        value, step = value / 1000, step + 1
-    return f"{value:.{0 if abs(value) >= 99.95 else 1}f} {prefixes[step]}"
-
-
-def seconds(value: float) -> str:
-    """A duration.
-
-    >>> [seconds(s) for s in (0, 0.00087, 0.25, 3.4, 59.96, 75, 3725)]
-    ['0 s', '0.9 ms', '250 ms', '3.4 s', '1 min 0 s', '1 min 15 s', '1 h 2 min']
-    """
-    if value < 0.9995:
-        return f"{value * 1000:.{1 if value < 0.00995 else 0}f} ms" if value > 0 else "0 s"
-    if value < 59.95:
-        return f"{value:.1f} s"
-    minutes, rest = divmod(round(value), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def counted(count: int, what: str) -> str:
-    """So many of something.
-
-    >>> counted(1, "iteration"), counted(1200, "tuple")
-    ('1 iteration', '1,200 tuples')
-    """
-    return f"{number(count)} {what}{'' if count == 1 else 's'}"
 
 
 def several(items) -> str:
@@ -89,7 +40,7 @@ def _sentences(kind: str, events: list[dict]) -> list[str]:
 
 
 def _rolled_over(events: list[dict]) -> str:
-    times = "once" if len(events) == 1 else "twice" if len(events) == 2 else f"{number(len(events))} times"
+    times = "once" if len(events) == 1 else "twice" if len(events) == 2 else about(len(events), "time")
     return f"in iteration {events[0]['iteration']}: a local join rolled over {times}, into {len(events) + 1} inner iterations"
 
 
@@ -99,7 +50,7 @@ def _rehomed(event: dict) -> str:
     facts = [_whose(event) + what]
     if event.get("moved"):
         took = f" in {seconds(event['seconds'])}" if "seconds" in event else ""
-        facts.append(f"{counted(event['moved'], 'tuple')} moved{took}")
+        facts.append(f"{about(event['moved'], 'tuple')} moved{took}")
     before, after = event.get("loads_before"), event.get("loads_after")
     if before and after:
         facts.append(f"imbalance of the partitions {imbalance_ratio(before):.2f} → {imbalance_ratio(after):.2f}")
@@ -133,12 +84,12 @@ def _resized(event: dict) -> list[str]:
 
 def _buckets(names: list) -> str:
     if len(names) > NAMED:
-        return f"{number(len(names))} buckets ({', '.join(map(str, names[: NAMED - 1]))}, …)"
+        return f"{about(len(names), 'bucket')} ({', '.join(map(str, names[: NAMED - 1]))}, …)"
     return f"bucket{'s' * (len(names) > 1)} {several(names)}"
 
 
 def _copied(event: dict) -> str:
-    tuples = counted(event.get("copied", 0), "tuple")
+    tuples = about(event.get("copied", 0), "tuple")
     return f"{_after(event)}inner {_buckets(event['buckets'])} copied to where the delta's was dealt, {tuples}"
 
 
@@ -147,7 +98,7 @@ def _saved(event: dict) -> str:
 
 
 def _restored(event: dict) -> str:
-    return f"taken up from the checkpoint of iteration {event['iteration']}, {counted(event.get('tuples', 0), 'tuple')}"
+    return f"taken up from the checkpoint of iteration {event['iteration']}, {about(event.get('tuples', 0), 'tuple')}"
 
 
 def _lost(event: dict) -> str:
@@ -155,7 +106,7 @@ def _lost(event: dict) -> str:
 
 
 def _to_driver(event: dict) -> str:
-    return f"{_after(event)}delta down to {counted(event.get('delta', 0), 'tuple')}, the driver goes on by itself"
+    return f"{_after(event)}delta down to {about(event.get('delta', 0), 'tuple')}, the driver goes on by itself"
 
 
 def _to_partitions(event: dict) -> str:

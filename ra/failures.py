@@ -6,6 +6,7 @@ import os
 import shutil
 
 from semi_naive.balance import leftovers
+from semi_naive.balance.numbers import counted
 from semi_naive.ra import lost
 from semi_naive.ra.lost import SparkLost
 from semi_naive.ra.memory import OutOfMemory, is_memory, out_of_memory
@@ -85,7 +86,7 @@ def disk_full(sc=None, folder: str | None = None) -> DiskFull:
         )
     free, fullest = min((shutil.disk_usage(each).free, each) for each in _folders(sc, folder))
     return DiskFull(
-        f"no space left in {fullest} ({free:,} bytes are free): the setting local_dir names another folder for runs;"
+        f"no space left in {fullest} ({counted(free, 'byte')} free): the setting local_dir names another folder for runs;"
         f" {TEMPORARY}, also for what Spark shuffles (in a Spark session of your own that is spark.local.dir)"
     )
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from semi_naive import __version__
+from semi_naive.balance.account import opened, part
 from semi_naive.cli.live import live_page, looking, write_report
 from semi_naive.cli.progress import Progress
 from semi_naive.cli.quantities import Bytes
@@ -81,7 +82,7 @@ def reading(command):
 @click.option("--live-profile", is_flag=True, help="The same as --live.")
 @click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: buckets=64, refine=off, …")
 @click.option("--master", metavar="URL", help="Run on this Spark cluster instead of in this process.")
-@click.option("-v", "--verbose", is_flag=True, help="Say how long each stratum took.")
+@click.option("-v", "--verbose", is_flag=True, help="At the end, say what came out, and what each part and each stratum took.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress bar.")
 @flags
 def run(program, live_profile, **given):
@@ -239,7 +240,7 @@ def tc(
     if output:
         output_format(output)
     name = Path(edges[0]).name + " …" * (len(edges) > 1)
-    with live_page(live, live_host, name) as page:
+    with part("other"), live_page(live, live_host, name) as page:
         with Progress("closure", quiet, page) as progress:
             source = read(_graph_of(edges, reading))
             if plan != "auto" or not small(source, config):
@@ -397,14 +398,15 @@ FAILURES = {
 }
 
 
-def main(arguments=None) -> None:
+def main(arguments=None, begun: float | None = None) -> None:
     """Run the command line; every expected error is one message on stderr. Exit status 1: the program is wrong, or
-    failed; 2: bad input and usage."""
+    failed; 2: bad input and usage. begun: when the process did, by `time.perf_counter`."""
     from semi_naive.language.errors import ProgramError
     from semi_naive.ra.java import NoJava
 
     try:
-        cli.main(arguments, prog_name="semi-naive", standalone_mode=False)
+        with opened("start", begun):
+            cli.main(arguments, prog_name="semi-naive", standalone_mode=False)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.ClickException as wrong:

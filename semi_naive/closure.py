@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.balance.account import opened, part
+from semi_naive.balance.numbers import counted
 from semi_naive.config import PLANS, Config
 from semi_naive.honoured import OF_A_CLOSURE, ignored
 from semi_naive.io.edges import Edges, edge_source, edges_of
@@ -24,6 +26,7 @@ log = logging.getLogger("semi_naive")
 READING = ("header", "expand_symmetric", "strings", "any_ids", "delimiter")
 
 
+@opened()
 def transitive_closure(edges, spark=None, plan="auto", config=None, progress=None, watch=None, **options):
     """The pairs (x, y) such that y can be reached from x over one or more edges.
 
@@ -54,11 +57,13 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
         log.warning("%s", line)
     if plan == "auto" and small(graph, config):
         return evaluate(graph, spark, "auto", "", config, progress, watch)
-    spark = spark() if callable(spark) else spark
-    return evaluate(graph, session.context_of(spark), *choose(plan, config, graph.rows()), config, progress, watch)
+    with part("spark"):
+        context = session.context_of(spark() if callable(spark) else spark)
+    return evaluate(graph, context, *choose(plan, config, graph.rows()), config, progress, watch)
 
 
 @functools.cache
+@part("compile")
 def closure_program(rule: str, kind: str = "number"):
     """The program of two rules, of which the second is one of `RULES`, on vertices of a kind.
 
@@ -74,6 +79,7 @@ def closure_program(rule: str, kind: str = "number"):
     return Program.from_rules({"edge": pair, "path": pair}, rules, outputs=["path"], file=rule)
 
 
+@part("load")
 def read(edges, **reading) -> Edges | Source:
     """The edges in this process, or where they are, if Spark's tasks had better read them."""
     if isinstance(edges, Edges):
@@ -143,6 +149,7 @@ class Births:
         return trace.finish(tuples=int(born.sum()), iterations=born.size, disk_bytes=0)
 
 
+@part("intern")
 def numbered(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Edges (n, 2) over dense ids, and the value of each id."""
     from semi_naive.ra.graph import intern, relabel
@@ -156,7 +163,7 @@ def _only_stratum(record: dict, config: Config, told: dict, births: Births) -> d
     stratum = (record["strata"] or [{"plan": "running", "reason": ""}])[-1]
     trace = stratum.get("trace") or births.trace() | {"started": record["started"]}
     trace = trace | {"plan": stratum["plan"], "reason": stratum["reason"]} | told
-    trace |= {"rule": config.rule, "config": config.to_json(), "seconds": record["seconds"]}
+    trace |= {"rule": config.rule, "config": config.to_json()} | {name: record[name] for name in ("seconds", "account")}
     if "result" in trace or "result" in record:
         iterations = sum(sum(born > 0 for born in entry["births"]) for entry in trace["iterations"])
         trace["result"] = trace.get("result", {"tuples": 0, "disk_bytes": 0}) | {"iterations": iterations}
@@ -185,6 +192,6 @@ def choose(plan: str, config: Config, edges: int | None = 0) -> tuple[str, str]:
     if edges is None:
         return "auto", ""
     if 8 * edges > config.replicate_bytes:
-        return "balanced", f"{edges:,} edges are too many to replicate on every host"
+        return "balanced", f"{counted(edges, 'edge')} are too many to replicate on every host"
     carried = "x" if config.rule == "path-edge" else "z"
     return "decomposed", f"{config.rule} carries {carried} unchanged and the edges fit every host: no shuffle is needed"

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.balance.numbers import counted
 from semi_naive.io.bits import expected, shown
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_values
@@ -135,7 +136,9 @@ class UserFunctor:
                 self.function(*(column[row : row + 1] for column in given))
             except Exception as one:
                 return self._failed(one, [column[row] for column in given])
-        return EvaluationError(f"@{self.name}, of {len(given[0])} tuples of arguments: {type(error).__name__}: {error}")
+        return EvaluationError(
+            f"@{self.name}, of {counted(len(given[0]), 'tuple')} of arguments: {type(error).__name__}: {error}"
+        )
 
     def _array(self, column: np.ndarray, type_: Type, values) -> np.ndarray:
         if type_.kind in DTYPES:
@@ -151,9 +154,10 @@ class UserFunctor:
         """What a vectorised function has given, as 64 bits each."""
         size, wanted = len(given[0]), DTYPES.get(self.result.kind)
         if not isinstance(made, np.ndarray | list | tuple) or len(made) != size:
-            found = f"{len(made)} values" if isinstance(made, np.ndarray | list | tuple) else f"a {type(made).__name__}"
+            listed = isinstance(made, np.ndarray | list | tuple)
+            found = counted(len(made), "value") if listed else f"a {type(made).__name__}"
             hint = "a vectorised functor gives an array as long as those that it gets"
-            raise EvaluationError(f"@{self.name} gives {found} for {size} tuples of arguments: {hint}")
+            raise EvaluationError(f"@{self.name} gives {found} for {counted(size, 'tuple')} of arguments: {hint}")
         if wanted is not None and isinstance(made, np.ndarray) and _fits(made, wanted):
             return made.astype(wanted, copy=False).view(np.int64)
         rows = made.tolist() if isinstance(made, np.ndarray) else made

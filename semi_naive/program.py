@@ -11,6 +11,8 @@ import os
 from contextlib import contextmanager
 from functools import cached_property
 
+from semi_naive.balance.account import opened, part
+from semi_naive.balance.numbers import counted
 from semi_naive.config import Config
 from semi_naive.io.errors import BadInput
 from semi_naive.language import check, compile_text
@@ -20,13 +22,14 @@ from semi_naive.sandbox import Sandbox
 
 
 @contextmanager
-def uncollected():
-    """Without Python's collector of cycles, which looks at all trees again and again while they grow: 2 s of the 5.5 that a
-    program of 5,000 rules takes. What is no longer needed goes without it, and afterwards it is there again."""
+def compiling():
+    """A part of a run's account. It goes without Python's collector of cycles, which looks at all trees again and again while
+    they grow: 2 s of the 5.5 that a program of 5,000 rules takes. Afterwards the collector is there again."""
     enabled = gc.isenabled()
     gc.disable()
     try:
-        yield
+        with part("compile"):
+            yield
     finally:
         if enabled:
             gc.enable()
@@ -43,7 +46,7 @@ class Program:
 
     sandbox: Sandbox | None = None
 
-    @uncollected()
+    @compiling()
     def __init__(
         self, text: str, file: str = "<program>", include_dirs=(), defines=None, sandbox=None, functors=None, legacy=False
     ):
@@ -52,7 +55,7 @@ class Program:
         self.checked = compile_text(text, file, include_dirs, defines or {}, self.sandbox, given, legacy)
 
     @classmethod
-    @uncollected()
+    @compiling()
     def from_file(cls, path, include_dirs=(), defines=None, sandbox=None, functors=None, legacy=False) -> "Program":
         """The program in a file, which may be outside of the sandbox. FileNotFoundError if there is none."""
         from semi_naive.language.parse import parse_file  # loads a parser, which rules that are data do without
@@ -61,7 +64,7 @@ class Program:
         return cls.from_source(parse_file(path, include_dirs, defines or {}, sandbox, legacy), path, functors, sandbox)
 
     @classmethod
-    @uncollected()
+    @compiling()
     def from_source(cls, source, file: str = "<program>", functors=None, sandbox: Sandbox | None = None) -> "Program":
         """A program given as a syntax tree (`semi_naive.language.syntax.Source`) instead of text."""
         program = cls.__new__(cls)
@@ -105,7 +108,7 @@ class Program:
         """The relations that the program reads."""
         return list(dict.fromkeys(d.relation for d in self.checked.directives if d.kind == "input"))
 
-    @uncollected()
+    @compiling()
     def compile(self, facts=None, only_outputs: bool = False, limited: bool = False) -> Compiled:
         """The program after the passes; relations that get `facts` from Python count as inputs. limited: its iterations are
         counted (`Config.max_iterations`). What has been compiled is kept."""
@@ -146,11 +149,12 @@ class Program:
 
         Raises `BadInput` for facts that cannot be read, `EvaluationError` for a division by zero and the like.
         """
-        from semi_naive.running.run import Run
-
-        config = (config or Config()).with_options(options)
-        compiled = self.compile(facts, only_outputs, config.max_iterations is not None)
-        return Run(self, compiled, config, spark, progress, watch, plan).run(facts, lenient)
+        with opened():
+            with part("start"):
+                from semi_naive.running.run import Run
+            config = (config or Config()).with_options(options)
+            compiled = self.compile(facts, only_outputs, config.max_iterations is not None)
+            return Run(self, compiled, config, spark, progress, watch, plan).run(facts, lenient)
 
     def session(self, facts=None, path=None, retain=0, spark=None, config=None, sync_seconds=0.0, **options):
         """A `semi_naive.session.session.Session`: the relations stay at their fixed point while facts come and go.
@@ -183,6 +187,6 @@ class Program:
 
     def __repr__(self) -> str:
         program = self.checked
-        counts = f"{len(program.relations)} relations, {len(program.rules)} rules"
+        counts = f"{counted(len(program.relations), 'relation')}, {counted(len(program.rules), 'rule')}"
         outputs = ", ".join(self.outputs[:5]) + ", …" * (len(self.outputs) > 5)
         return f"<Program {self.name}: {counts}; outputs: {outputs or 'none'}>"

@@ -12,6 +12,7 @@ print(two_steps.explain())                            # answer(x, z) :- given1(x
 from dataclasses import dataclass
 
 from semi_naive.algebra import ANSWER, Rules
+from semi_naive.balance.numbers import counted
 from semi_naive.config import Config
 from semi_naive.operators import Difference, GroupBy, NaturalJoin, Operator, Project, Select, Union
 from semi_naive.schema import Schema, aggregated, constant
@@ -271,7 +272,7 @@ class Relation(Tuples):
 
     def __repr__(self) -> str:
         result = self._node.result
-        known = "not evaluated" if result is None else f"{result[ANSWER].count():,} tuples"
+        known = "not evaluated" if result is None else counted(result[ANSWER].count(), "tuple")
         return f"<Relation {self.schema}, {'closed' if self._node.closed else known}>"
 
 

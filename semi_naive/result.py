@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from semi_naive.balance.account import as_sum
+from semi_naive.balance.numbers import counted
 from semi_naive.io.bits import NAME
 from semi_naive.ra.arrow_arrays import arrow_of
 from semi_naive.ra.replica import Replica
@@ -46,6 +48,7 @@ class Closure(Answer):
 
     @property
     def trace(self) -> dict:
+        self._trace |= {name: self._result.trace[name] for name in ("seconds", "account")}
         return self._trace
 
     @property
@@ -106,7 +109,7 @@ class Closure(Answer):
 
     def explain(self) -> str:
         """The plan of the evaluation, why it was chosen, and what it made."""
-        made = f"{self.count():,} pairs in {self.iterations:,} iterations, {self.trace['seconds']:.3f} s"
+        made = f"{counted(self.count(), 'pair')} in {counted(self.iterations, 'iteration')}, {as_sum(self.trace)}"
         return f"plan {self.plan}: {self.reason}\nmade: {made}\n"
 
     def plot(self, path=None):
@@ -122,9 +125,10 @@ class Closure(Answer):
     def write(self, path) -> None:
         """Write the pairs in no order, whole or not at all, replacing what is there: one file .parquet, .csv, .tsv, .facts,
         .txt, all but the first also .gz. From a cluster or to a URI .parquet is a directory that Spark writes in parallel."""
-        if not written_by_spark(self, path):
-            Tuples.write(self, path)
+        with self._result._paying("write"):
+            if not written_by_spark(self, path):
+                Tuples.write(self, path)
 
     def __repr__(self) -> str:
-        seconds = self.trace["seconds"]
-        return f"<Closure: {self.count():,} pairs, {self.plan} plan, {self.iterations} iterations, {seconds:.2f} s>"
+        made = f"{counted(self.count(), 'pair')}, {self.plan} plan, {counted(self.iterations, 'iteration')}"
+        return f"<Closure: {made}, {self.trace['seconds']:.2f} s>"

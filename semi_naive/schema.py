@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
 
+from semi_naive.balance.numbers import counted
 from semi_naive.ra.rules.ir import Const, Kind, Relation, Type
 
 HELD = {Kind.NUMBER: "integers", Kind.UNSIGNED: "unsigned integers", Kind.FLOAT: "floats", Kind.SYMBOL: "symbols"}
@@ -27,7 +28,9 @@ class Schema:
                 raise ValueError(f"attribute {name!r} has kind {kind!r}: expected one of {', '.join(HELD)}")
         object.__setattr__(self, "kinds", tuple(map(Kind, self.kinds)))
         if len(self.columns) != len(self.kinds):
-            raise ValueError(f"{len(self.columns)} attributes {_listed(self.columns)} but {len(self.kinds)} kinds")
+            raise ValueError(
+                f"{counted(len(self.columns), 'attribute')} {_listed(self.columns)} but {counted(len(self.kinds), 'kind')}"
+            )
         for number, name in enumerate(self.columns):
             if not isinstance(name, str) or not name:
                 raise ValueError(f"attribute {number} is named {name!r}: expected a string that is not empty")

@@ -88,7 +88,7 @@ def test_a_labelled_closure_is_decomposed(here, room, monkeypatch):
 def test_few_groups_and_one_large_one_are_balanced(here):
     """Unless it has been asked for: then a stratum has to be decomposed, or it is said why it cannot be."""
     one = np.array([(0, x, x + 1) for x in range(60)])
-    for edges, reason in ((one[:5], "there are 5 groups of path(l, x), too few for 2 cores"), (labelled(), "")):
+    for edges, reason in ((one[:5], "it has 5 groups of path(l, x), too few for 2 cores"), (labelled(), "")):
         with Program(LABELLED).run({"edge": edges}, here, local_tuples=0) as result:
             assert stratum_of(result)["reason"].startswith(reason or "it reads")
             assert stratum_of(result)["plan"] == ("balanced" if reason else "decomposed")

@@ -9,6 +9,7 @@ from html import escape, unescape
 from html.parser import HTMLParser
 
 import pytest
+from semi_naive.balance.numbers import number, seconds, size
 from semi_naive.balance.trace import VERSION
 from semi_naive.plots.described import described
 from semi_naive.plots.inline import inlined
@@ -17,7 +18,7 @@ from semi_naive.plots.report import report
 from semi_naive.plots.run import Run
 from semi_naive.plots.style import new_figure
 from semi_naive.plots.summary import summary
-from semi_naive.plots.words import events_in_words, number, seconds, size
+from semi_naive.plots.words import events_in_words
 
 from semi_naive import Program, graphs, transitive_closure
 
@@ -300,7 +301,7 @@ def test_roll_overs_of_an_iteration_are_one_sentence():
 def test_numbers():
     assert [number(n) for n in (99_999, 100_000, 999_950, 2.5)] == ["99,999", "100 k", "1.0 M", "2.50"]
     assert [size(n) for n in (1000, 1_500_000_000)] == ["1.0 kB", "1.5 GB"]
-    assert [seconds(s) for s in (0.9996, 59.99, 3600)] == ["1.0 s", "1 min 0 s", "1 h 0 min"]
+    assert [seconds(s) for s in (0.9996, 59.99, 3600)] == ["1.00 s", "1 min 0 s", "1 h 0 min"]
 
 
 def test_the_summary_of_what_lacks_most():

@@ -61,7 +61,7 @@ def test_the_command_begins_with_the_facts_of_a_folder(command, tmp_path):
 @pytest.mark.parametrize(
     "text, told",
     [
-        ("insert edge 1\n", "<stdin>:1: edge(x: number, y: number) has 2 attributes, found 1 fields"),
+        ("insert edge 1\n", "<stdin>:1: edge(x: number, y: number) has 2 attributes, found 1 field"),
         ("\ninsert edge 1 a\n", "<stdin>:2: 'a' is not a number"),
         ("frobnicate\n", "<stdin>:1: 'frobnicate' is no command"),
         ("commit\n", "<stdin>:1: no transaction is open"),

@@ -1,9 +1,10 @@
 """What lay where: the loads of the partitions, or of the decomposed plan's tasks."""
 
 import numpy as np
+from semi_naive.balance.numbers import counted
 from semi_naive.balance.policy import imbalance_ratio
 
-from ..style import DARK, MOST_BARS, SAND, YELLOW, count, legend, note, number_ticks, titled, whole_ticks
+from ..style import DARK, MOST_BARS, SAND, YELLOW, legend, note, number_ticks, titled, whole_ticks
 
 STYLES = [("none", "////"), (YELLOW, "----"), (DARK, "")]
 OUTLINES = {"////": ("black", ":"), "----": (SAND, "-"), "": (DARK, "-")}
@@ -25,7 +26,7 @@ def bars_of(axes, title: str, what: str, shown: dict, place: str) -> None:
     """Some lists of loads beside each other, by what they are called. One by itself may be called nothing."""
     width, many = 0.8 / len(shown), max(map(len, shown.values()))
     for number, ((when, loads), style) in enumerate(zip(shown.items(), STYLES[-len(shown) :], strict=True)):
-        name = f"{when}: " if when else f"{count(len(loads), place)}: "
+        name = f"{when}: " if when else f"{counted(len(loads), place)}: "
         label = f"{name}imbalance {imbalance_ratio(loads):.2f}"
         at = (number - (len(shown) - 1) / 2) * width
         _bars(axes, at, loads, width, style, label) if many <= MOST_BARS else _outline(axes, loads, style, label)

@@ -14,6 +14,7 @@ ids, equal where the content is equal. The life of an id:
 from dataclasses import dataclass, field
 
 import numpy as np
+from semi_naive.balance.account import part
 from semi_naive.ra.arrow_arrays import numpy_of, strings_of
 from semi_naive.ra.rules.dictionary import Dictionary, Rows, Saved, Segment, Strings
 from semi_naive.ra.strings import Hashed, Interning
@@ -91,12 +92,15 @@ class Values(_Content):
         """The common table, if all ids are of it."""
         return self.table.base if self._symbols is None and not self.table.own else None
 
+    @part("intern", of="load")
     def _encode(self, array) -> np.ndarray:
         return self.table.intern(array) if self._symbols is None else super()._encode(array)
 
+    @part("intern", of="load")
     def intern_places(self, data, begins, ends):
         return self.table.number(data, begins, ends) if self._symbols is None else super().intern_places(data, begins, ends)
 
+    @part("intern", of="load")
     def intern_hashed(self, strings: Hashed) -> np.ndarray:
         return self.table.number_hashed(strings) if self._symbols is None else super().intern_hashed(strings)
 

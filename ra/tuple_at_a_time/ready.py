@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from semi_naive.balance import jit, leftovers
+from semi_naive.balance.account import part
 
 LOADED = 0.1  # seconds of small iterations a block at a time, after which numba is worth loading
 COMPILED = 0.5  # and after which the machine is compiled, by another process beside this one
@@ -24,6 +25,13 @@ def ready(spent: float) -> bool:
         return jit.mode != "uncompiled"
     if spent < LOADED:
         return False
+    _load(spent)
+    return _loaded()
+
+
+@part("kernels")
+def _load(spent: float) -> None:
+    """The machine, or begin to compile it."""
     from semi_naive.balance.kernel_cache import kept
     from semi_naive.ra.tuple_at_a_time.machine import KERNELS
 
@@ -32,7 +40,6 @@ def ready(spent: float) -> bool:
             kernel.compiled()
     elif spent > COMPILED and _Beside.process is None:
         _Beside.process = _compiling()
-    return _loaded()
 
 
 def _loaded() -> bool:

@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from semi_naive.balance.numbers import counted
 from semi_naive.language.errors import Problem, ProgramError, rendered
 
 
@@ -17,7 +18,7 @@ def check_program(program: str, reading: dict, as_json: bool) -> int:
     else:
         for problem in problems:
             click.echo(rendered(problem, texts))
-        click.echo(f"{_many(errors, 'error')}, {_many(len(problems) - errors, 'warning')}")
+        click.echo(f"{counted(errors, 'error')}, {counted(len(problems) - errors, 'warning')}")
     return int(errors > 0)
 
 
@@ -50,7 +51,3 @@ def _place(span) -> dict:
     return {
         "file": span.file, "line": span.line, "column": span.column, "end_line": span.end_line, "end_column": span.end_column
     }  # fmt: skip
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 
+from semi_naive.balance.account import as_sum
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 from semi_naive.plots.summary import bytes_a_tuple, memory_of
@@ -15,7 +16,7 @@ def print_profile(path: str, top: int) -> None:
 
     record = read_profile(path)
     console = Console(soft_wrap=not sys.stdout.isatty())
-    took = ", ".join(filter(None, [f"{record.get('seconds', 0):.3f} s", memory_of(record)]))
+    took = ", ".join(filter(None, [as_sum(record), memory_of(record)]))
     console.print(f"{record.get('program', path)}: {took}", markup=False, highlight=False)
     rules = sorted(record["rules"], key=lambda rule: -rule["seconds"])
     console.print(_table(RULES, rules[:top]))

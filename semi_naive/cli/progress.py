@@ -4,6 +4,8 @@ import logging
 import sys
 import time
 
+from semi_naive.balance.numbers import counted
+
 TICK = 0.1  # seconds between two looks of the bar: an iteration may take microseconds
 LETTERS = 30  # of a stratum's name
 
@@ -52,12 +54,12 @@ class Progress:
 
     def closure(self, iteration: int, delta: int, tuples: int, done: int | None = None, total: int | None = None) -> None:
         """How far a closure is: iteration, delta, pairs so far; of the decomposed plan groups."""
-        text = f"iteration {iteration} · delta {delta:,} · {tuples:,} pairs" if done is None else f"groups {done} of {total}"
-        self._say(text, "", done, total)
+        pairs = f"iteration {iteration} · delta {delta:,} · {counted(tuples, 'pair')}"
+        self._say(pairs if done is None else f"groups {done} of {total}", "", done, total)
 
     def stratum(self, name: str, number: int, of: int, iteration: int, delta: int, tuples: int) -> None:
         """How far a program is: stratum, iteration, delta, tuples so far."""
-        text = f"stratum {number} of {of} · iteration {iteration} · delta {delta:,} · {tuples:,} tuples"
+        text = f"stratum {number} of {of} · iteration {iteration} · delta {delta:,} · {counted(tuples, 'tuple')}"
         self._say(text, name if len(name) <= LETTERS else name[: LETTERS - 1] + "…", number - 1, of)
 
     def _say(self, text: str, name: str, done: int | None, total: int | None) -> None:

@@ -4,13 +4,14 @@ import json
 import logging
 import os
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 import click
 
+from semi_naive.balance.account import as_sum, part
+from semi_naive.balance.numbers import counted
 from semi_naive.cli import souffle
 from semi_naive.cli.live import live_page, write_report
 from semi_naive.cli.progress import Progress
@@ -35,7 +36,7 @@ def run_program(program: str, given: dict) -> None:
     """Read, check and run a program, and write what it outputs. `given`: the options of the command, by their names."""
     from semi_naive import Config
 
-    begun, pragmas = time.perf_counter(), souffle.pragmas_of(given)
+    pragmas = souffle.pragmas_of(given)
     given = souffle.settled(given, pragmas)
     souffle.told(pragmas, quiet=given["no_warn"])
     config = Config().with_options(given["options"])
@@ -60,8 +61,7 @@ def run_program(program: str, given: dict) -> None:
         raise BadInput("the program cannot be read from standard input", hint="questions of -t are: name a file")
     running = {"spark": spark, "config": config, "lenient": given["no_warn"], "only_outputs": not asks,
                "plan": given["plan"]}  # fmt: skip
-    read = time.perf_counter() - begun
-    with live_page(given["live"], given["live_host"], checked.name) as page:
+    with part("other"), live_page(given["live"], given["live_host"], checked.name) as page:
         with Progress("program", given["quiet"], page) as progress:
             result = checked.run(facts=facts, progress=progress.stratum, watch=page and page.watch, **running)
         with result:
@@ -70,24 +70,24 @@ def run_program(program: str, given: dict) -> None:
             for what, record in (("trace", result.trace), ("profile", result.trace["profile"])):
                 if given[what]:
                     write_record(given[what], record)
+            if given["verbose"] or sys.stderr.isatty() and not given["quiet"]:
+                tell(result.trace, given["verbose"])
             write_report(given["report"], result.trace, checked.name, page)
-            if given["verbose"]:
-                tell(result.trace, read, time.perf_counter() - begun)
             if asks:
                 from semi_naive.cli.explain import explain
 
                 explain(result)
 
 
-def tell(trace: dict, read: float, total: float) -> None:
-    """What -v says on standard error: how long the program was read, each stratum was evaluated, and all of it took."""
-    click.echo(f"semi-naive: the program was read and checked: {read:.3f} s", err=True)
-    for stratum in trace["strata"]:
-        names = ", ".join(stratum["relations"])
-        click.echo(
-            f"semi-naive: {names}: {stratum['tuples']:,} tuples, {stratum['plan']}, {stratum['seconds']:.3f} s", err=True
-        )
-    click.echo(f"semi-naive: all of it: {total:.3f} s", err=True)
+def tell(trace: dict, strata: bool) -> None:
+    """The last line of a run, on standard error: what came out, and how long each part took; before it, if that is asked for,
+    the same of all strata."""
+    from semi_naive.plots.summary import outcome
+
+    for stratum in trace["strata"] if strata else ():
+        names, tuples = ", ".join(stratum["relations"]), counted(stratum["tuples"], "tuple")
+        click.echo(f"semi-naive: {names}: {tuples}, {stratum['plan']}, {as_sum(stratum)}", err=True)
+    click.echo(f"semi-naive: {outcome(trace)}, {as_sum(trace)}", err=True)
 
 
 def libraries_of(given: dict):
@@ -130,9 +130,9 @@ def with_pragmas(given: dict, pragmas: dict[str, str], sandbox) -> dict:
 def checked_program(program: str, reading: dict, pragmas: Mapping[str, str] = NOTHING):
     """The program of a file, or of standard input. reading: how it is read, as `Program` takes it. pragmas: in place of those
     that it has itself."""
-    from semi_naive.program import Program, uncollected
+    from semi_naive.program import Program, compiling
 
-    with uncollected():
+    with compiling():
         functors, sandbox = reading.get("functors"), reading.get("sandbox")
         source = parsed(program, {name: value for name, value in reading.items() if name != "functors"})
         return Program.from_source(with_other(source, pragmas), name_of(program), functors, sandbox)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import click
 import numpy as np
 
+from semi_naive.balance.numbers import counted
 from semi_naive.io.bits import BUILT_IN, of_text, shown, to_value
 from semi_naive.io.errors import BadInput
 from semi_naive.io.formats import Format
@@ -162,7 +163,9 @@ class Shell:
         if len(fields) != relation.arity:
             names = ", ".join(f"{attribute}: {type_.name}" for attribute, type_ in relation.attributes)
             hint = "fields are separated by blanks; one that has some is in double quotes"
-            raise BadInput(f"{name}({names}) has {relation.arity} attributes, found {len(fields)} fields", hint=hint)
+            raise BadInput(
+                f"{name}({names}) has {counted(relation.arity, 'attribute')}, found {counted(len(fields), 'field')}", hint=hint
+            )
         return name, [tuple(map(_python, fields, relation.kinds))]
 
     def _file(self, rest: str, command: str) -> tuple[str, str]:

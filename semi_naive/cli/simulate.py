@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from semi_naive.balance.numbers import counted
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.recorded import check, replayed
 from semi_naive.balance.trace import moved, read_trace, spread, work_of, write_trace
@@ -37,7 +38,7 @@ def simulate_command(
             runs = _of_edges(source, numbers, policies, options or {}, say)
         tables: dict[str, list[dict]] = {}
         for title, count, record in runs:
-            say(f"{title}: {count:,} ranks".removeprefix(": "))
+            say(f"{title}: {counted(count, 'rank')}".removeprefix(": "))
             tables.setdefault(title, []).append(summary(record, count))
             if trace:
                 write_trace(record, trace)

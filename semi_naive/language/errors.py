@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from semi_naive.balance.numbers import counted
+
 
 @dataclass(frozen=True, order=True)
 class Span:
@@ -40,7 +42,7 @@ class ProgramError(ValueError):
     def render(self) -> str:
         errors = sum(p.severity == "Error" for p in self.problems)
         shown = "\n".join(rendered(p, self.sources) for p in self.problems)
-        return f"{shown}\n{errors} error{'s' * (errors != 1)} generated, evaluation aborted"
+        return f"{shown}\n{counted(errors, 'error')} generated, evaluation aborted"
 
 
 def rendered(problem: Problem, sources: dict[str, str]) -> str:

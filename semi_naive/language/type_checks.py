@@ -1,5 +1,6 @@
 """What is wrong with the types of a clause, once they are inferred."""
 
+from semi_naive.balance.numbers import counted
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.functors import OVERLOADS
@@ -126,7 +127,9 @@ def _branch(typing, node):
     if (width := len(branch.fields)) != len(node.args):
         message = f"Invalid arity, the declared arity of {node.name} is {width}"
         fields = ", ".join(f"{field}: {of}" for field, of in branch.fields)
-        yield Problem(message, node.span, f"it is declared as {node.name} {{{fields}}}, here are {len(node.args)} arguments")
+        yield Problem(
+            message, node.span, f"it is declared as {node.name} {{{fields}}}, here: {counted(len(node.args), 'argument')}"
+        )
 
 
 def _near(name: str, names: list[str]) -> str:

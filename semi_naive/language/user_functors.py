@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Mapping
 
+from semi_naive.balance.numbers import counted
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.single import Single
@@ -49,8 +50,7 @@ def function_problems(env: TypeEnvironment, functors: Mapping, used: set[str]):
         elif hasattr(function, "typed"):
             yield from _plain_problems(env, declared)
         elif (takes := _takes(function, len(declared.parameters))) is not None:
-            count = len(declared.parameters)
-            message = f"Functor {name} has {count} argument{'s' * (count != 1)}, its function takes {takes}"
+            message = f"Functor {name} has {counted(len(declared.parameters), 'argument')}, its function takes {takes}"
             yield Problem(message, declared.span)
 
 

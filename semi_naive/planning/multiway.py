@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from semi_naive.balance.numbers import counted
 from semi_naive.planning.trial import tried
 from semi_naive.ra.multiway import query as joins
 from semi_naive.ra.multiway.agm import agm_bound
@@ -83,7 +84,7 @@ def _apart(atoms, places, placing) -> bool:
 def _partitioned(atoms, places, sizes, parts, delta) -> Choice:
     """Where skew is known, by what is shipped; where it is not, BiGJoin costs half as much again at worst."""
     made, each = bindings_made(atoms, places, sizes, parts, delta)
-    expected = f"expected to make {made:,.0f} bindings"
+    expected = f"expected to make {counted(made, 'binding')}"
     starts = places if delta is None else {delta}
     known = [found for start in starts if (found := _shipped(atoms, places, start, sizes)) is not None]
     if made < max(SHIPPED, DEARER * min(known, default=0.0)) or each < SPREADING:
@@ -114,8 +115,8 @@ def _cyclic(atoms, places, sizes, parts, delta) -> Choice:
     if delta is not None:
         return Choice(Core(places, "the cyclic core", each))
     if made < max(WORTH, _read(atoms, places, sizes, delta)):
-        return Choice(note=f"{CYCLIC} all the same: they are expected to make {made:,.0f} bindings")
-    return Choice(Core(places, f"the cyclic core: binary joins are expected to make {made:,.0f} bindings"))
+        return Choice(note=f"{CYCLIC} all the same: they are expected to make {counted(made, 'binding')}")
+    return Choice(Core(places, f"the cyclic core: binary joins are expected to make {counted(made, 'binding')}"))
 
 
 def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, placing, binary) -> Core | None:
@@ -138,7 +139,7 @@ def _beyond(atoms, sizes, binary) -> Choice:
     found = min(trial.found, _bound_of(names, atoms, sizes))
     if sum(made * (FUSED if fused else MADE) for made, fused in trial.made) < READ * read + FOUND * found:
         return Choice()
-    reason = f"binary joins are expected to make {trial.total:,.0f} bindings, of which {found:,.0f} last"
+    reason = f"binary joins are expected to make {counted(trial.total, 'binding')}, of which {found:,.0f} last"
     return Choice(Core(frozenset(atoms), reason))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from semi_naive.balance.account import part
 from semi_naive.planning.body import Body, Chosen, Compiler, names
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.multiway import choose as choose_core
@@ -169,6 +170,7 @@ class Greedy:
         return total
 
 
+@part("plan")
 def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
     placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
@@ -202,6 +204,7 @@ def binary_steps(rule: Rule, sizes: Sizes, arities: dict[str, int], body, every:
     return compiler.compile(body, outside=names(rule.head))
 
 
+@part("plan")
 def share_indexes(bodies: dict, indexes: Indexes) -> None:
     """Settle what the bodies of a stratum search. Those that were compiled with an index that is none of the shared ones are
     forgotten: whoever needs them compiles them again."""
@@ -210,6 +213,7 @@ def share_indexes(bodies: dict, indexes: Indexes) -> None:
             del bodies[key]
 
 
+@part("plan")
 def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> list[Body]:
     """The bodies of rule versions, each planned with what is decided of the indexes of all. `plan` keeps what it makes in
     `bodies`, and makes anew what was planned with another order, or with an index replicated that is partitioned."""

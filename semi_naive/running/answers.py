@@ -1,7 +1,8 @@
 """What a run hands back: the relations, wherever their tuples are, and the record of how they came about."""
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from html import escape
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from semi_naive.balance.numbers import counted
 from semi_naive.io import Options, arrow_table, together, write
 from semi_naive.io.arrow import has_branches
 from semi_naive.io.bits import BUILT_IN
@@ -175,7 +177,8 @@ class Answer(Tuples):
 
     def write(self, path) -> None:
         """Write to a file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
-        write_answer(self, path)
+        with self._result._paying("write"):
+            write_answer(self, path)
 
     def facts(self):
         """The tuples as facts for other runs: a table of this process that they share, or what Spark reads on other hosts."""
@@ -199,7 +202,7 @@ class Answer(Tuples):
 
     def __repr__(self) -> str:
         attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in self.relation.attributes)
-        return f"<{self.name}({attributes}): {self.count():,} tuples>"
+        return f"<{self.name}({attributes}): {counted(self.count(), 'tuple')}>"
 
     def _repr_html_(self) -> str:
         """The first tuples, where that takes no job."""
@@ -210,7 +213,7 @@ class Answer(Tuples):
             found = zip(*(column.to_pylist() for column in some.columns), strict=True)
         rows = ["".join(f"<td>{escape(str(plain(value)))}</td>" for value in row) for row in found]
         shown = "".join(f"<tr>{row}</tr>" for row in [head, *rows])
-        more = f"<p>{self.count():,} tuples{', the first are shown' * (0 < len(rows) < self.count())}</p>"
+        more = f"<p>{counted(self.count(), 'tuple')}{', the first are shown' * (0 < len(rows) < self.count())}</p>"
         return f"<p>{escape(self.name)}</p><table>{shown}</table>{more}"
 
 
@@ -252,7 +255,7 @@ class Result(Evaluated):
         """
         self.check_open()
         wanted = [d for d in self.directives if d.kind in ("output", "printsize") and d.relation in self.relations]
-        with together():
+        with self._paying("write"), together():
             written = [self._write(directive, str(folder)) for directive in wanted]
         return [path for path in written if path]
 
@@ -268,6 +271,17 @@ class Result(Evaluated):
         else:
             rows = self.database.source(relation.name)
         return write(directive, relation, self.types, rows, folder, self.values, Options(sandbox=self.sandbox))
+
+    @contextmanager
+    def _paying(self, part: str) -> Iterator[None]:
+        """While the block runs, it is a part of the run's account; the trace has its seconds afterwards."""
+        try:
+            with self._run.account.open(part):
+                yield
+        finally:
+            paid = self._run.account.paid()
+            self.trace |= paid
+            self.trace["profile"] |= paid
 
     def explain(self) -> str:
         """What the run has done, as `Program.explain` says what one would do: plans, join orders, indexes, and what each rule
@@ -315,7 +329,7 @@ class Result(Evaluated):
         self._finalizer()
 
     def __repr__(self) -> str:
-        lines = [f"<Result of {self.name}: {len(self)} relations, {self.trace['seconds']:.2f} s>"]
+        lines = [f"<Result of {self.name}: {counted(len(self), 'relation')}, {self.trace['seconds']:.2f} s>"]
         return "\n".join(lines + [f"  {self[name]!r}" for name in self.relations])
 
     def _repr_html_(self) -> str:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from semi_naive.balance.account import part
+from semi_naive.balance.numbers import counted
 from semi_naive.config import Config
 from semi_naive.planning.carried import Carried, carried
 from semi_naive.planning.rewrite import walk
@@ -41,6 +43,7 @@ class Groups:
         return f"all recursive rules carry {self.told} unchanged: its groups never meet, and what else is read fits every host"
 
 
+@part("plan")
 def chosen(stratum: Stratum, database, config: Config, plan: str = "auto", cores: int = 1) -> PlanChoice:
     """The plan that a stratum is begun by. `stratum` is without its facts; plan: what has been asked for; a ValueError if a
     recursive stratum cannot be decomposed, but is to be."""
@@ -62,7 +65,7 @@ def chosen(stratum: Stratum, database, config: Config, plan: str = "auto", cores
     if sum(database.count(name) for name in spread) > config.local_tuples:  # fewer come back sooner than a job is done
         return PlanChoice(large, f"it reads {', '.join(sorted(spread))}, which is on the partitions{why}", groups)
     total = round(sum(database.count(name) for name in names))
-    reason = f"it reads {total:,} tuples"
+    reason = f"it reads {counted(total, 'tuple')}"
     if config.local_tuples == 0 or total > READ_HERE * (config.local_tuples or 0):
         return PlanChoice(large, reason + why, groups)
     return PlanChoice("local", reason, groups)
@@ -90,7 +93,7 @@ def worthless(stratum: Stratum, groups: Groups, database, config: Config, cores:
         return "only the balanced plan has anything to checkpoint"
     size = 8 * sum(database.count(name) for name in names_read(stratum.rules))
     if size > config.replicate_bytes:
-        return f"it reads {round(size):,} bytes, and every host has room for copies of {config.replicate_bytes:,}"
+        return f"it reads {counted(size, 'byte')}, and every host has room for copies of {config.replicate_bytes:,}"
     return ""
 
 

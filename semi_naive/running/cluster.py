@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.balance import leftovers
+from semi_naive.balance.account import part
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra import session
 from semi_naive.ra.jobs import PartitionedJobs
@@ -41,8 +42,9 @@ class Cluster:
     @property
     def sc(self):
         if self.known is None:
-            self.spark = self.spark() if callable(self.spark) else self.spark
-            self.known = session.context_of(self.spark)
+            with part("spark"):
+                self.spark = self.spark() if callable(self.spark) else self.spark
+                self.known = session.context_of(self.spark)
         return self.known
 
     def start(self) -> None:
@@ -66,9 +68,10 @@ class Cluster:
     @property
     def jobs(self) -> PartitionedJobs:
         if self._jobs is None:
-            sc = self.sc
-            jobs_on = getattr(sc, "partitioned_jobs", None) or partial(PartitionedJobs, sc)  # simulated ranks run their own
-            self._jobs = jobs_on(self.config.partitions or session.cores(sc))
+            with part("spark"):
+                sc = self.sc
+                jobs_on = getattr(sc, "partitioned_jobs", None) or partial(PartitionedJobs, sc)  # simulated ranks run their own
+                self._jobs = jobs_on(self.config.partitions or session.cores(sc))
         return self._jobs
 
     @property

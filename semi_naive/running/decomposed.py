@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.numbers import counted
 from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
 from semi_naive.planning.carried import Carried
@@ -108,9 +109,9 @@ class Decomposed:
             groups, most = max(groups, begins.size), max(most, int(np.diff(begins, append=block.size).max()))
             total += block.size
         if groups < FEWEST * cores:
-            raise NotGroups(f"there are {groups:,} groups of {self.told}, too few for {cores} cores")
+            raise NotGroups(f"it has {counted(groups, 'group')} of {self.told}, too few for {counted(cores, 'core')}")
         if most > LUMP * total:
-            raise NotGroups(f"one group of {self.told} has {most:,} of the {total:,} tuples it begins with")
+            raise NotGroups(f"one group of {self.told} has {most:,} of the {counted(total, 'tuple')} it begins with")
 
     @property
     def told(self) -> str:

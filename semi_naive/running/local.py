@@ -15,6 +15,7 @@ from operator import itemgetter
 from threading import Event, Lock
 from typing import Any, cast
 
+from semi_naive.balance.numbers import counted
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.order import outgrown, plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum, names_read
@@ -314,7 +315,7 @@ class Local:
 
     def _within_memory(self) -> None:
         if size := self.over():
-            told = f"its tables take {size:,} bytes, and memory is set to {self.memory:,}"
+            told = f"its tables take {counted(size, 'byte')}, and memory is set to {self.memory:,}"
             if self.stays:
                 raise memory.OutOfMemory(f"{told}; it cannot be spread: {self.stays}", helps=RAISE)
             self._back()

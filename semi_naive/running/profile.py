@@ -13,7 +13,6 @@ class Profile:
     """Collects while strata run; `record()` is JSON as it stands."""
 
     def __init__(self):
-        self.begun = time.perf_counter()
         self.rules: dict[int, dict] = {}
 
     def rule(self, rule, stratum: int, recursive: bool) -> dict:
@@ -45,8 +44,8 @@ class Profile:
         self.rules = {id(rules[int(place)]): entry for place, entry in entries.items()}
 
     def record(self, program: str, counts: dict[str, int], strata: list[dict], held: dict[str, int], workers: bool) -> dict:
-        """`strata`: what the run's record says of each. `held`: the bytes of every table in this process. `workers`: whether
-        there are processes of Spark."""
+        """All but the seconds of the run. `strata`: what its record says of each. `held`: the bytes of every table in this
+        process. `workers`: whether there are processes of Spark."""
         seconds: dict[str, float] = {}
         rules = list(self.rules.values())  # while it runs there may be more of them in a moment
         for entry in rules:
@@ -57,7 +56,6 @@ class Profile:
         ]
         memory = {"tables": sum(held.values()), "peak": peak()} | ({"peak_with_workers": peaks()} if workers else {})
         return {
-            "version": VERSION, "program": program, "seconds": time.perf_counter() - self.begun,
-            "rules": rules, "relations": relations, "memory": memory,
+            "version": VERSION, "program": program, "rules": rules, "relations": relations, "memory": memory,
             "strata": [{key: value for key, value in entry.items() if key != "trace"} for entry in strata],
         }  # fmt: skip

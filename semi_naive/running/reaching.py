@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from semi_naive.balance.account import part
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
@@ -87,6 +88,7 @@ class Reaching:
 
     # -- what tasks read
 
+    @part("intern")
     def _numbered(self) -> tuple[Dense, np.ndarray | None]:
         """The graph that groups walk along, in breadth-first order, and the base as (value of the group, node)."""
         base = None if self.base is None else self.base[:: 1 - 2 * self.column]

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from semi_naive.balance.account import PARTS, between, opened, part
 from semi_naive.honoured import ignored
 from semi_naive.io import Options, source_of, source_of_directive
 from semi_naive.io.errors import BadInput
@@ -37,7 +38,8 @@ class Run(State):
     """One call of `Program.run`, once its arguments are known to be good."""
 
     def run(self, facts, lenient: bool) -> Result:
-        with told(lambda: self.cluster.known):
+        with opened() as self.account, told(lambda: self.cluster.known):
+            self.account.claimed = True
             return self._run(facts, lenient)
 
     def _run(self, facts, lenient: bool) -> Result:
@@ -45,7 +47,8 @@ class Run(State):
             if self.watch:
                 self.watch(self.so_far)
             self.load(facts, lenient)
-            self.recovery = Recovery(self, lambda names: self.load(facts, lenient, names))
+            with part("load"):
+                self.recovery = Recovery(self, lambda names: self.load(facts, lenient, names))
             self._evaluate_all()
             told = undefined(self.compiled.loops.values(), self.database)
             for line in [*told, *ignored(self.config, {entry["plan"] for entry in self.plans})]:
@@ -59,6 +62,7 @@ class Run(State):
 
     # -- facts
 
+    @part("load")
     def load(self, facts, lenient: bool, names=None) -> None:
         """What the relations, or those of some names, have before any rule runs."""
         wanted = set(self.program.relations if names is None else names)
@@ -118,6 +122,7 @@ class Run(State):
 
     # -- strata
 
+    @part("iterate")
     def _evaluate_all(self) -> None:
         """Stratum after stratum; again from where `Recovery` says, should runs be lost."""
         left = self._left()
@@ -166,32 +171,35 @@ class Run(State):
             for name in stratum.relations:
                 self.database.tables[name].settle()
             return
-        begun = self._begin(number, stratum)
+        before = self.account.parts()
+        self._begin(number, stratum)
         choice = chosen(stratum, self.database, self.config, self.plan, self.cluster.cores)
         plan, reason, trace = self._followed(number, stratum, choice)
         self.database.kept.clear()
         for name in stratum.relations:
             self.database.forget_sizes(name)
         tuples = sum(self.database.count(name) for name in stratum.relations)
-        entry = {
+        spent = between(before, self.account.parts())
+        entry: dict = {
             "number": number, "relations": list(stratum.relations), "plan": plan, "reason": reason, "tuples": tuples,
-            "seconds": time.perf_counter() - begun, "recursive": stratum.recursive,
+            "recursive": stratum.recursive,
         }  # fmt: skip
         earlier = [each for each in self.plans if each["number"] == number]
         for each in earlier:  # a round before
-            entry |= {"rounds": each.get("rounds", 1) + 1, "seconds": entry["seconds"] + each["seconds"]}
+            entry["rounds"] = each.get("rounds", 1) + 1
+            spent = {name: spent.get(name, 0.0) + each["account"].get(name, 0.0) for name in PARTS}
             self.plans.remove(each)
+        entry |= {"seconds": sum(spent.values()), "account": spent}
         self.plans.append(entry | ({"trace": trace} if trace else {}))
         self.plans.sort(key=lambda each: each["number"])  # some may have been done by another process
 
-    def _begin(self, number: int, stratum) -> float:
-        """From here on `so_far` tells of this stratum; when it was."""
+    def _begin(self, number: int, stratum) -> None:
+        """From here on `so_far` tells of this stratum."""
         self.look, self.began = None, time.perf_counter()
         self.now = {
             "number": number, "relations": list(stratum.relations), "plan": "running", "reason": "", "tuples": 0,
             "iteration": 0, "recursive": stratum.recursive,
         }  # fmt: skip
-        return self.began
 
     def _watched(self, look) -> None:
         self.look = look

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from semi_naive.balance.account import Account
 from semi_naive.balance.trace import VERSION
 from semi_naive.config import PLANS, Config
 from semi_naive.planning.indexes import Indexes
@@ -39,6 +40,7 @@ class State:
     look: Callable[[], dict] | None = None  # that returns its trace so far, once it is on the partitions
     fed: set[str] = field(default_factory=set)  # relations that have facts from elsewhere than the program
     given: dict[str, Any] = field(default_factory=dict)  # tables of the facts of those that have rules, too
+    account: Account = field(default_factory=Account)
 
     def __post_init__(self):
         if self.plan not in PLANS:
@@ -60,9 +62,10 @@ class State:
         """What has been done up to now (see `balance.trace`). counts: tuples of each relation, as far as they are known."""
         workers = self.cluster.started and self.cluster.local
         profile = self.profile.record(self.asked.name, counts, self.plans, self.database.held(), workers)
+        paid = self.account.paid()
         return {
-            "version": VERSION, "started": time.time() - profile["seconds"], "program": self.asked.name,
-            "seconds": profile["seconds"], "config": self.config.to_json(), "strata": list(self.plans), "profile": profile,
+            "version": VERSION, "started": self.account.started, "program": self.asked.name, **paid,
+            "config": self.config.to_json(), "strata": list(self.plans), "profile": profile | paid,
         }  # fmt: skip
 
     def so_far(self) -> dict:

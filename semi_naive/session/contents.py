@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from semi_naive.balance.numbers import counted
 from semi_naive.io.relations import table_of
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change
@@ -149,7 +150,7 @@ class Epoch:
         return View(self.session.relations, Held(self.session.relations, self.tables, self.spread), self.session)
 
     def __repr__(self) -> str:
-        return f"<epoch {self.number} of a session: {len(self.session.relations)} relations>"
+        return f"<epoch {self.number} of a session: {counted(len(self.session.relations), 'relation')}>"
 
 
 class Changes(Answer):
@@ -172,7 +173,7 @@ class Changes(Answer):
         return iter(self.to_list())
 
     def __repr__(self) -> str:
-        return f"<changes of {self.name}: {self.inserted:,} tuples have come, {self.deleted:,} gone>"
+        return f"<changes of {self.name}: {counted(self.inserted, 'tuple')} came, {self.deleted:,} gone>"
 
 
 def _free(name: str, relation: Relation) -> str:

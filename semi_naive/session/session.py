@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from semi_naive.balance.numbers import counted
 from semi_naive.config import Config
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewrite import has_autoinc
@@ -445,7 +446,7 @@ class Session:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Session of {self.program.name}: epoch {self.epoch}, {len(self)} relations>"
+        return f"<Session of {self.program.name}: epoch {self.epoch}, {counted(len(self), 'relation')}>"
 
 
 def _kept(epoch: Epoch, name: str) -> Kept:

@@ -5,6 +5,7 @@ from itertools import combinations
 
 import numpy as np
 
+from semi_naive.balance.numbers import counted
 from semi_naive.ra.multiway import boxing, leapfrog, shares
 from semi_naive.ra.multiway.bigjoin import BigJoin
 from semi_naive.ra.multiway.query import Atom, Comparison, Query
@@ -178,7 +179,7 @@ class Subgraphs(Tuples):
         body = ", ".join(map(str, (*self.query.atoms, *self.query.comparisons)))
         vertices = ", ".join(f"{variable} is {name}" for variable, name in zip(VARIABLES, self.columns, strict=False))
         bound = f", which binds {', '.join(order)}" if order else ""
-        return f"plan {self.plan}{bound}\nmatch({vertices}) :- {body}.\nmade: {len(self):,} tuples\n"
+        return f"plan {self.plan}{bound}\nmatch({vertices}) :- {body}.\nmade: {counted(len(self), 'tuple')}\n"
 
     def report(self, path=None) -> str:
         """The join as a page of HTML; also written to `path`, whole or not at all. ValueError where no trace was kept."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from semi_naive.balance.numbers import counted
 from semi_naive.planning.body import Body, Chosen
 from semi_naive.planning.rewrite import substitute
 from semi_naive.planning.spoken import spoken, spoken_name, spoken_variable
@@ -28,15 +29,13 @@ def described(body: Body, program: Program) -> list[str]:
     return padded or ["it reads nothing"]
 
 
-def counted(number: float, what: str) -> str:
+def estimated(number: float, what: str) -> str:
     """A number of things that may be an estimate.
 
-    >>> counted(1234.4, "rule"), counted(0.3, "rule"), counted(1.0, "rule")
+    >>> estimated(1234.4, "rule"), estimated(0.3, "rule"), estimated(1.0, "rule")
     ('1,234 rules', 'less than 1 rule', '1 rule')
     """
-    if 0 < number < 1:
-        return f"less than 1 {what}"
-    return f"{number:,.0f} {what}{'s' * (round(number) != 1)}"
+    return f"less than 1 {what}" if 0 < number < 1 else counted(number, what)
 
 
 def listed(names, word: str = "and") -> str:
@@ -122,7 +121,7 @@ class _Words:
         self.number += 1
         enough = "" if step.binds or step.every else "one is enough of "
         how = f"{enough}{PARTS[step.part]}{self._found(step)}"
-        yield f"{self.number}. {spoken(chosen.atom)}{TAB}{how} → {counted(chosen.expected, 'binding')}; {chosen.reason}"
+        yield f"{self.number}. {spoken(chosen.atom)}{TAB}{how} → {estimated(chosen.expected, 'binding')}; {chosen.reason}"
         if step.composed:
             key, carried, new = map(self._name, step.composed)
             yield f"   fused: {key} is not needed any more, so {carried} and {new} come out once each"
@@ -135,7 +134,7 @@ class _Words:
             self.number += 1
             older = ", what is older of what grows" * ("full" in step.parts)
             how = f"variable by variable{older}{', a share on each partition' * step.share}"
-            yield f"{self.number}. {atoms}{TAB}{how} → {counted(chosen.expected, 'binding')}; {chosen.reason}"
+            yield f"{self.number}. {atoms}{TAB}{how} → {estimated(chosen.expected, 'binding')}; {chosen.reason}"
         for literal in (*step.comparisons, *map(ir.Not, step.denied)):
             yield f"   within: {self._shown(literal)}"
         if step.steps:
@@ -144,7 +143,7 @@ class _Words:
     def _propose(self, step: Propose, chosen: Chosen | None) -> str:
         self.number += 1
         atoms = listed((str(self._atom(one, one.binds)) for one in step.steps), "or")
-        rows = f" → {counted(chosen.expected, 'binding')}; {chosen.reason}" if chosen else ""
+        rows = f" → {estimated(chosen.expected, 'binding')}; {chosen.reason}" if chosen else ""
         proposed = self._name(step.steps[0].binds[0][1])
         return f"{self.number}. {atoms}{TAB}whichever has the fewest tuples proposes {proposed}{rows}"
 

@@ -2,7 +2,9 @@
 
 from itertools import groupby
 
-from semi_naive.planning.explain.bodies import counted, listed
+from semi_naive.balance.account import as_sum
+from semi_naive.balance.numbers import counted
+from semi_naive.planning.explain.bodies import listed
 from semi_naive.planning.explain.strata import Telling, all_versions
 from semi_naive.planning.spoken import spoken_name
 
@@ -18,7 +20,7 @@ class _Record(Telling):
         self.trace, self.entries = trace, {entry["number"]: entry for entry in trace["strata"]}
 
     def more(self) -> str:
-        return f", {self.trace['seconds']:.3f} s"
+        return f", {as_sum(self.trace)}"
 
     def facts(self):
         for name in self.program.relations:
@@ -36,7 +38,7 @@ class _Record(Telling):
         yield from self.indexes(bodies.values(), self._placed(entry.get("trace", {})))
         sizes = ((self.run.database.count(name), spoken_name(name)) for name in stratum.relations)
         counts = listed([f"{counted(size, 'tuple')} in {name}" for size, name in sizes])
-        yield from ("", f"made: {counts}, {entry['seconds']:.3f} s")
+        yield from ("", f"made: {counts}, {as_sum(entry)}")
 
     @staticmethod
     def _placed(trace: dict):
@@ -49,5 +51,5 @@ class _Record(Telling):
         entry = self.run.profile.rules.get(id(rule))
         if entry is None:
             return ""
-        times = f"{entry['iterations']} times" if entry["iterations"] != 1 else "once"
+        times = "once" if entry["iterations"] == 1 else counted(entry["iterations"], "time")
         return f"ran {times}, {entry['seconds']:.3f} s, made {counted(entry['made'], 'tuple')}"

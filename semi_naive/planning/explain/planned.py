@@ -7,7 +7,7 @@ with rules is taken at what they are expected to make of the facts; a recursive 
 from itertools import groupby
 
 from semi_naive.config import Config
-from semi_naive.planning.explain.bodies import counted, listed
+from semi_naive.planning.explain.bodies import estimated, listed
 from semi_naive.planning.explain.strata import Telling, all_versions, rule_text
 from semi_naive.planning.order import plan_all, plan_body
 from semi_naive.planning.placing import Placing
@@ -50,7 +50,7 @@ class _Expectation(Telling):
         for name in self.program.relations:
             if name in self.given or name in self.inputs or self.run.database.count(name):
                 supposed = "supposed " * (name in self.sizes.supposed)
-                yield f"{self.named(name)}: {supposed}{counted(self.sizes.count(name), 'tuple')}"
+                yield f"{self.named(name)}: {supposed}{estimated(self.sizes.count(name), 'tuple')}"
 
     # -- one stratum
 
@@ -60,7 +60,7 @@ class _Expectation(Telling):
         yield from self.lattices(stratum)
         followed = choice.plan == "decomposed" and choice.groups and choice.groups.following
         yield from self._followed(stratum) if followed else self._rules(stratum, choice.plan == "balanced")
-        sizes = listed([f"{counted(self.sizes.count(name), 'tuple')} in {spoken_name(name)}" for name in stratum.relations])
+        sizes = listed([f"{estimated(self.sizes.count(name), 'tuple')} in {spoken_name(name)}" for name in stratum.relations])
         yield from ("", f"expected: {sizes}{', before it recurs' * stratum.recursive}")
         if choice.plan != "local":
             self.sizes.on_partitions |= set(stratum.relations)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.balance.numbers import counted
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
 from semi_naive.ra.rules.block import Block
@@ -70,8 +71,9 @@ class Registry:
         if readers:
             raise ValueError(f"{name} is read by {', '.join(readers)}: unregister what reads it first")
         if rules.users:
-            many = f"{rules.users} subscription{'s' * (rules.users > 1)}"
-            raise ValueError(f"{name} is needed by {many}: cancel first, and end those that have a name")
+            raise ValueError(
+                f"{name} is needed by {counted(rules.users, 'subscription')}: cancel first, and end those that have a name"
+            )
         self._session.note(False, "unregister", name)
         self._unregister(name)
 

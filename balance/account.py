@@ -1,0 +1,137 @@
+"""Where the seconds of a run go: an account that pays for one part at any moment, so that its parts add up to the whole.
+
+    with opened() as account:
+        with part("load"):
+            ...
+            with part("intern"):      # which the load does not pay for
+                ...
+    account.parts()                   # {"load": 0.2, "intern": 0.1, "other": 0.001}
+
+An account is that of one thread. What other threads do meanwhile is in the part in which this one waits for them. To turn to
+another part takes half a microsecond; that is no part of an iteration of a few tuples, so no part is as short as one.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ContextDecorator, contextmanager
+
+from semi_naive.balance.numbers import summands
+
+PARTS = {  # in the order in which a run comes to them, and what each is
+    "start": "Python and modules are loaded",
+    "compile": "the program's text becomes checked rules and strata",
+    "load": "facts are read",
+    "intern": "strings of the facts get numbers",
+    "plan": "orders of joins are chosen, and what goes where",
+    "kernels": "machine code is loaded, or compiled where this machine has never run it",
+    "spark": "Spark starts",
+    "iterate": "rules are evaluated",
+    "write": "results are written",
+    "other": "whatever is in none of these",
+}
+
+_here = threading.local()
+
+
+class Account:
+    """The seconds of one run, in parts of `PARTS`. `claimed`: some run has taken it for its own."""
+
+    def __init__(self) -> None:
+        self.started = time.time()
+        self.spent: dict[str, float] = {}
+        self.claimed = False
+        self.paying: tuple[str, float] | None = None  # the part, and since when; None: nothing goes on
+        self.thread: int | None = None  # that it is open in
+
+    def turn(self, name: str | None, since: float | None = None) -> str | None:
+        """From now on, or since some time, this part pays, or none; the part that did before."""
+        now = time.perf_counter()
+        before, begun = self.paying or (None, now)
+        if before is not None:
+            self.spent[before] = self.spent.get(before, 0.0) + now - begun
+        self.paying = None if name is None else (name, now if since is None else since)
+        return before
+
+    def parts(self) -> dict[str, float]:
+        """The seconds of each part so far, in the order of `PARTS`; from any thread."""
+        now, (name, since), spent = time.perf_counter(), self.paying or (None, 0.0), dict(self.spent)
+        if name is not None:
+            spent[name] = spent.get(name, 0.0) + now - since
+        return {part: spent[part] for part in PARTS if spent.get(part)}
+
+    def paid(self) -> dict:
+        """What a record has of it: the seconds so far, and those of each part."""
+        parts = self.parts()
+        return {"seconds": sum(parts.values()), "account": parts}
+
+    @contextmanager
+    def open(self, name: str = "other", since: float | None = None) -> Iterator["Account"]:
+        """While the block runs, each `part` of this thread is one of this account, and what is in no part is in this one. Where
+        another thread has it open, that one pays alone."""
+        own, outer = threading.get_ident(), current()
+        if self.thread not in (None, own):
+            yield self
+            return
+        thread, before = self.thread, self.turn(name, since)
+        self.thread, _here.account = own, self
+        try:
+            yield self
+        finally:
+            self.turn(before)
+            self.thread, _here.account = thread, outer
+
+
+class part(ContextDecorator):
+    """While the block runs, or the function, it pays for what this thread does: a part of the account that is open, if one is.
+    `of`: only where that part pays."""
+
+    def __init__(self, name: str, of: str = ""):
+        self.name, self.of = name, of
+
+    def _recreate_cm(self):
+        return part(self.name, self.of)  # a function may call itself
+
+    def __enter__(self) -> None:
+        account = current()
+        if account is not None and self.of and (account.paying or ("",))[0] != self.of:
+            account = None
+        self.account = account
+        if account is not None:
+            self.before = account.turn(self.name)
+
+    def __exit__(self, *error) -> None:
+        if self.account is not None:
+            self.account.turn(self.before)
+
+
+def current() -> Account | None:
+    """The account that is open in this thread."""
+    return getattr(_here, "account", None)
+
+
+@contextmanager
+def opened(name: str = "other", since: float | None = None) -> Iterator[Account]:
+    """The account of what begins here: a new one, or that of whoever has opened one and waits, as a command for its run."""
+    known = current()
+    with (Account() if known is None or known.claimed else known).open(name, since) as account:
+        yield account
+
+
+def between(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    """What was spent from one look at `Account.parts` to a later one.
+
+    >>> between({"load": 1.0}, {"load": 1.0, "iterate": 0.5})
+    {'iterate': 0.5}
+    """
+    return {name: seconds - before.get(name, 0.0) for name, seconds in after.items() if seconds > before.get(name, 0.0)}
+
+
+def as_sum(record: dict) -> str:
+    """The seconds in a record, of a run or of a stratum, as the sum of their parts.
+
+    >>> as_sum({"seconds": 2.66, "account": {"load": 0.2504, "spark": 1.9, "iterate": 0.5096}})
+    '2.660 s = 0.250 load + 1.900 spark + 0.510 iterate'
+    """
+    parts = " + ".join(f"{seconds:.3f} {name}" for name, seconds in summands(record.get("account", {})).items())
+    return f"{record['seconds']:.3f} s" + f" = {parts}" * bool(parts)

@@ -1,0 +1,86 @@
+"""Numbers as a person reads them: counts, bytes, durations, and so many of something."""
+
+from collections.abc import Callable
+
+
+def in_full(value: float) -> str:
+    """A count, every digit of it.
+
+    >>> in_full(21_402_960), in_full(0.3)
+    ('21,402,960', '0')
+    """
+    return f"{value:,.0f}"
+
+
+def number(value: float) -> str:
+    """A count: in full while it is short, otherwise in thousands, millions, …
+
+    >>> [number(n) for n in (0, 8114, 99_999, 1_234_567, 21_402_960, 131_675_775, 4_000_000_000)]
+    ['0', '8,114', '99,999', '1.2 M', '21.4 M', '132 M', '4.0 G']
+    """
+    if abs(value) < 100_000:
+        return in_full(value) if value == round(value) else f"{value:,.2f}"
+    return _scaled(value, " kMGTPE")
+
+
+def counted(count: float, what: str, several: str = "", show: Callable[[float], str] = in_full) -> str:
+    """So many of something. several: what more than one are called, if an s is not enough.
+
+    >>> counted(1, "iteration"), counted(1200, "tuple"), counted(0.3, "rule"), counted(2, "stratum", "strata")
+    ('1 iteration', '1,200 tuples', '0 rules', '2 strata')
+    """
+    shown = show(count)
+    return f"{shown} {what if shown == '1' else several or what + 's'}"
+
+
+def about(count: float, what: str, several: str = "") -> str:
+    """The same in a few digits.
+
+    >>> about(1, "tuple"), about(21_402_960, "tuple")
+    ('1 tuple', '21.4 M tuples')
+    """
+    return counted(count, what, several, number)
+
+
+def size(count: float) -> str:
+    """Bytes.
+
+    >>> [size(n) for n in (0, 999, 12_300_000, 171_000_000)]
+    ['0 B', '999 B', '12.3 MB', '171 MB']
+    """
+    return f"{count:,.0f} B" if abs(count) < 1000 else _scaled(count, " kMGTPE") + "B"
+
+
+def _scaled(value: float, prefixes: str) -> str:
+    step = 0
+    while abs(value) >= 999.5 and step < len(prefixes) - 1:
+        value, step = value / 1000, step + 1
+    return f"{value:.{0 if abs(value) >= 99.95 else 1}f} {prefixes[step]}"
+
+
+def seconds(value: float) -> str:
+    """A duration.
+
+    >>> [seconds(s) for s in (0, 0.00087, 0.25, 2.664, 12.34, 59.96, 75, 3725)]
+    ['0 s', '0.9 ms', '250 ms', '2.66 s', '12.3 s', '1 min 0 s', '1 min 15 s', '1 h 2 min']
+    """
+    if value < 0.9995:
+        return f"{value * 1000:.{1 if value < 0.00995 else 0}f} ms" if value > 0 else "0 s"
+    if value < 59.95:
+        return f"{value:.{2 if value < 9.995 else 1}f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def summands(values: dict[str, float]) -> dict[str, float]:
+    """Seconds in whole milliseconds that add up to their sum in whole milliseconds; those that have none are left out.
+
+    >>> summands({"load": 0.0014, "plan": 0.0014, "iterate": 1.0002, "other": 0.0001})
+    {'load': 0.002, 'plan': 0.001, 'iterate': 1.0}
+    """
+    exact = {name: value * 1000 for name, value in values.items()}
+    whole = {name: int(value) for name, value in exact.items()}
+    short = round(sum(exact.values())) - sum(whole.values())
+    for name in sorted(exact, key=lambda name: whole[name] - exact[name])[:short]:
+        whole[name] += 1
+    return {name: value / 1000 for name, value in whole.items() if value}
