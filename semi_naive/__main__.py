@@ -23,6 +23,7 @@ from semi_naive.cli.souffle import flags, transforming, warning
 
 BAD = 2  # exit status of bad input and bad usage
 PLANS = ("auto", "balanced", "decomposed")
+FORMATS = ("souffle", "table", "tsv", "csv", "json", "markdown")
 SEARCHES = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
 
 
@@ -52,14 +53,18 @@ def reading(command):
 
 
 @cli.command(epilog="All flags of Soufflé 2.5 are taken: docs/souffle.md says what each means here.")
-@click.argument("program")
+@click.argument("program", required=False)
+@click.option("-e", "--rules", metavar="TEXT", help="Run these rules; declarations may be left out, and results are printed.")
 @click.option(
-    "-F", "--fact-dir", "facts", metavar="DIR", default=".", show_default=True, help="Read the facts from this folder."
-)
+    "-F", "--fact-dir", "facts", metavar="DIR|NAME=FILE", multiple=True,
+    help="Read the facts from this folder, those of a relation from this file or 'edges/*.parquet'.  [default: .]",
+)  # fmt: skip
+@click.option("--header", is_flag=True, help="Files of -F NAME=FILE begin with a line of names.")
 @click.option(
     "-D", "--output-dir", "output", metavar="DIR", default=".", show_default=True,
     help="Write the results to this folder, or with - to standard output.",
 )  # fmt: skip
+@click.option("--format", type=click.Choice(FORMATS), help="Print results in this form.")
 @click.option("-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too.")
 @click.option(
     "-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros for the preprocessor, as in -M 'A=1 B'."
@@ -86,9 +91,16 @@ def reading(command):
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress bar.")
 @flags
 def run(program, live_profile, **given):
-    """Run a Datalog PROGRAM (- for standard input). Its .input is read from --fact-dir, its .output written to --output-dir."""
+    """Run a Datalog PROGRAM (- for standard input). Its .input is read from --fact-dir, its .output written to --output-dir.
+
+    \b
+    semi-naive run program.dl -F facts -D out
+    semi-naive run -e 'path(x, y) :- edge(x, y). path(x, z) :- path(x, y), edge(y, z).' -F edge=edges.tsv
+    """
     from semi_naive.cli.run import run_program
 
+    if (program is None) == (given["rules"] is None):
+        raise click.UsageError("name a PROGRAM, or rules by -e" if program is None else "-e is in place of a PROGRAM: give one")
     given["live"] = "0" if live_profile and given["live"] is None else given["live"]
     _check_writable(given["trace"], given["profile"], given["report"])
     run_program(program, given | {"options": dict(_assignment(text) for text in given["options"])})

@@ -235,6 +235,7 @@ COMMANDS = {
         "paths.dl -F facts --explain",
         "paths.dl --show initial-datalog,scc-graph,type-analysis",
         "paths.dl -F facts -D - -q -t explain",
+        "-e n(x,count(y)):-edge(x,y). -F edge=facts/*.facts --format table",
     ],
     "check": ["paths.dl", "paths.dl --json"],
     "format": ["paths.dl", "--diff paths.dl"],

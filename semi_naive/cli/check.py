@@ -1,7 +1,6 @@
 """`semi-naive check PROGRAM`: all that is wrong with a program, as text or, for editors, as JSON."""
 
 import json
-import sys
 
 import click
 
@@ -25,16 +24,11 @@ def check_program(program: str, reading: dict, as_json: bool) -> int:
 def problems_of(program: str, reading: dict) -> tuple[list[Problem], dict[str, str]]:
     """The problems in the order of their places, and the source files. Of a text that does not parse these are all errors of
     the syntax; what else is wrong can be told once it does."""
-    from semi_naive.cli.run import check_readable
+    from semi_naive.cli.program import Origin
     from semi_naive.language import check
-    from semi_naive.language.parse import parse, parse_file
 
     try:
-        if program == "-":
-            checked = check(parse(sys.stdin.read(), "<stdin>", **reading))
-        else:
-            check_readable(program)
-            checked = check(parse_file(program, **reading))
+        checked = check(Origin(program).source(reading))
     except ProgramError as wrong:
         return wrong.problems, wrong.sources
     return sorted(checked.warnings, key=lambda problem: problem.span), checked.texts

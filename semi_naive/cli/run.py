@@ -5,20 +5,19 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
-from types import MappingProxyType
 
 import click
+from click.core import ParameterSource
 
 from semi_naive.balance.account import as_sum, part
 from semi_naive.balance.numbers import counted
 from semi_naive.cli import souffle
 from semi_naive.cli.live import live_page, write_report
+from semi_naive.cli.program import Facts, Origin
 from semi_naive.cli.progress import Progress
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
 SHOW = {
     "parse-errors": "errors of the syntax, and nothing else",
     "initial-datalog": "the program as it was understood",
@@ -32,7 +31,7 @@ SHOW = {
 ALIASES = {"initial-ast": "initial-datalog", "transformed-ast": "transformed-datalog"}
 
 
-def run_program(program: str, given: dict) -> None:
+def run_program(program: str | None, given: dict) -> None:
     """Read, check and run a program, and write what it outputs. `given`: the options of the command, by their names."""
     from semi_naive import Config
 
@@ -40,21 +39,24 @@ def run_program(program: str, given: dict) -> None:
     given = souffle.settled(given, pragmas)
     souffle.told(pragmas, quiet=given["no_warn"])
     config = Config().with_options(given["options"])
-    check_folders(given["facts"], given["output"], given["include_dirs"])
+    facts = Facts.given(given["facts"], given["header"])
+    origin = Origin(program or "", given["rules"], facts)
+    given |= printing(given)
+    check_folders(facts.folder or ".", given["output"], given["include_dirs"])
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"]), "sandbox": sandbox_of(given)}
     reading |= {"functors": libraries_of(given), "legacy": given["legacy"]}
     if given["show"]:
         spark_of(given["master"], given["jobs"])
-        sys.exit(show_program(program, show_modes(given["show"]), reading, pragmas))
-    checked = checked_program(program, reading, pragmas)
+        sys.exit(show_program(origin, show_modes(given["show"]), reading, pragmas))
+    checked = origin.checked(reading, pragmas)
     given = with_pragmas(given, checked.checked.pragmas, reading["sandbox"])
-    facts, output = given["facts"], given["output"]
+    named = facts.of(checked, folder_of(facts, checked.checked.pragmas, pragmas, reading["sandbox"]))
     spark = spark_of(given["master"], given["jobs"])
     if given["no_warn"]:
         logging.getLogger("semi_naive").setLevel(logging.ERROR)
     complain(checked, souffle.shown_warnings(checked.warnings, given))
     if given["explain"]:
-        click.echo(checked.explain(facts=facts, config=config, only_outputs=True, plan=given["plan"]), nl=False)
+        click.echo(checked.explain(facts=named, config=config, only_outputs=True, plan=given["plan"]), nl=False)
         return
     asks = (given["provenance"] or "none") != "none"
     if asks and program == "-":
@@ -63,10 +65,10 @@ def run_program(program: str, given: dict) -> None:
                "plan": given["plan"]}  # fmt: skip
     with part("other"), live_page(given["live"], given["live_host"], checked.name) as page:
         with Progress("program", given["quiet"], page) as progress:
-            result = checked.run(facts=facts, progress=progress.stratum, watch=page and page.watch, **running)
+            result = checked.run(facts=named, progress=progress.stratum, watch=page and page.watch, **running)
         with result:
-            make_folder(output)
-            result.write(output)
+            make_folder(given["output"])
+            result.write(given["output"], given["format"])
             for what, record in (("trace", result.trace), ("profile", result.trace["profile"])):
                 if given[what]:
                     write_record(given[what], record)
@@ -77,6 +79,17 @@ def run_program(program: str, given: dict) -> None:
                 from semi_naive.cli.explain import explain
 
                 explain(result)
+
+
+def printing(given: dict) -> dict:
+    """Where results go and in which form. Those of -e are printed, for a person as a table and for a program as rows, and so is
+    what has a --format; BadInput for one of files."""
+    unsaid = click.get_current_context().get_parameter_source("output") is ParameterSource.DEFAULT and given["output"] == "."
+    output = "-" if unsaid and (given["format"] or given["rules"] is not None) else given["output"]
+    if given["format"] and output != "-":
+        raise BadInput(f"--format {given['format']} is of what -D - prints", hint=".output r(…) says how files are written")
+    usual = "souffle" if given["rules"] is None or not unsaid else "table" if sys.stdout.isatty() else "tsv"
+    return {"output": output, "format": given["format"] or usual}
 
 
 def tell(trace: dict, strata: bool) -> None:
@@ -117,47 +130,28 @@ def sandbox_of(given: dict):
 
 
 def with_pragmas(given: dict, pragmas: dict[str, str], sandbox) -> dict:
-    """The options of the command line, with those that the program's pragmas name and it does not. BadInput for folders that
-    are not there, or outside of the sandbox."""
-    found = souffle.settled(given, pragmas, souffle.IN_THE_TEXT)
-    for name in ("facts", "output", "profile"):
-        if sandbox is not None and found[name] != given[name] and not sandbox.holds(found[name]):
-            raise BadInput(f"{found[name]} of a .pragma is outside of the sandbox", hint=sandbox.advice)
-    check_folders(found["facts"], found["output"], ())
+    """The options of the command line, with those that the program's pragmas name and it does not. BadInput for a folder that
+    is not there, or outside of the sandbox."""
+    said = ("output-dir",) if given["output"] == "-" else ()
+    found = souffle.settled(given, pragmas, [name for name in souffle.IN_THE_TEXT if name not in said])
+    for name in ("output", "profile"):
+        check_pragma(found[name] if found[name] != given[name] else None, sandbox)
+    check_folders(".", found["output"], ())
     return found
 
 
-def checked_program(program: str, reading: dict, pragmas: Mapping[str, str] = NOTHING):
-    """The program of a file, or of standard input. reading: how it is read, as `Program` takes it. pragmas: in place of those
-    that it has itself."""
-    from semi_naive.program import Program, compiling
-
-    with compiling():
-        functors, sandbox = reading.get("functors"), reading.get("sandbox")
-        source = parsed(program, {name: value for name, value in reading.items() if name != "functors"})
-        return Program.from_source(with_other(source, pragmas), name_of(program), functors, sandbox)
+def folder_of(facts: Facts, pragmas: dict[str, str], given: Mapping[str, str], sandbox) -> str:
+    """The folder that facts are read from: that of -F, of -P, or of the program's own pragma."""
+    if facts.folder is None and "fact-dir" not in given:
+        check_pragma(pragmas.get("fact-dir"), sandbox)
+    folder = facts.folder or pragmas.get("fact-dir", ".")
+    check_folders(folder, "-", ())
+    return folder
 
 
-def parsed(program: str, reading: dict):
-    """The syntax tree of a file, or of standard input."""
-    from semi_naive.language.parse import parse, parse_file
-
-    if program == "-":
-        return parse(sys.stdin.read(), name_of(program), **reading)
-    check_readable(program)
-    return parse_file(program, **reading)
-
-
-def name_of(program: str) -> str:
-    return "<stdin>" if program == "-" else program
-
-
-def with_other(source, pragmas: Mapping[str, str]):
-    """The syntax tree with these pragmas, and no others of their names."""
-    from semi_naive.language.syntax import Pragma
-
-    kept = [each for each in source.statements if not (isinstance(each, Pragma) and each.key in pragmas)]
-    return replace(source, statements=kept + [Pragma(key, value) for key, value in pragmas.items()])
+def check_pragma(path: str | None, sandbox) -> None:
+    if path is not None and sandbox is not None and not sandbox.holds(path):
+        raise BadInput(f"{path} of a .pragma is outside of the sandbox", hint=sandbox.advice)
 
 
 def check_folders(facts: str, output: str, include_dirs) -> None:
@@ -177,12 +171,6 @@ def make_folder(output: str) -> None:
     if output != "-":
         with io_errors(output):
             os.makedirs(output, exist_ok=True)
-
-
-def check_readable(program: str) -> None:
-    """An error that names a file that cannot be read."""
-    with io_errors(program), open(program, "rb"):
-        pass
 
 
 def definitions(macros) -> dict[str, str]:
@@ -237,13 +225,13 @@ def show_modes(asked) -> list[str]:
     return list(dict.fromkeys(modes))
 
 
-def show_program(program: str, modes: list[str], reading: dict, pragmas: Mapping[str, str]) -> int:
+def show_program(origin: Origin, modes: list[str], reading: dict, pragmas: Mapping[str, str]) -> int:
     """Print what --show asks for; the exit status, which of parse-errors is their number."""
     from semi_naive.cli import show
 
     if "parse-errors" in modes:
-        return show_errors(program, reading)
-    checked = checked_program(program, reading, pragmas)
+        return show_errors(origin, reading)
+    checked = origin.checked(reading, pragmas)
     made = {
         "initial-datalog": lambda: show.datalog(checked.checked),
         "transformed-datalog": lambda: show.datalog(checked.compile(only_outputs=True).program),
@@ -258,12 +246,12 @@ def show_program(program: str, modes: list[str], reading: dict, pragmas: Mapping
     return 0
 
 
-def show_errors(program: str, reading: dict) -> int:
+def show_errors(origin: Origin, reading: dict) -> int:
     """Print the errors of the syntax alone, on standard output; how many there are."""
     from semi_naive.language.errors import ProgramError
 
     try:
-        parsed(program, {name: value for name, value in reading.items() if name != "functors"})
+        origin.source({name: value for name, value in reading.items() if name != "functors"})
     except ProgramError as wrong:
         click.echo(wrong)
         return min(len(wrong.problems), 125)  # what a shell can tell from its own statuses

@@ -43,11 +43,12 @@ def run_session(program: str, facts: str | None, state: str | None, given: dict)
 def opened(program: str, facts: str | None, state: str | None, given: dict, retain: int = 0):
     """The session of a program in a file."""
     from semi_naive import Config
-    from semi_naive.cli.run import check_folders, checked_program, complain, definitions, libraries_of
+    from semi_naive.cli.program import Origin
+    from semi_naive.cli.run import check_folders, complain, definitions, libraries_of
 
     check_folders(facts or ".", "-", given["include_dirs"])
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
-    checked = checked_program(program, reading | {"functors": libraries_of(given), "legacy": given["legacy"]})
+    checked = Origin(program).checked(reading | {"functors": libraries_of(given), "legacy": given["legacy"]})
     complain(checked, checked.warnings)
     session = checked.session(facts, path=state, retain=retain, config=Config().with_options(given["options"]))
     if session.derived_anew:

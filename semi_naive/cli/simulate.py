@@ -85,11 +85,12 @@ def _of_edges(source: str, numbers: list[int], policies, options: dict, say) -> 
 
 def _of_program(source: str, facts: str, numbers: list[int], policies, options: dict, trace: str | None):
     """(title, ranks, record), stratum by stratum of each policy; the titles name the first relation."""
-    from semi_naive.cli.run import check_folders, checked_program
+    from semi_naive.cli.program import Origin
+    from semi_naive.cli.run import check_folders
     from semi_naive.simulated_ranks import simulate_program
 
     check_folders(facts, "-", ())
-    program = checked_program(source, {})
+    program = Origin(source).checked({})
     for policy in policies or [None]:
         for count in numbers:
             records = spread(simulate_program(program, facts, count, configured(policy, options, count)))

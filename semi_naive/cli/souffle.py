@@ -75,7 +75,7 @@ PREPROCESSORS = ("gcc", "mcpp", "cpp", "cc", "clang")  # which do what the one t
 PRAGMAS = ("semantics",)  # which are no flags
 OF_THE_PROGRAM = ("inline-exclude", "magic-transform", "magic-transform-exclude")  # options that are pragmas and nothing else
 IN_THE_TEXT = (
-    "fact-dir", "output-dir", "jobs", "no-warn", "profile", "provenance", "verbose", "warn", "wno",
+    "output-dir", "jobs", "no-warn", "profile", "provenance", "verbose", "warn", "wno",
 )  # fmt: skip  # pragmas of a program that are options
 
 

@@ -122,18 +122,18 @@ class KeyedArrays:
 
 
 def columns_of_table(table, relation, types: dict, values, file: str, first_row: int | None = 0) -> np.ndarray:
-    """The columns of an Arrow table: by the attributes' names if it has them, else in order. BadInput names the column and
-    the row of what does not fit; `first_row` is the number of the table's first one, None if rows have no numbers."""
-    found = table.column_names
+    """The columns of an Arrow table: by the attributes' names if it has them, among others, else in order. BadInput names the
+    column and the row of what does not fit; `first_row` is the number of the first one, None if rows have no numbers."""
     names = [name for name, _ in relation.attributes]
+    if names and set(names) <= set(table.column_names) and len(set(names)) == len(names):
+        table = table.select(names)
+    found = table.column_names
     if len(found) != len(names):
         attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
         message = f"{relation.name} has {len(names)} attributes ({attributes}), found {len(found)} columns ({', '.join(found)})"
-        raise BadInput(message, file, hint="select as many columns as there are attributes")
+        raise BadInput(message, file, hint="name the attributes as the columns that you want")
     if not names:
         return np.zeros((0, min(1, table.num_rows)), np.int64)
-    if set(found) == set(names) and len(set(names)) == len(names):
-        table = table.select(names)
     columns = np.empty((len(names), table.num_rows), np.int64)
     for at, (name, type_) in enumerate(relation.attributes):
 

@@ -14,14 +14,16 @@ def is_parquet(path: str) -> bool:
     return not is_uri(path) and os.path.isdir(path) and any(_is_part(name) for name in os.listdir(path))
 
 
-def read_parquet(path: str):
-    """All rows of a parquet file, or of the files in a directory in the order of their names, as one pyarrow table."""
+def read_parquet(path: str, names=()):
+    """All rows of a parquet file, or of the files in a directory in the order of their names, as one pyarrow table. names: of
+    the columns that are wanted; where one is missing, all are read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
         system, parts = part_files(path)
-        tables = [pq.read_table(part, filesystem=system, partitioning=None) for part in parts]
+        files = [pq.ParquetFile(part, filesystem=system) for part in parts]
+        tables = [file.read(columns=_wanted(file, names)) for file in files]
         return _checked(pa.concat_tables(tables, promote_options="permissive"))
 
 
@@ -40,12 +42,17 @@ def row_groups(path: str) -> list[tuple[str, int, int]]:
         return groups
 
 
-def read_row_group(path: str, part: str, group: int):
-    """One row group, of one of the `part_files` of `path`, as a pyarrow table."""
+def read_row_group(path: str, part: str, group: int, names=()):
+    """One row group, of one of the `part_files` of `path`, as a pyarrow table. names: as for `read_parquet`."""
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
-        return _checked(pq.ParquetFile(part, filesystem=filesystem(path)[0]).read_row_group(group))
+        file = pq.ParquetFile(part, filesystem=filesystem(path)[0])
+        return _checked(file.read_row_group(group, columns=_wanted(file, names)))
+
+
+def _wanted(file, names) -> list[str] | None:
+    return list(names) if names and set(names) <= set(file.schema_arrow.names) else None
 
 
 def read_schema(path: str):

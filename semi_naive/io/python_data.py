@@ -12,7 +12,7 @@ from semi_naive.io.bits import BUILT_IN, Mismatch, expected, shown, within
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_values, columns_of_rows
 from semi_naive.io.files import check_there, io_errors
-from semi_naive.io.formats import BY_NAME, Format, extension_of
+from semi_naive.io.formats import BY_NAME, DELIMITERS, Format, extension_of
 from semi_naive.io.parquet import is_parquet
 from semi_naive.io.patterns import files_of
 from semi_naive.io.reading import file_source
@@ -159,12 +159,17 @@ def arrow_of(frame, names=()):
         return list(frame.itertuples(index=False, name=None))
 
 
-def _of_path(path: str, relation, types: dict) -> Source:
+def file_facts(path: str, relation, types: dict, header: bool = False) -> Source:
+    """Facts in a file, or in the files of a pattern, as `source_of` takes them. header: text begins with a line of names."""
+    return _of_path(path, relation, BUILT_IN | types, header)
+
+
+def _of_path(path: str, relation, types: dict, header: bool = False) -> Source:
     """A file, or the files of a pattern, by their names: .csv as RFC 4180 has it, .tsv and .facts as Soufflé does, .txt and
     .mtx as graphs lie in them."""
     path = path if "://" in path else os.path.abspath(path)
     if (found := files_of(path)) is not None:
-        return Files(relation, types, path, tuple(_of_path(each, relation, types) for each in found))
+        return Files(relation, types, path, tuple(_of_path(each, relation, types, header) for each in found))
     if is_parquet(path):
         return file_source(path, Format("parquet"), relation, types)
     extension = extension_of(path)
@@ -176,9 +181,10 @@ def _of_path(path: str, relation, types: dict) -> Source:
         from semi_naive.io.sniff import fact_format
 
         with io_errors(path):
-            form, kinds = fact_format(path, relation)
+            form, kinds = fact_format(path, relation, header)
         names = (name for name, _ in relation.attributes)
         relation = Relation(relation.name, tuple(zip(names, kinds, strict=True)))
     else:
-        form = Format("file", relation.name, "," if extension == ".csv" else "\t", rfc4180=extension == ".csv")
+        delimiter, quoted = DELIMITERS[extension], extension == ".csv"
+        form = Format("file", relation.name, delimiter, headers=header, rfc4180=quoted)
     return file_source(path, form, relation, types)

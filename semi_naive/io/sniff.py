@@ -38,7 +38,7 @@ def edge_format(path: str, header=False, strings=None, any_ids=False, delimiter=
     return form, [vertex, vertex]
 
 
-def fact_format(path: str, relation) -> tuple[Format, list]:
+def fact_format(path: str, relation, header: bool = False) -> tuple[Format, list]:
     """The `Format` of a .txt or .mtx file with the facts of a relation, and the types its columns are read with: indices of a
     matrix are within its size. Lines that begin with # are comments unless the first attribute is a symbol."""
     types = [type_ for _, type_ in relation.attributes]
@@ -48,7 +48,7 @@ def fact_format(path: str, relation) -> tuple[Format, list]:
     symbols = any(type_.kind in (Kind.SYMBOL, Kind.RECORD) for type_ in types)
     plain = _loose("\t" if symbols else " ")
     plain = plain if types and types[0].kind != Kind.SYMBOL else replace(plain, comments=b"")
-    rows, offset, line = _first_rows(path, plain, False)
+    rows, offset, line = _first_rows(path, plain, header)
     delimiter = choose_delimiter(rows[0][2], plain.delimiter, relation.arity, types) if rows else plain.delimiter
     form = replace(_loose(delimiter), comments=plain.comments, offset=offset, line=line, width=relation.arity)
     return form, types

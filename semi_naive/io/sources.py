@@ -191,6 +191,10 @@ class TextFile(File):
 class ParquetFile(File):
     """A parquet file, or a directory of them."""
 
+    @property
+    def _names(self) -> list[str]:
+        return [name for name, _ in self.relation.attributes]
+
     def size(self) -> int:
         return parquet_bytes(self.path)
 
@@ -198,11 +202,11 @@ class ParquetFile(File):
         return read_schema(self.path)[1]
 
     def columns(self, values) -> np.ndarray:
-        return self._of_table(read_parquet(self.path), values)
+        return self._of_table(read_parquet(self.path, self._names), values)
 
     def prepared(self):
         """A large file is not read before it is needed: several would be in memory at a time."""
-        return self.columns if self.large else partial(self._of_table, read_parquet(self.path))
+        return self.columns if self.large else partial(self._of_table, read_parquet(self.path, self._names))
 
     def _of_table(self, table, values) -> np.ndarray:
         import pyarrow as pa
@@ -217,7 +221,7 @@ class ParquetFile(File):
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
         part, group, first_row = span
-        table = read_row_group(self.path, part, group)
+        table = read_row_group(self.path, part, group, self._names)
         yield columns_of_table(table, self.relation, self.types, values, part, first_row), table.num_rows
 
     def lines_before(self, span) -> int:

@@ -97,10 +97,10 @@ def _table(rows, relation, types: dict, values, form, threads: int | None = None
         return
     show, style = functools.partial(_field, form=form), Tables(form.rfc4180)
     seams = ["", *[form.delimiter] * (relation.arity - 1), "\n"]
-    yield from _lines(rows, relation, types, values, style, show, seams, threads, plain=not form.rfc4180)
+    yield from lines(rows, relation, types, values, style, show, seams, threads, plain=not form.rfc4180)
 
 
-def _lines(rows, relation, types: dict, values, style, show, seams, threads: int | None, plain: bool = False) -> Iterator:
+def lines(rows, relation, types: dict, values, style, show, seams, threads: int | None = None, plain: bool = False) -> Iterator:
     """The text of all rows, in order, in pieces. `seams`: what is before, between and after the fields of each."""
     if rows.size > FEW:
         found = InOrder(rows, relation, types, values, style, ROWS, threads)
@@ -128,10 +128,10 @@ def _json(rows, relation, types: dict, values, form, threads: int | None = None)
     opened, closed = "{}" if form.objects else "[]"
     keys = [f"{json.dumps(name)}: " if form.objects else "" for name, _ in relation.attributes]
     seams = [f",\n{opened}{keys[0]}", *[f", {key}" for key in keys[1:]], closed]
-    lines = _lines(rows, relation, types, values, Json(form.objects), _json_value, seams, threads)
+    made = lines(rows, relation, types, values, Json(form.objects), _json_value, seams, threads)
     yield b"["
-    yield next(lines)[2:]  # but for the comma and the end of the line before
-    yield from lines
+    yield next(made)[2:]  # but for the comma and the end of the line before
+    yield from made
     yield b"]\n"
 
 

@@ -1,11 +1,13 @@
 """What a run hands back: the relations, wherever their tuples are, and the record of how they came about."""
 
+import sys
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from html import escape
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -248,16 +250,33 @@ class Result(Evaluated):
     def keys(self):
         return self.relations.keys()
 
-    def write(self, folder) -> list[str]:
+    def write(self, folder, format: str = "souffle") -> list[str]:
         """Write every .output into a folder, "-" for standard output, and print every .printsize; the files written.
 
-        The files appear together at the end, each whole; if one cannot be written, none is replaced.
+        The files appear together at the end, each whole; if one cannot be written, none is replaced. format: of standard
+        output: "souffle", "table", "tsv", "csv", "json" or "markdown"; the sizes go to standard error then.
         """
         self.check_open()
         wanted = [d for d in self.directives if d.kind in ("output", "printsize") and d.relation in self.relations]
+        if format != "souffle":
+            with self._paying("write"):
+                return self._print(folder, wanted, format)
         with self._paying("write"), together():
             written = [self._write(directive, str(folder)) for directive in wanted]
         return [path for path in written if path]
+
+    def _print(self, folder, wanted: list, format: str) -> list[str]:
+        from semi_naive.io.printing import FORMATS, Shown, print_relations
+
+        if format not in FORMATS or str(folder) != STDOUT:
+            expected = f"expected one of {', '.join(FORMATS)}, and all but the first for standard output, '-'"
+            raise ValueError(f"format {format!r} for {str(folder)!r}: {expected}")
+        names = list(dict.fromkeys(each.relation for each in wanted if each.kind == "output"))
+        found = [Shown(self.relations[name], self.types, self.database.source(name), self.values) for name in names]
+        print_relations(found, format, SimpleNamespace(write=Options().printed))
+        for name in dict.fromkeys(each.relation for each in wanted if each.kind == "printsize"):
+            print(f"{name}\t{self.database.count(name)}", file=sys.stderr)
+        return []
 
     def _write(self, directive, folder: str) -> str | None:
         relation = self.relations[directive.relation]

@@ -1,0 +1,116 @@
+"""What columns a file of facts has, for whoever has not declared its relation: their names, if it has any, and their types."""
+
+import re
+from itertools import islice
+
+from semi_naive.io.bits import DECIMAL
+from semi_naive.io.errors import BadInput
+from semi_naive.io.fields import kind_of
+from semi_naive.io.files import contents, io_errors, numbered_lines, open_binary
+from semi_naive.io.formats import DELIMITERS, Format, extension_of
+from semi_naive.io.lines import split
+from semi_naive.io.parquet import is_parquet, read_schema
+from semi_naive.io.patterns import files_of
+from semi_naive.io.sniff import USUAL
+
+ROWS = 1000  # of a text that are looked at
+FLOAT = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?\s*", re.IGNORECASE | re.ASCII)
+DECLARE = "declare the relation with the types that you want: .decl edge(x: symbol, y: number)"
+
+
+def columns_of(path: str, header: bool = False) -> list[tuple[str, str]]:
+    """The (name, type) of each column, of a pattern's first file; a name is "" where the file has none.
+
+    Parquet has both. Of text the first 1,000 rows are looked at: a column is a number if all its fields are decimal integers, a
+    float if all are numbers, else a symbol. header: its first line has the names. BadInput where nothing can be told.
+    """
+    path = (files_of(path) or [path])[0]
+    if is_parquet(path):
+        schema = read_schema(path)[0].schema
+        return [(name, _of_arrow(name, type_, path)) for name, type_ in zip(schema.names, schema.types, strict=True)]
+    extension = extension_of(path)
+    if extension not in (*DELIMITERS, ".json"):
+        raise BadInput(f"the columns of a {extension} are not known", path, hint=DECLARE)
+    with io_errors(path):
+        names, rows = _json(path) if extension == ".json" else _text(path, extension, header)
+    wide = max(map(len, rows), default=len(names))
+    if not wide:
+        raise BadInput("there is no row that tells what columns it has", path, hint=DECLARE)
+    found = [_type([row[at] for row in rows if len(row) == wide]) for at in range(wide)]
+    return list(zip([*map(_identifier, names), *[""] * wide], found, strict=False))
+
+
+def _of_arrow(name: str, type_, path: str) -> str:
+    import pyarrow as pa
+
+    if pa.types.is_uint64(type_):
+        return "unsigned"
+    if (kind := kind_of(type_)) is None:
+        raise BadInput(f"column {name!r} has type {type_}", path, hint="declare the relation with the columns that you want")
+    return kind.value
+
+
+def _text(path: str, extension: str, header: bool) -> tuple[list[str], list[list[str]]]:
+    """The names and the first rows of a text."""
+    loose = extension in (".txt", ".mtx")
+    with open_binary(path) as stream:
+        wanted = (line for _, _, line in numbered_lines(stream, path) if not loose or line.strip() and line[:1] not in b"#%")
+        lines = [line.decode(errors="replace") for line in islice(wanted, ROWS + 1 + header)]
+    delimiter = _delimiter(lines) if loose else DELIMITERS[extension]
+    form = Format(delimiter=delimiter, rfc4180=extension == ".csv", spaced=delimiter == " ")
+    rows = [fields for line in lines[extension == ".mtx" :] if (fields := _fields(line, form))]  # that of a matrix has its size
+    if header:
+        return (rows[0] if rows else []), rows[1:]
+    if len(rows) > 1 and not any(map(FLOAT.fullmatch, rows[0])) and "symbol" != _type([row[-1] for row in rows[1:]]):
+        names = ", ".join(rows[0])
+        raise BadInput(
+            f"the first row has names, and others have numbers: {names}", path, 1, 1, "--header takes it as a header"
+        )
+    return [], rows
+
+
+def _delimiter(lines: list[str]) -> str:
+    """What separates the fields of a .txt: the first of the usual ones that is there."""
+    return next((one for one in USUAL if lines and one in lines[0].strip()), " ")
+
+
+def _fields(line: str, form: Format) -> list[str]:
+    try:
+        return [text for _, text in split(line, form)]
+    except ValueError:
+        return []  # what is wrong is said when it is read
+
+
+def _json(path: str) -> tuple[list[str], list[list[str]]]:
+    from semi_naive.io.json_data import json_rows
+
+    rows = json_rows(contents(path), path)[:ROWS]
+    if rows and all(isinstance(row, dict) for row in rows):
+        return list(rows[0]), [[_json_text(row.get(name)) for name in rows[0]] for row in rows]
+    return [], [list(map(_json_text, row)) for row in rows if isinstance(row, list)]
+
+
+def _json_text(value) -> str:
+    """A number as text of that number, anything else as text of no number."""
+    return repr(value) if type(value) in (int, float) else f"'{value}'"
+
+
+def _type(fields: list[str]) -> str:
+    """The type of a column with these fields.
+
+    >>> _type(["1", "-2"]), _type(["1", "2.5"]), _type(["1", "x"])
+    ('number', 'float', 'symbol')
+    """
+    if all(map(DECIMAL.fullmatch, fields)):
+        return "number"
+    return "float" if all(map(FLOAT.fullmatch, fields)) else "symbol"
+
+
+def _identifier(name: str) -> str:
+    """A column's name as that of an attribute.
+
+    >>> _identifier("from id"), _identifier("2nd")
+    ('from_id', '_2nd')
+    """
+    name = re.sub(r"[^\w?]", "_", name.strip())
+    return f"_{name}" if name[:1].isdigit() else name

@@ -1,0 +1,143 @@
+"""Results on standard output, for whoever sits there or reads on: a table, rows of text, JSON, markdown.
+
+Rows come in the order of their values, a piece at a time.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from semi_naive.io.bits import BUILT_IN, short_float_text
+from semi_naive.io.formats import Format
+from semi_naive.io.in_order import InOrder
+from semi_naive.io.order import FEW, ordered
+from semi_naive.io.record_text import Tables
+from semi_naive.io.writing import lines, write_rows
+from semi_naive.ra.rules.ir import Kind
+
+SHOWN = 20  # rows of a table
+WIDE = 160  # letters in a line of a table that no terminal shows
+PLAIN = {"tsv": Format(delimiter="\t"), "csv": Format(delimiter=",", rfc4180=True, backslash=False)}
+FORMATS = ("souffle", "table", "json", "markdown", *PLAIN)
+
+
+class Shown(NamedTuple):
+    """A relation to be printed. rows: a source of `io.in_order`."""
+
+    relation: object
+    types: dict
+    rows: object
+    values: object
+
+
+def print_relations(found: list[Shown], form: str, stream) -> None:
+    """Print relations to a binary stream. form: one of `FORMATS` but the first.
+
+    tsv has no header, csv one; of several relations each begins with a line of its name, and a blank line is between. json is
+    one object, which has of each relation its tuples as objects; nil in a record is null. A table has the first rows.
+    """
+    if form == "json":
+        return _json(found, stream)
+    for number, shown in enumerate(found):
+        stream.write(b"\n" * (number > 0))
+        if len(found) > 1 and form in PLAIN:
+            stream.write(f"{shown.relation.name}\n".encode())
+        {"table": _table, "markdown": _markdown}.get(form, partial(_plain, form=PLAIN.get(form)))(shown, stream)
+
+
+def _plain(shown: Shown, stream, form: Format) -> None:
+    if form.rfc4180:
+        stream.write((",".join(_names(shown)) + "\n").encode())
+    write_rows(stream, shown.rows, shown.relation, shown.types, shown.values, form)
+
+
+def _names(shown: Shown) -> list[str]:
+    return [name for name, _ in shown.relation.attributes]
+
+
+def _json(found: list[Shown], stream) -> None:
+    opened, form = b"{", Format("jsonfile", objects=True)
+    for shown in found:
+        stream.write(opened + b"\n" + json.dumps(shown.relation.name).encode() + b": ")
+        if shown.relation.arity:
+            write_rows(stream, shown.rows, shown.relation, shown.types, shown.values, form)
+        else:
+            stream.write(b"[{}]\n" if shown.rows.size else b"[]\n")
+        opened = b","
+    stream.write(b"}\n" if found else b"{}\n")
+
+
+def _markdown(shown: Shown, stream) -> None:
+    stream.write(f"**{_escaped(shown.relation.name)}**\n\n".encode())
+    if not shown.relation.arity:
+        stream.write(b"()\n" * bool(shown.rows.size))
+        return
+    right = [kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT) for kind in shown.relation.kinds]
+    heading = [_names(shown), ["--:" if each else "---" for each in right]]
+    stream.write("".join(f"| {' | '.join(row)} |\n" for row in heading).encode())
+    seams = ["| ", *[" | "] * (shown.relation.arity - 1), " |\n"]
+    for piece in lines(shown.rows, shown.relation, shown.types, shown.values, Tables(), _markdown_value, seams):
+        stream.write(piece)
+
+
+def _markdown_value(kind: Kind, value) -> str:
+    return short_float_text(value) if kind == Kind.FLOAT else _escaped(value)
+
+
+def _escaped(text: str) -> str:
+    r"""Text in a cell.
+
+    >>> print(_escaped("a|b\nc"))
+    a\|b<br>c
+    """
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
+
+
+def _table(shown: Shown, stream) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    relation, size = shown.relation, shown.rows.size
+    table = Table(box=box.SIMPLE_HEAD)
+    for (name, type_), kind in zip(relation.attributes, relation.kinds, strict=True):
+        number = kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
+        head = Text.assemble(name, "\n", (type_.name, "dim"))
+        table.add_column(head, justify="right" if number else "left", overflow="fold")
+    for row in zip(*_first(shown), strict=True):
+        table.add_row(*map(Text, row))
+    told = f"{size:,} tuple{'s' * (size != 1)}" + f", the first {SHOWN} are shown" * (size > SHOWN)
+    here = sys.stdout.isatty()
+    console = Console(width=None if here else WIDE, force_terminal=here)
+    with console.capture() as text:
+        console.print(Text(relation.name, "bold"), *[table] * (relation.arity > 0), Text(told, "dim"), sep="\n")
+    stream.write(text.get().encode())
+
+
+def _first(shown: Shown) -> Iterator[list[str]]:
+    """The text of the first rows, a column at a time."""
+    if not shown.relation.arity:
+        return
+    given = shown.relation, BUILT_IN | shown.types, shown.values, Tables()
+    if shown.rows.size <= FEW:
+        for column in ordered(shown.rows.all(), *given):
+            numbers = column.distinct is None
+            listed = column.numbers().tolist() if numbers else [column.distinct[key] for key in column.keys.tolist()]
+            yield [_cell(column.kind, value) for value in islice(listed, SHOWN)]
+        return
+    found = InOrder(shown.rows, *given, FEW)
+    for keys, column in zip(found.keys, found.piece(0)[:, :SHOWN], strict=True):
+        if keys.bits is None:
+            yield [str(value) for value in (column if keys.kind == Kind.NUMBER else column.view("uint64")).tolist()]
+        else:
+            texts = keys.texts if isinstance(keys.texts, list) else keys.texts.take(column).to_pylist()
+            listed = [texts[key] for key in column.tolist()] if texts is keys.texts else texts
+            yield [_cell(keys.kind, value) for value in listed]
+
+
+def _cell(kind: Kind, value) -> str:
+    return short_float_text(value) if kind == Kind.FLOAT else str(value)
