@@ -491,11 +491,42 @@ def test_a_session_has_facts_of_derived_relations_and_registered_rules():
         session.register("near", '.decl near(y: symbol)\nnear(y) :- path("a", y).')
         session.subscribe("near", lambda changes, epoch: None)
         assert session.why("near", ("b",)).height == 2
-        session.register("of", ".decl of(y: symbol)\nof(y) :- path($x, y).")
-        with pytest.raises(ValueError, match="rules with parameters"):
-            session.why("of", ("b",))
         with pytest.raises(KeyError, match="nope"):
             session.why("nope", ())
+
+
+OF = """
+.decl of(y: symbol, n: number)
+of(y, n) :- way($x, y), n = count : { way($x, _) }, $pair = [_, $x].
+.decl way(x: symbol, y: symbol)
+way(x, y) :- path(x, y), !path(y, x).
+way($x, "home") :- back(_).
+of("pair", 0) :- asked($pair).
+"""
+
+
+def test_registered_rules_with_parameters_are_explained_for_their_values():
+    text = PATHS + ".type Pair = [n: number, x: symbol]\n.decl asked(p: Pair)\n.input asked"
+    with Program(text).session({"edge": [("a", "b"), ("b", "c")], "asked": [((1, "a"),)]}, retain=1) as session:
+        session.register("back", ".decl back(x: symbol)\nback(y) :- path(y, x), path(x, y).")
+        session.register("of", OF)
+        proof = session.why("of", ("c", 2), x="a", pair=(7, "a"))
+        assert proof.rule == "of(y, n) :- way($x, y), n = count : { way($x, _) }, $pair = [_, $x]."
+        assert [one.relation for one in proof.premises] == ["of.way"] and proof.height == 4
+        assert proof.conditions[:2] == ('$x = "a", $pair = [7, "a"]', '2 = count : { of.way("a", _) }')
+        assert session.why("of", ("pair", 0), x="b", pair=(1, "a")).premises[0].tuple == ((1, "a"),)
+        assert "there is no" in str(session.why_not("of", ("a", 2), x="a", pair=(7, "a")))
+        assert "there is no asked" in str(session.why_not("of", ("pair", 0), x="a", pair=(7, "a")))
+        session.insert("edge", [("c", "a")])
+        session.subscribe("of", lambda changes, epoch: None, x="a", pair=(7, "a"))
+        assert session.why("of", ("home", 1), x="a", pair=(7, "a")).premises[0].premises[0].relation == "back"
+        assert session.at(0).why("asked", ((1, "a"),)).rule is None
+        with pytest.raises(KeyError, match="back"):
+            session.at(0).why("of", ("c", 2), x="a", pair=(7, "a"))
+        with pytest.raises(ValueError, match="has the parameters x=…, pair=…, and x are given"):
+            session.why("of", ("b", 1), x="a")
+        with pytest.raises(ValueError, match="has the parameters none"):
+            session.why("path", ("a", "b"), x="a")
 
 
 def test_a_session_on_the_partitions_tells_why(spark):

@@ -17,6 +17,7 @@ from semi_naive.planning.spoken import ASKED, as_written
 from semi_naive.provenance.closures import Paths, paths_of
 from semi_naive.provenance.instances import UNNAMED, Instance, InstanceRule, Instances, Node, Row, brought
 from semi_naive.provenance.proofs import Failure, Proof, WhyNot, atom
+from semi_naive.provenance.proofs import written as in_program
 from semi_naive.provenance.search import NotFound, Search
 from semi_naive.provenance.sums import made_of
 from semi_naive.provenance.walk import Walk
@@ -45,7 +46,8 @@ from semi_naive.running.python_values import nested_values
 @dataclass
 class Why:
     """Answers for one state of a program's relations. given: the explicit facts of relations that have rules, too; spread:
-    relations on the partitions; alone: a context in which nobody else numbers records."""
+    relations on the partitions; alone: a context in which nobody else numbers records; named: relations whose one tuple has
+    the values of parameters, with the names of these."""
 
     program: Program
     tables: dict[str, Any]
@@ -53,6 +55,7 @@ class Why:
     given: dict[str, Any] = field(default_factory=dict)
     spread: dict[str, Any] = field(default_factory=dict)
     alone: Callable[[], AbstractContextManager] = nullcontext
+    named: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self):
         self.given = {name: settled(snapshot(table)) for name, table in self.given.items()}
@@ -202,6 +205,9 @@ class Why:
         """A premise, or the text of what is none."""
         if not isinstance(part, Proof):
             return str(as_written(part, self.program.relations))
+        if part.relation in self.named:
+            pairs = zip(self.named[part.relation], part.tuple, strict=True)
+            return ", ".join(f"${name} = {in_program(value)}" for name, value in pairs)
         return f"{ASKED}() = {part.tuple[0]}" if part.relation.endswith("@iteration") else part
 
     def _bound(self, asked: InstanceRule, values: Row) -> dict[str, Const]:

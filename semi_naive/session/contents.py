@@ -1,6 +1,7 @@
 """What a session shows: its relations as of an epoch, and what a transaction has changed. They have the face of a result's."""
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -118,23 +119,27 @@ class Epoch:
         """Where a relation is."""
         return self.spread.get(name) or self.tables[name]
 
-    def why(self, relation: str, row) -> "Proof":
-        """Why a tuple was there: see `Result.why`. Nothing of it was written down when it came."""
-        return self._asked(relation).why(relation, row)
+    def why(self, relation: str, row, **parameters) -> "Proof":
+        """Why a tuple was there: see `Result.why`. Nothing of it was written down when it came. parameters: of registered
+        rules, which are evaluated for these values once more."""
+        with self._asked(relation, parameters) as why:
+            return why.why(relation, row)
 
-    def why_not(self, relation: str, row) -> "WhyNot":
+    def why_not(self, relation: str, row, **parameters) -> "WhyNot":
         """Why a tuple was not there: see `Result.why_not`."""
-        return self._asked(relation).why_not(relation, row)
+        with self._asked(relation, parameters) as why:
+            return why.why_not(relation, row)
 
-    def _asked(self, relation: str) -> "Why":
+    def _asked(self, relation: str, given: dict) -> AbstractContextManager["Why"]:
         self.session.check_open()
+        rules = self.session.registry.rules.get(relation)
+        if given or rules and rules.parameters:
+            from semi_naive.session.registered.reasons import reasons
+
+            return reasons(self.session, relation, given, self)
         if relation in self.session:
             self.check(relation)
-        rules = self.session.registry.rules.get(relation)
-        if rules and rules.parameters:
-            told = f"rules with parameters, as those of {relation}, are evaluated in another form than they are written in"
-            raise ValueError(f"{told}: register them with a constant in place of ${rules.parameters[0]} to ask why")
-        return self._why
+        return nullcontext(self._why)
 
     @cached_property
     def _why(self) -> "Why":

@@ -187,13 +187,14 @@ class Session:
         held = Held({answer.name: answer}, Made({answer.name: lambda: columns}))
         return Answer(cast(Any, View({answer.name: answer}, held, self)), answer.name)
 
-    def why(self, relation: str, row) -> Proof:
-        """Why a tuple is there now: a proof of least height, as `Result.why` has it. `at(epoch).why` tells why it was there."""
-        return self._now.why(relation, row)
+    def why(self, relation: str, row, **parameters) -> Proof:
+        """Why a tuple is there now: a proof of least height, as `Result.why` has it. `at(epoch).why` tells why it was there.
+        parameters: of registered rules."""
+        return self._now.why(relation, row, **parameters)
 
-    def why_not(self, relation: str, row) -> WhyNot:
+    def why_not(self, relation: str, row, **parameters) -> WhyNot:
         """Why a tuple is not there now, as `Result.why_not` has it."""
-        return self._now.why_not(relation, row)
+        return self._now.why_not(relation, row, **parameters)
 
     def explain(self, name: str | None = None) -> str:
         """The strata of the program and their plans, as `Program.explain` has them; or of rules that are registered, by the

@@ -36,7 +36,7 @@ class Registry:
     def __init__(self, session: Any):
         self._session = session
         self.rules: dict[str, Registered] = {}
-        self._known: dict[str, Relation | Registered] = dict(session.declared)  # what other rules may read
+        self.known: dict[str, Relation | Registered] = dict(session.declared)  # what other rules may read
         self._shapes = Shapes(session.program.checked.types)
         self.subscriptions: list[Subscription] = []
         self.histories: dict[str, History] = {}
@@ -57,13 +57,13 @@ class Registry:
             raise
 
     def _register(self, name: str, text: str) -> None:
-        rules = self.rules[name] = registered(name, text, self._known, self._session.program.checked, self._shapes)
+        rules = self.rules[name] = registered(name, text, self.known, self._session.program.checked, self._shapes)
         if not rules.parameters:
-            self._known[name] = rules
+            self.known[name] = rules
 
     def _unregister(self, name: str) -> None:
         del self.rules[name]
-        self._known.pop(name, None)
+        self.known.pop(name, None)
 
     def unregister(self, name: str) -> None:
         rules = self._registered(name)
@@ -94,7 +94,8 @@ class Registry:
             if rules.name in there and not rules.parameters:
                 own = {name: each for name, each in rules.checked.relations.items() if name not in program.relations}
                 made = [rule for rule in rules.checked.rules if rule.head.relation in own]
-                program = replace(program, relations=program.relations | own, rules=[*program.rules, *made])
+                sums = program.sums | rules.checked.sums
+                program = replace(program, relations=program.relations | own, rules=[*program.rules, *made], sums=sums)
         return program
 
     def is_system(self, name: str) -> bool:
@@ -166,6 +167,15 @@ class Registry:
         self._asked[rules.name, key] = before + times
         if not before + times:
             del self._asked[rules.name, key]
+
+    @contextlib.contextmanager
+    def there(self, names: Iterable[str]):
+        """Relations, those of registered rules too, are evaluated meanwhile."""
+        with contextlib.ExitStack() as stack:
+            for each in sorted(self.rules.keys() & set(names)):
+                self.need(each, ())
+                stack.callback(self.release, each, ())
+            yield
 
     @contextlib.contextmanager
     def answer(self, name: str, given: dict):

@@ -110,6 +110,20 @@ def _checked(rules: "_Rules", known: Known, program: ir.Program) -> tuple[Right,
     return Right(reads, frozenset(rules.own) - {rules.name}, tuple(rules.parameters)), checked
 
 
+def as_written(rules: Registered, known: Known, program: ir.Program) -> ir.Program:
+    """The rules with their parameters as variables, each of which has one value, that of the one tuple of `rules.asked`."""
+    written = _Rules.of(rules.name, rules.text, known, program)
+    written.depend = set()
+    return _checked(written, known, program)[1]
+
+
+def _rebuilt(clause: syntax.Clause, change: Callable) -> syntax.Clause:
+    """A clause with other nodes, as `rebuilt` has them."""
+    body, dominating = (None if part is None else rebuilt(part, change) for part in (clause.body, clause.dominating))
+    heads = tuple(rebuilt(head, change) for head in clause.heads)
+    return replace(clause, heads=heads, body=body, dominating=dominating)
+
+
 def relation_of(known: ir.Relation | Registered) -> ir.Relation:
     return known.relation if isinstance(known, Registered) else known
 
@@ -219,15 +233,12 @@ class _Rules:
             return replace(named, attributes=attributes, choice=choice, spans=spans)
         if not isinstance(each, syntax.Clause):
             return each
-        asks = any(head.relation in self.depend for head in each.heads)
-        heads = tuple(rebuilt(head, self._atom) for head in each.heads)
-        body = None if each.body is None else rebuilt(each.body, self._atom)
-        dominating = None if each.dominating is None else rebuilt(each.dominating, self._atom)
-        each = replace(each, heads=heads, body=body, dominating=dominating)
+        asks = any(head.relation in self.depend for head in each.heads) or any(self._asks(node, set()) for node in _nodes(each))
+        each = _rebuilt(each, self._atom)
         if not asks:
             return each
         first = syntax.Atom(f"{self.name}.parameters", self.leading, span=each.span)
-        return replace(each, body=syntax.And((first, body)) if body else first, plan=None)
+        return replace(each, body=syntax.And((first, each.body)) if each.body else first, plan=None)
 
     def _atom(self, node):
         if not isinstance(node, syntax.Atom) or node.relation not in self.own:

@@ -1,0 +1,59 @@
+"""Why a tuple is there that registered rules with parameters make, for some values of these.
+
+The rules are evaluated with a parameter as an attribute, for all who ask. A proof is of the rules as they are written, where
+`$name` has one value: they are evaluated once more, for these alone, over the relations of an epoch.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from semi_naive.config import Config
+from semi_naive.ra.rules import ir
+from semi_naive.ra.rules.table import Table
+from semi_naive.session.registered.rules import Registered, as_written
+
+if TYPE_CHECKING:
+    from semi_naive.provenance.why import Why
+
+
+@contextmanager
+def reasons(session: Any, name: str, given: dict, epoch: Any) -> Iterator["Why"]:
+    """What answers about a relation whose parameters have some values, while no transaction is open. The relations that it
+    reads are those of an epoch; of the last one those, too, that nobody has needed so far."""
+    registry = session.registry
+    with session.alone():
+        key = registry.key(name, given)
+        rules: Registered = registry.rules[name]
+        with registry.there(rules.reads):
+            now = session.at(session.epoch) if epoch.number == session.epoch else epoch
+            for each in rules.reads:
+                now.check(each)
+            asked = Table(len(key))
+            asked.insert([np.array([bits]) for bits in key], 1)
+            asked.settle()
+            yield _why(session, rules, asked, now)
+
+
+def _why(session: Any, rules: Registered, asked: Table, epoch: Any) -> "Why":
+    """Over the relations of an epoch, and what the rules make of these. asked: the one tuple of the parameters' values."""
+    from semi_naive.provenance.why import Why
+    from semi_naive.running.run import Run
+
+    known, values = session.registry.known, session.upkeep.values
+    program = as_written(rules, known, session.program.checked)
+    reads = {rules.asked: asked, **{each: epoch.kept(each) for each in rules.reads}}
+    wanted = type(session.program).from_checked(replace(program, directives=[ir.Directive("output", rules.name)]), rules.name)
+    run = Run(wanted, wanted.compile(reads), Config(), session.upkeep.cluster.spark, values=values)
+    with run.run(reads, lenient=True):
+        made = {name: table for name, table in run.database.tables.items() if name not in rules.reads}
+        spread = {name: each for name, each in run.database.on_partitions.items() if name not in rules.reads}
+    kept = {name: table for name, table in epoch.tables.items() if name not in epoch.spread}
+    before = session.registry.with_rules(session.program.checked, epoch.tables.keys() | epoch.spread.keys())
+    own = {name: each for name, each in program.relations.items() if name not in before.relations}
+    more = [rule for rule in program.rules if rule.head.relation in own]
+    whole = replace(before, relations=before.relations | own, rules=[*before.rules, *more], sums=before.sums | program.sums)
+    return Why(whole, kept | made, values, epoch.given, {**epoch.spread, **spread}, named={rules.asked: rules.parameters})
