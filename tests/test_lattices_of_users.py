@@ -245,8 +245,6 @@ M = MASKS.strip()
 GOOD = ".lattice Mask<> { Bottom -> 0, Lub -> @or(_, _), Glb -> @and(_, _) }"
 WRONG = {
     "no Lub": (M.replace("Lub -> @or(_, _), ", ""), "Lattice Mask<> does not define Lub", 4),
-    "no Glb": (M.replace(", Glb -> @and(_, _)", ""), "Lattice Mask<> does not define Glb", 4),
-    "no Bottom": (M.replace("Bottom -> 0, ", ""), "Lattice Mask<> does not define Bottom", 4),
     "unknown bound": (M.replace("Bottom ->", "Botom -> 0, Bottom ->"), "Botom is no bound of a lattice", 4),
     "twice": (M.replace("Bottom ->", "Bottom -> 0, Bottom ->"), "Lattice Mask<> defines Bottom more than once", 4),
     "two lattices": (M + "\n" + GOOD, "Redefinition of lattice Mask<>", 5),
@@ -369,3 +367,32 @@ def test_two_lattices_of_one_type_are_an_error_in_components_too():
     """
     with pytest.raises(ProgramError, match="Redefinition of lattice Value<>"):
         Program(FLOWS + text)
+
+
+@pytest.mark.parametrize("missing", ["Bottom -> [0, -1],", "Glb -> @glb(_, _),"])
+def test_without_bottom_or_glb_values_are_compared_as_they_are(missing):
+    text = """
+    .type Interval = [low: number, high: number]
+    .functor lub(a: Interval, b: Interval): Interval stateful
+    .functor glb(a: Interval, b: Interval): Interval stateful
+    .comp Ranges {
+      .type Range = Interval
+      .lattice Range<> { Bottom -> [0, -1], Glb -> @glb(_, _), Lub -> @lub(_, _) }
+      .decl value(x: symbol, v: Range<>)
+      value("a", [1, 3]). value("a", [5, 10]). value("b", [2, 4]). value("c", [2, 4]).
+      value("grown", [low, high + 1]) :- value("grown", [low, high]), high < 20 ; low = 0, high = 9.
+      .decl same(x: symbol, y: symbol)
+      same(x, y) :- value(x, v), value(y, v), x != y.
+      .decl one(x: symbol)
+      one(x) :- value(x, [2, 4]).
+      one(cat("not ", x)) :- value(x, _), !value(x, [2, 4]).
+      .output value, same, one
+    }
+    .init r = Ranges
+    """.replace(missing, "")
+    program = Program(text, functors={"lub": lub, "glb": glb})
+    assert f"does not define {missing.split(' ')[0]}" in program.checked.warnings[0].message
+    with program.run() as result:
+        values = {("a", (1, 10)), ("b", (2, 4)), ("c", (2, 4)), ("grown", (0, 20))}
+        assert result["r.value"].to_set() == values and result["r.same"].to_set() == {("b", "c"), ("c", "b")}
+        assert result["r.one"].to_set() == {("b",), ("c",), ("not a",), ("not grown",)}

@@ -33,7 +33,7 @@ from semi_naive.language.trees import walk
 from semi_naive.language.type_checks import type_problems
 from semi_naive.language.types import TypeEnvironment
 from semi_naive.language.user_functors import declaration_problems, function_problems, used_functors
-from semi_naive.language.user_lattices import attribute_problems, lattice_bounds, used_lubs, with_bounds
+from semi_naive.language.user_lattices import attribute_problems, lattice_bounds, lattice_warnings, used_lubs, with_bounds
 from semi_naive.language.wellfounded import (
     companion_edges,
     companion_problems,
@@ -190,6 +190,7 @@ def _warnings(source, relations, found, made) -> list[Problem]:
     for node in without_rules(source, relations):
         message = f"No subsumptive rule for relation {node.name}"
         warnings.append(Problem(message, node.span, severity=WARNING, flag="no-subsumptive-rule"))
+    warnings += lattice_warnings(source)
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
             warnings += occurrence_warnings(clause)

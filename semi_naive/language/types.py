@@ -176,6 +176,11 @@ class TypeEnvironment:
             name = members[0]
         return name
 
+    def declared_as(self, name: str) -> str:
+        """The same type under the first of its names, if that is not one of a predefined type."""
+        first = self.skip_aliases(name)
+        return name if first in PREDEFINED else first
+
     def _members(self, name) -> tuple[str, ...]:
         declaration = self._declared.get(name)
         return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()

@@ -17,7 +17,7 @@ GIVE = 'functors={{"{0}": …}} in Python, -l MODULE.py or -l LIBRARY on the com
 def declaration_problems(source: syntax.Source, env: TypeEnvironment):
     """Functors that are declared twice or are stateful, and types that are not declared. Those of a lattice may have the word:
     Soufflé wants it of them."""
-    lattices = {node.name for node in source.statements if isinstance(node, syntax.Lattice)}
+    lattices = {env.declared_as(node.name) for node in source.statements if isinstance(node, syntax.Lattice)}
     seen: dict[str, syntax.FunctorDecl] = {}
     for node in source.statements:
         if not isinstance(node, syntax.FunctorDecl):
@@ -26,7 +26,7 @@ def declaration_problems(source: syntax.Source, env: TypeEnvironment):
             notes = [("Previous definition", seen[node.name].span)]
             yield Problem(f"Redefinition of functor {node.name}", node.span, notes=notes)
         seen.setdefault(node.name, node)
-        types = {node.result, *(type_ for _, type_ in node.parameters)}
+        types = {*map(env.declared_as, (node.result, *(type_ for _, type_ in node.parameters)))}
         if node.stateful and not types & lattices:
             hint = "leave out the word: a function gets strings as strings and records as tuples, and needs no table of either"
             message = f"functor {node.name} is stateful: there is no symbol table or record table of Soufflé's here"

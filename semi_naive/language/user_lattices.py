@@ -11,8 +11,8 @@ whatever is less, is there. So in a body
     r(x) :- name(x), !value(x, $Zero()).        is  r(x) :- name(x), !value(x, _).
                                                 and r(x) :- name(x), value(x, a), @glb(a, $Zero()) = $Bottom().
 
-as in Soufflé. A variable that something else binds is a value that is given, as $Zero() is. In the body of an aggregate values
-are compared as they are.
+as in Soufflé. A variable that something else binds is a value that is given, as $Zero() is. In the body of an aggregate, and
+without `Bottom` or `Glb`, values are compared as they are.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from semi_naive.language.trees import names, rebuilt, walk_all
 from semi_naive.language.type_checks import type_problems
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
 
-REQUIRED = ("Bottom", "Lub", "Glb")
+MEETING = ("Bottom", "Glb")  # without both values are compared as they are
 FUNCTORS = ("Lub", "Glb", "Leq")
 WORDS = ("Bottom", "Top", *FUNCTORS)
 _COMPUTED = (syntax.Variable, syntax.Underscore, syntax.Aggregate, syntax.Functor)
@@ -79,9 +79,8 @@ def _lattice_problems(node: syntax.Lattice, env: TypeEnvironment) -> Iterator[Pr
             yield Problem(f"{word} is no bound of a lattice", node.span, f"they are {', '.join(WORDS)}")
         elif words.count(word) > 1:
             yield Problem(f"Lattice {node.name}<> defines {word} more than once", node.span, "leave out all but one")
-    for word in REQUIRED:
-        if word not in words:
-            yield Problem(f"Lattice {node.name}<> does not define {word}", node.span, "write " + FORM.format(node.name))
+    if "Lub" not in words:
+        yield Problem(f"Lattice {node.name}<> does not define Lub", node.span, "write " + FORM.format(node.name))
     for word, value in node.bounds:
         if word in FUNCTORS:
             yield from _functor_problems(node.name, word, value, env)
@@ -99,7 +98,9 @@ def _functor_problems(name: str, word: str, value, env: TypeEnvironment) -> Iter
     form = f".functor {functor}(a: {name}, b: {name}): {result}"
     if (declared := env.functors.get(functor)) is None:
         yield Problem(f"Undefined user-defined functor {functor}", value.span, f"declare it: {form}")
-    elif [type_ for _, type_ in declared.parameters] != [name, name] or declared.result != result:
+        return
+    types = [*(type_ for _, type_ in declared.parameters), declared.result]
+    if list(map(env.declared_as, types)) != list(map(env.declared_as, [name, name, result])):
         notes = [("declared here", declared.span)]
         message = f"Functor {functor} cannot be {word} of lattice {name}<>"
         yield Problem(message, value.span, f"declare it as {form}", notes=notes)
@@ -151,13 +152,23 @@ def with_bounds(single: Single, relations, bounds: dict, problems: list[Problem]
     return list(_Meaning(single, relations, bounds, problems).clauses())
 
 
+def lattice_warnings(source: syntax.Source) -> Iterator[Problem]:
+    """Of lattices whose values cannot meet."""
+    for node in declared_lattices(source):
+        for word in MEETING:
+            if word not in dict(node.bounds):
+                hint = f"a value in a body is compared as it is, without {' and '.join(MEETING)}"
+                yield Problem(f"Lattice {node.name}<> does not define {word}", node.span, hint, "Warning")
+
+
 def _read(literal, relations, bounds: dict) -> dict[int, str]:
-    """The places of a literal's arguments that are of a lattice, with the lattice's type; not where any value will do."""
+    """The places of a literal's arguments that are of a lattice in which values meet, with the lattice's type; not where any
+    value will do."""
     atom = literal.body if isinstance(literal, syntax.Not) else literal
     node = relations.get(atom.relation) if isinstance(atom, syntax.Atom) else None
     if node is None or len(node.attributes) != len(atom.args):
         return {}
-    places = {at: node.attributes[at][1] for at in node.lattices if node.attributes[at][1] in bounds}
+    places = {at: name for at in node.lattices if bounds.get(name := node.attributes[at][1], {}).keys() >= {*MEETING}}
     return {at: name for at, name in places.items() if not isinstance(atom.args[at], syntax.Underscore)}
 
 
