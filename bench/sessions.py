@@ -76,6 +76,17 @@ PATTERNS = {  # a diamond is two triangles on an edge, or one of them twice
     "4-cliques": ("xy", "xz", "xt", "yz", "yt", "zt"),
     "diamonds": ("xy", "xz", "yz", "xt", "yt"),
 }
+KINDS = (
+    EDGES
+    + """
+.decl kind(x: number, k: number)
+.input kind
+.decl found(n: number)
+.output found
+found(n) :- n = count : { edge(x, y), edge(y, z), edge(x, z), kind(x, 0), kind(y, 0), kind(z, 0) }.
+"""
+)
+MOST_KIND = 0.9  # of the vertices are of one kind, the others of a thousand
 SIZES = "1,10,100,1000,10%,50%,all"  # facts of a transaction
 LARGE = 100  # from there on, fewer transactions tell enough
 FEWER = 5
@@ -142,6 +153,14 @@ def _listed(scale: float) -> Case:
     return Case(Program(LISTED), case.facts, "edge", case.sql, swapped=True)
 
 
+def _kinds(scale: float) -> Case:
+    """Triangles of a kind that nearly all vertices are of."""
+    edges, rng = _graph(16, scale), np.random.default_rng(0)
+    vertices = np.arange(edges.max() + 1)
+    kinds = np.where(rng.random(vertices.size) < MOST_KIND, 0, rng.integers(1, 1001, vertices.size))
+    return Case(Program(KINDS), {"edge": edges, "kind": np.column_stack([vertices, kinds])}, "kind")
+
+
 def _graph(level: int, scale: float) -> np.ndarray:
     level = max(6, level + round(math.log2(scale)))
     edges = np.sort(graphs.rmat(level, 16 << level), axis=1)
@@ -184,7 +203,7 @@ def _of(name: str, facts: dict, changed: str) -> Case:
 
 ROWS: dict[str, Callable[[float], Case]] = {
     "join": _join, "closure": _closure, "rmat": _rmat, "cspa": _cspa, "andersen": _andersen, "small": _small,
-    "triangles": partial(_pattern, "triangles", 18), "triangles listed": _listed,
+    "triangles": partial(_pattern, "triangles", 18), "triangles listed": _listed, "kinds": _kinds,
     "4-cliques": partial(_pattern, "4-cliques", 14), "diamonds": partial(_pattern, "diamonds", 14),
 }  # fmt: skip
 STORED: dict[str, Callable[[float, Path], Case]] = {"crdt": _crdt, "same-generation": _same_generation, "doop": _doop}

@@ -1,5 +1,6 @@
 """Rules with cyclic bodies: the same answers whichever way they are joined, and a plan that says why."""
 
+import itertools
 import re
 
 import numpy as np
@@ -278,13 +279,61 @@ def test_a_chain_whose_bindings_last_is_joined_atom_by_atom(interpreted):
     assert "variable by variable" not in Program(CHAIN).explain({**facts, "c": [(z, z) for z in range(1000)]})
 
 
-def trial_of(rule: str, facts: dict):
-    """What a trial says of the rule's joins, in the order in which they would be made."""
+KINDS = """
+.decl friend(x: number, y: number)
+.decl kind(x: number, k: symbol)
+.decl same(x: number, y: number, z: number)
+.input friend, kind
+.output same
+same(x, y, z) :- friend(x, y), friend(y, z), friend(x, z), kind(x, "KIND"), kind(y, "KIND"), kind(z, "KIND").
+"""
+
+
+def people(share: float, many: int = 60) -> dict:
+    """All are friends of all; so large a part is of kind "most", the others are of as many kinds as there are people."""
+    most = int(share * many)
+    kinds = [(person, "most" if person < most else f"rare {person}") for person in range(many)]
+    return {"friend": [(x, y) for x in range(many) for y in range(many) if x < y], "kind": kinds}
+
+
+def test_a_value_in_a_rule_counts_as_often_as_it_is_there(interpreted):
+    """Of 7 kinds one is that of nine in ten people: by the average of the kinds, binary joins would be the better ones."""
+    facts = people(0.9)
+    assert "cyclic core: binary joins are expected to make" in Program(KINDS.replace("KIND", "most")).explain(facts)
+    assert "binary joins all the same" in Program(KINDS.replace("KIND", "rare 59")).explain(facts)
+    assert "binary joins all the same" in Program(KINDS.replace("KIND", "no such kind")).explain(facts)
+    with Program(KINDS.replace("KIND", "most")).run(facts) as result:
+        assert result["same"].to_set() == set(itertools.combinations(range(54), 3))
+
+
+@pytest.mark.parametrize("many", [1_000, 200_000])
+def test_how_many_tuples_have_a_value(many):
+    """Whether all tuples are looked at or some; two values of one tuple are looked for together."""
+    number = np.arange(many)
+    facts = {"edge": np.column_stack([np.where(number % 10 < 9, 7, number), np.where(number % 5 < 4, -number - 1, 1)])}
+    rows, sizes = np.unique(facts["edge"], axis=0), loaded("out(x, y) :- edge(x, y).", facts).database
+
+    def expected(*wanted):
+        there = np.logical_and.reduce([rows[:, column] == value for column, value in wanted]).sum()
+        found = sizes.matching("edge", tuple((column, Const(value, NUMBER)) for column, value in wanted))
+        return found == pytest.approx(there, rel=0.1, abs=many / 10_000)
+
+    assert expected((0, 7)) and expected((1, 1)) and expected((0, 7), (1, 1)) and expected((0, 3)) and expected((0, 7), (1, -4))
+
+
+def loaded(rule: str, facts: dict) -> Run:
+    """A program of one rule with its facts, before it runs."""
     program = Program(TRIANGLES.replace("corner", "out").replace(".output", ".input edge\n.output") + rule)
     run = Run(program, program.compile(facts), Config())
     run.load(facts, lenient=False)
     for table in run.database.tables.values():
         table.settle()
+    return run
+
+
+def trial_of(rule: str, facts: dict):
+    """What a trial says of the rule's joins, in the order in which they would be made."""
+    run = loaded(rule, facts)
     (compiled,) = [rule for rule in run.program.rules if rule.body]
     return tried(binary_steps(compiled, run.database, run.indexes.arities, compiled.body), run.database)
 

@@ -337,6 +337,7 @@ def test_explain_tells_of_the_rules_alone(session):
     session.register("near", RULES["near"][0])
     assert "near.reach@bf" in session.explain("near") and "edge(x, y): 2 tuples" in session.explain("near")
     assert "path" in session.explain("path") and session.explain() == session.explain("path")
+    assert "edge(x, y): 2 tuples" in session.explain()
     with pytest.raises(KeyError):
         session.explain("nothing")
 

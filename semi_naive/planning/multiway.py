@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from semi_naive.balance.numbers import counted
+from semi_naive.planning.fanout import FILTERED, selected
 from semi_naive.planning.trial import tried
 from semi_naive.ra.multiway import query as joins
 from semi_naive.ra.multiway.agm import agm_bound
@@ -234,13 +235,13 @@ def _made_from(start: int, atoms, core, sizes, parts, delta) -> tuple[float, flo
 def _partners(atom: Atom, known: list[Atom], bound, sizes, part: str) -> tuple[bool, float]:
     """(whether nothing joins it yet, the tuples that a binding is expected to meet): skew included where both are at hand."""
     places = [place for place, term in enumerate(atom.args) if isinstance(term, Const) or _bound(term, bound)]
-    size = max(sizes.size(atom.relation, part), 1.0)
-    if len(places) == len(atom.args):
-        return False, 0.5
-    keys = 1.0
-    for place in places:
+    rest, constants = selected(sizes, atom, part)
+    if len(places) == len(atom.args) and not constants:
+        return False, FILTERED
+    size, keys = max(sizes.size(atom.relation, part), 1.0), 1.0
+    for place in set(places) - {place for place, _ in constants}:
         keys *= max(1.0, size / max(_met(atom, place, known, size, sizes), LEAST_MET))
-    return not places, size / min(keys, size)
+    return not places, max(rest, LEAST_MET) / min(keys, size)
 
 
 def _bound(term, bound) -> bool:

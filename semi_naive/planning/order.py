@@ -1,15 +1,15 @@
 """The order of the joins: whichever atom is expected to leave the fewest bindings comes next.
 
-How many tuples a binding meets is estimated as the relation's size divided by the number of distinct values of its bound
-columns, both as they are when the stratum starts, or when it turned out that they have become something else.
+How many tuples a binding meets is estimated (see `fanout`) from the relation's size and the number of distinct values of its
+bound columns, both as they are when the stratum starts, or when it turned out that they have become something else.
 """
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from semi_naive.balance.account import part
 from semi_naive.planning.body import Body, Chosen, Compiler, names
+from semi_naive.planning.fanout import Sizes, fanout
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.multiway import choose as choose_core
 from semi_naive.planning.multiway import choose_counted
@@ -20,31 +20,11 @@ from semi_naive.ra.rules.ir import Atom, Order, Rule, Var
 from semi_naive.ra.rules.multiway import Multiway
 from semi_naive.ra.rules.steps import AntiJoin, Join
 
-FILTERED = 0.5  # of the bindings pass an atom whose columns are all bound: a guess, as good as any
 SKEWED = 256  # tuples from which on a relation tells how its values are distributed
 TURNED = 8  # times larger or smaller than planned for: plan again
 STARTS = 24  # atoms that a body is tried to begin with, those of the fewest tuples
 FEWEST = "fewest tuples expected"
 SORTING = 2  # times as many bindings may be expected of an atom that needs no index, before another one gets an index
-
-
-class Sizes(Protocol):
-    def size(self, relation: str, part: str = "all") -> float:
-        """Tuples of a part of a relation, known or expected."""
-
-    def distinct(self, relation: str, column: int) -> float:
-        """Distinct values of a column."""
-
-
-def fanout(sizes: Sizes, relation: str, part: str, bound: list[int], arity: int) -> float:
-    """How many tuples of a relation a binding of some of its columns is expected to meet."""
-    size = sizes.size(relation, part)
-    if len(bound) == arity:
-        return min(FILTERED, size)
-    keys = 1.0
-    for column in bound:
-        keys *= max(1.0, sizes.distinct(relation, column))
-    return size / min(keys, max(size, 1.0))
 
 
 def bound_places(atom: Atom, bound: set[str]) -> list[int]:
@@ -127,7 +107,7 @@ class Greedy:
         meet there, as what is frequent in one relation often is in the other."""
         places, part = bound_places(atom, bound), self.parts.get(number, "all")
         met = self._partners(atom, places[0]) if len(places) == 1 and len(atom.args) > 1 and part != "delta" else None
-        return fanout(self.sizes, atom.relation, part, places, len(atom.args)) if met is None else met
+        return fanout(self.sizes, atom, part, places) if met is None else met
 
     def _partners(self, atom: Atom, place: int) -> float | None:
         """How many tuples the values of a variable meet, if that can be known."""

@@ -38,6 +38,9 @@ class Cardinality:
         unknown = {relation, *(other for _, other, _ in sides)} & self.supposed.keys()
         return None if unknown else self.database.fewest_fanout(relation, sides)
 
+    def matching(self, relation: str, constants) -> float | None:
+        return None if relation in self.supposed else self.database.matching(relation, constants)
+
     def sample(self, relation: str, draw: int):
         return ([], 0.0) if relation in self.supposed else self.database.sample(relation, draw)
 

@@ -7,7 +7,8 @@ import numpy as np
 from semi_naive.io.in_order import Blocks, Columns
 from semi_naive.ra.rules.choice import ChoiceTable
 from semi_naive.ra.rules.equivalence import EquivalenceTable
-from semi_naive.ra.rules.ir import Order, Program
+from semi_naive.ra.rules.functors import evaluate
+from semi_naive.ra.rules.ir import Const, Order, Program
 from semi_naive.ra.rules.joining import JoinTable
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.partitioned import PartitionedRelation
@@ -16,7 +17,7 @@ from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.unpacking import Part, parts_of, resting
 from semi_naive.ra.rules.values import Values
 from semi_naive.running.on_partitions import OnPartitions, Remade
-from semi_naive.running.sampling import distinct_values, drawn_tuples, fewest_partners, partners
+from semi_naive.running.sampling import MEETING, alike, distinct_values, drawn_columns, drawn_tuples, fewest_partners, partners
 from semi_naive.threads import in_threads
 
 
@@ -29,6 +30,7 @@ class Database:
         self.on_partitions: dict[str, OnPartitions | Remade] = {}  # relations that live on the partitions instead
         self._distinct: dict[tuple[str, int], tuple[int, float]] = {}
         self._met: dict[tuple, tuple] = {}
+        self._drawn: dict[tuple, tuple] = {}  # by relation and columns: how many tuples it had, and some of these columns
         self.kept: dict = {}  # what steps have made of the tuples: tries
         self.position = 0, 1
         self.most, self.unions = MOST, True
@@ -149,6 +151,18 @@ class Database:
         if {relation, *(other for _, other, _ in sides)} & self.on_partitions.keys():
             return None
         return fewest_partners(self.tables[relation], [(column, self.tables[other], at) for column, other, at in sides])
+
+    def matching(self, relation: str, constants: tuple[tuple[int, Const], ...]) -> float | None:
+        """Tuples that have all these values in these columns, by a sample of the columns that is drawn again once there are
+        twice as many. None of a relation on the partitions."""
+        if relation in self.on_partitions:
+            return None
+        count, columns = self.count(relation), tuple(column for column, _ in constants)
+        drawn = self._drawn.get((relation, columns))
+        if drawn is None or not drawn[0] / 2 <= count <= 2 * drawn[0]:
+            self._drawn[relation, columns] = drawn = count, drawn_columns(self.tables[relation], columns, 0, MEETING)
+        wanted = [int(evaluate(value, {}, 1, self.values)[0]) for _, value in constants]
+        return alike(drawn[1], wanted, count)
 
     def sample(self, relation: str, draw: int) -> tuple[list[np.ndarray], float]:
         """Columns of some of a relation's tuples, and the share of all that they are: none if it is on the partitions."""

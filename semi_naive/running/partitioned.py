@@ -168,6 +168,10 @@ class Partitioned:
         unknown = {relation, *(other for _, other, _ in sides)} & {*self.relations, *self.stratum.relations}
         return None if unknown else self.database.fewest_fanout(relation, sides)
 
+    def matching(self, relation: str, constants) -> float | None:
+        own = relation in self.relations or relation in self.stratum.relations
+        return None if own else self.database.matching(relation, constants)
+
     def distinct(self, relation: str, column: int) -> float:
         if relation in self.relations or relation in self.stratum.relations:
             return max(1.0, self.size(relation) ** 0.5)

@@ -68,6 +68,14 @@ def fewest_partners(table, sides) -> float:
     return float(np.mean(fewest)) if columns[0].size else 0.0
 
 
+def alike(columns: list[np.ndarray], wanted: list[int], total: int) -> float:
+    """How many of so many tuples have certain values in some columns, of which a sample is given. Where none of it has, half
+    of what one in the sample would stand for."""
+    found = int(np.count_nonzero(np.logical_and.reduce([c == value for c, value in zip(columns, wanted, strict=True)])))
+    each = total / max(1, columns[0].size)
+    return found * each if found or each <= 1 else each / 2
+
+
 def drawn(table, column: int, draw: int) -> np.ndarray:
     """A column of every tuple, or of so many at random: each `draw` is another, as tables of the same keys would otherwise
     meet in all that was drawn of them."""

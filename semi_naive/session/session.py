@@ -197,12 +197,12 @@ class Session:
         return self._now.why_not(relation, row, **parameters)
 
     def explain(self, name: str | None = None) -> str:
-        """The strata of the program and their plans, as `Program.explain` has them; or of rules that are registered, by the
+        """The strata of the program and their plans, as `Program.explain` has them, or of rules that are registered: by the
         sizes of now."""
         if name not in self.registry.rules:
             if name is not None:
                 self.known(name)
-            return self.program.explain({name: [] for name in self.changeable})
+            return self.program.explain({each: self._now.tables[each] for each in self.changeable})
         rules = self.registry.rules[name]
         tables: dict = {each: self._now.kept(each) for each in rules.reads & self._now.tables.keys()}
         if rules.parameters:
