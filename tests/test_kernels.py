@@ -282,13 +282,24 @@ def test_small_blocks_of_heads_wait_and_are_compared_with_what_is_known_once(giv
 @pytest.mark.parametrize("least", [0, -50])
 def test_a_few_keys_are_found_without_a_directory_as_with_one(least):
     rng = np.random.default_rng(3)
-    columns = list(rng.integers(least, 100, size=(3, 9_000)))
-    few, many = (Block.of(columns, 9_000) for _ in range(2))
-    keys = [np.concatenate([column[:10], rng.integers(least - 10, 110, size=190)]) for column in columns]
+    columns = list(rng.integers(least, 100, size=(3, 90_000)))
+    few, many = (Block.of(columns, 90_000) for _ in range(2))
+    keys = [np.concatenate([column[:10], rng.integers(least - 10, 110, size=1990)]) for column in columns]
     for length in (1, 2, 3):
         found = [few.ranges([key[begin : begin + 10] for key in keys[:length]], 10) for begin in (0, 10)]
-        (lows, highs), (known, ends) = np.concatenate(found, axis=1), many.ranges(keys[:length], 200)
+        (lows, highs), (known, ends) = np.concatenate(found, axis=1), many.ranges(keys[:length], 2000)
         there = highs > lows
         assert (there == (ends > known)[:20]).all() and (there.any() or length > 1)
         assert (lows[there] == known[:20][there]).all() and (highs[there] == ends[:20][there]).all()
     assert len(many._directories) == 3 and not few._directories
+
+
+def test_a_directory_is_made_once_it_takes_less_than_searches_without_it():
+    first, second = np.divmod(np.arange(100_000), 1000)  # 100 groups of the first column, 100,000 of both
+    pairs = Block.of([first, second], first.size)
+    some = np.random.default_rng(0).integers(100_000, size=300)
+    for keys in ([first[some], second[some]], [first[some]]):
+        lows, highs = pairs.ranges(keys, some.size)
+        assert (lows == (some if len(keys) == 2 else first[some] * 1000)).all()
+        assert (highs == lows + (1 if len(keys) == 2 else 1000)).all()
+    assert set(pairs._directories) == {32}

@@ -19,7 +19,8 @@ from semi_naive.ra.unions import ROW, cells_of
 EVERY = 64  # bits of a word
 HALVES = Packing(((0, (1 << 32) - 1),) * 2)  # pairs in words of two halves
 SAMPLED = 8  # words of all for each that is looked at, for the others not to be made
-SOUGHT = 64  # tuples for each key that is searched for without a directory: to make one takes as long as all these searches
+SOUGHT = 512  # tuples that a directory is made of in the time in which one key is searched for without it
+GROUP = 4  # tuples that it is made of in the time that one more group of keys takes
 CLOSE = 2  # words that a chunk has on average, for chunks to be no larger than the words
 
 
@@ -196,11 +197,15 @@ class Block:
         prefix = pack(keys, self.packing, size)
         if self.packing.lanes == 1:
             rest = self.packing.fields[len(keys) - 1].shift
-            if rest < 64 and rest not in self._directories and (self.sought + size) * SOUGHT < self.size:
+            if rest < 64 and rest not in self._directories and self._is_dear(rest, size):
                 return self._ranges_of_few(prefix[0], rest, within)
             if rest < 64:
                 return kernels.ranges(self.words[0], rest, *self.directory(rest), prefix[0] >> np.uint64(rest), within)
         return kernels.ranges_rows(np.ascontiguousarray(self.words), prefix, self._masks(len(keys)), within)
+
+    def _is_dear(self, rest: int, keys: int) -> bool:
+        """Whether to make a directory takes longer than to search for some keys, and for all those before them, without it."""
+        return (self.sought + keys) * SOUGHT < self.size + GROUP * _groups(self.words[0], rest)[2]
 
     def _ranges_of_few(self, prefixes: np.ndarray, rest: int, within: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """By binary search, 1 µs a key."""
@@ -283,11 +288,17 @@ class Chunked(Block):
         return self if self.size >= CLOSE * self.chunks[0].size else Block(self.packing, self.words_once())
 
 
-def _directory(words: np.ndarray, rest: int) -> tuple[np.uint64, int, np.ndarray]:
+def _groups(words: np.ndarray, rest: int) -> tuple[int, int, int]:
+    """(base, coarse, how many) groups of keys a directory of some words has."""
     base = int(words[0]) >> rest
     span = (int(words[-1]) >> rest) - base
     coarse = max(0, span.bit_length() - (2 * words.size + 64).bit_length())
-    return np.uint64(base), coarse, kernels.directory(words, rest, np.uint64(base), coarse, (span >> coarse) + 1)
+    return base, coarse, (span >> coarse) + 1
+
+
+def _directory(words: np.ndarray, rest: int) -> tuple[np.uint64, int, np.ndarray]:
+    base, coarse, groups = _groups(words, rest)
+    return np.uint64(base), coarse, kernels.directory(words, rest, np.uint64(base), coarse, groups)
 
 
 def _halves(packing: Packing) -> bool:
