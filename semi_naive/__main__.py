@@ -136,6 +136,18 @@ def format_(programs, in_place, check, diff):
     sys.exit(format_programs(programs, in_place, check, diff))
 
 
+@cli.command()
+def lsp():
+    """Answer an editor about programs, on standard input and output, by the language server protocol.
+
+    Errors while somebody types, types and sizes, where a name is declared and used, renaming, formatting: see docs/editor.md.
+    It needs the package pygls: pip install 'semi-naive[editor]'.
+    """
+    from semi_naive.cli.lsp import run_lsp
+
+    run_lsp()
+
+
 def session_options(command):
     """The options of what keeps a session."""
     options = [

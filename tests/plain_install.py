@@ -264,11 +264,12 @@ def commands() -> None:
             given = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 300}
             done = subprocess.run([command, name, *line.split()], **given)
             assert done.returncode == 0 and not done.stderr, f"semi-naive {name} {line}: {done.returncode}, {done.stderr}"
-    done = subprocess.run([command, "serve", "paths.dl"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 2 and "pip install 'semi-naive[serve]'" in done.stderr, done.stderr
+    for extra, words in {"serve": ["serve", "paths.dl"], "editor": ["lsp"]}.items():
+        done = subprocess.run([command, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 2 and f"pip install 'semi-naive[{extra}]'" in done.stderr, done.stderr
     from semi_naive.__main__ import cli
 
-    assert set(cli.commands) == COMMANDS.keys() | {"serve"}, "a command is never called here"
+    assert set(cli.commands) == COMMANDS.keys() | {"serve", "lsp"}, "a command is never called here"
 
 
 def branches() -> None:

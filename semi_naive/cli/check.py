@@ -1,11 +1,17 @@
 """`semi-naive check PROGRAM`: all that is wrong with a program, as text or, for editors, as JSON."""
 
 import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 
 from semi_naive.balance.numbers import counted
 from semi_naive.language.errors import Problem, ProgramError, rendered
+
+if TYPE_CHECKING:
+    from semi_naive.language.syntax import Source
+    from semi_naive.ra.rules.ir import Program
 
 
 def check_program(program: str, reading: dict, as_json: bool) -> int:
@@ -22,16 +28,23 @@ def check_program(program: str, reading: dict, as_json: bool) -> int:
 
 
 def problems_of(program: str, reading: dict) -> tuple[list[Problem], dict[str, str]]:
-    """The problems in the order of their places, and the source files. Of a text that does not parse these are all errors of
-    the syntax; what else is wrong can be told once it does."""
+    """The problems in the order of their places, and the source files. See `problems_in`."""
     from semi_naive.cli.program import Origin
+
+    problems, texts, _ = problems_in(lambda: Origin(program).source(reading))
+    return problems, texts
+
+
+def problems_in(parsed: Callable[[], "Source"]) -> tuple[list[Problem], dict[str, str], "Program | None"]:
+    """The problems of what is parsed in the order of their places, the source files, and the program if it has no errors. Of a
+    text that does not parse these are all errors of the syntax; what else is wrong can be told once it does."""
     from semi_naive.language import check
 
     try:
-        checked = check(Origin(program).source(reading))
+        checked = check(parsed())
     except ProgramError as wrong:
-        return wrong.problems, wrong.sources
-    return sorted(checked.warnings, key=lambda problem: problem.span), checked.texts
+        return wrong.problems, wrong.sources, None
+    return sorted(checked.warnings, key=lambda problem: problem.span), checked.texts, checked
 
 
 def described(problem: Problem) -> dict:

@@ -38,19 +38,24 @@ def _directive(directive: ir.Directive) -> str:
 
 
 def type_analysis(program: ir.Program) -> str:
-    """Of each rule its variables, with the types of the attributes that have their values, or else what they compute to."""
+    """Of each rule its variables, with their types."""
     lines = []
     for rule in program.rules:
-        found: dict[str, dict[str, None]] = {}
-        for node in walk(rule):
-            if isinstance(node, ir.Atom):
-                for term, (_, type_) in zip(node.args, program.relations[node.relation].attributes, strict=True):
-                    if isinstance(term, ir.Var):
-                        found.setdefault(term.name, {})[type_.name] = None
-        kinds = {name: {variable.kind.value: None} for name, variable in variables_of(rule).items()}
-        known = [f"    {name}: {' & '.join(types)}" for name, types in (kinds | found).items()]
+        known = [f"    {name}: {' & '.join(types)}" for name, types in types_of(rule, program).items()]
         lines += [" ".join((rule.text or str(rule)).split()), *known] if known else []
     return "\n".join(lines)
+
+
+def types_of(rule: ir.Rule, program: ir.Program) -> dict[str, list[str]]:
+    """Of each variable of a rule the types of the attributes that have its values, or else what they compute to."""
+    found: dict[str, dict[str, None]] = {}
+    for node in walk(rule):
+        if isinstance(node, ir.Atom):
+            for term, (_, type_) in zip(node.args, program.relations[node.relation].attributes, strict=True):
+                if isinstance(term, ir.Var):
+                    found.setdefault(term.name, {})[type_.name] = None
+    kinds = {name: {variable.kind.value: None} for name, variable in variables_of(rule).items()}
+    return {name: list(types) for name, types in (kinds | found).items()}
 
 
 def precedence_graph(program: ir.Program) -> str:

@@ -1,6 +1,10 @@
 """Where a text that was put together from several files, or by macros, was written."""
 
+import os
 from bisect import bisect_right
+from collections.abc import Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
 
 from semi_naive.language.errors import Span
 
@@ -8,8 +12,14 @@ MOST_FILES = 10_000
 TOO_MANY_FILES = f"more than {MOST_FILES:,} files are included"
 
 
+UNSAVED: ContextVar[Mapping[str, str]] = ContextVar("UNSAVED", default=MappingProxyType({}))  # by path: what an editor has
+
+
 def read_text(path) -> str:
     """A source file; bytes that are no UTF-8 survive, so that they can be written again."""
+    unsaved = UNSAVED.get()
+    if unsaved and (text := unsaved.get(os.path.abspath(path))) is not None:
+        return text
     with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
         return file.read()
 

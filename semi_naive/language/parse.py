@@ -46,14 +46,28 @@ def parse(
     >>> clause.heads[0].relation, len(clause.body.items)
     ('path', 2)
     """
+    source, errors = parse_all(text, file, include_dirs, defines, sandbox, legacy)
+    if errors:
+        raise ProgramError(errors + source.warnings, source.texts)
+    return source
+
+
+def parse_all(
+    text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None,
+    legacy: bool = False,
+) -> tuple[Source, list[Problem]]:  # fmt: skip
+    """The statements that can be parsed, and the errors of the others. See `parse`.
+
+    >>> source, [error] = parse_all(".decl a(x: number)  a(1.  a(2).")
+    >>> len(source.statements), error.span.column
+    (2, 25)
+    """
     program = preprocess(text, file, include_dirs, defines, sandbox)
     statements, problems = _parsed(program.text)
     warnings = [problem for problem in problems if problem.severity == "Warning" and not legacy]
     errors = program.problems + [problem for problem in problems if problem.severity == "Error"]
-    if errors:
-        raise ProgramError(errors + warnings, program.texts)
     pragmas = (node.key for node in statements if isinstance(node, Pragma))
-    return Source(statements, program.texts, warnings, legacy or "legacy" in pragmas)
+    return Source(statements, program.texts, warnings, legacy or "legacy" in pragmas), errors
 
 
 class _Every:

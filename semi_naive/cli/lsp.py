@@ -1,0 +1,11 @@
+"""`semi-naive lsp`: the language server that editors start."""
+
+
+def run_lsp() -> None:
+    """Answer until the editor says good-bye."""
+    try:
+        from semi_naive.editor.server import serve
+    except ImportError as missing:
+        told = f"semi-naive lsp needs the package {missing.name}, which is not installed"
+        raise ValueError(f"{told}: pip install 'semi-naive[editor]'") from None
+    serve()

@@ -1,0 +1,93 @@
+"""What an editor shows of a name: its declaration and the comment above it, its type, its stratum, its size in the last run."""
+
+from semi_naive.editor.last_run import LastRun, last_run
+from semi_naive.editor.names import Declaration
+from semi_naive.language import syntax
+from semi_naive.language.trees import shown
+from semi_naive.planning.passes import Compiled
+from semi_naive.ra.rules import ir
+
+
+def hover(
+    declaration: Declaration, texts: dict[str, str], root: str, checked: ir.Program | None, compiled: Compiled | None
+) -> str:
+    """Markdown. checked and compiled: the program when it had no errors last, if it ever had none."""
+    if declaration.kind == "variable":
+        return _code(f"{declaration.name}: {_types(declaration, checked)}")
+    lines = texts[declaration.span.file].split("\n")
+    parts = [_code(_declared(declaration, lines)), _comment(declaration.span.line, lines)]
+    if declaration.kind == "relation" and checked is not None:
+        parts.append(_relations(declaration, root, checked, compiled))
+    return "\n\n".join(filter(None, parts))
+
+
+def _code(text: str) -> str:
+    return f"```semi-naive\n{text}\n```"
+
+
+def _declared(declaration: Declaration, lines: list[str]) -> str:
+    """The declaration as it is written, as far as it is in one line; of a component what is before its statements."""
+    node, line = declaration.node, lines[declaration.span.line - 1]
+    if isinstance(node, syntax.RelationDecl):
+        return f".decl {node.name}({_fields(node.attributes)}){_behind(node)}"
+    if isinstance(node, syntax.Component):
+        return line.split("{")[0].strip()
+    if isinstance(node, syntax.BranchDecl):
+        return f"{node.name} {{{_fields(node.fields)}}}"
+    return line[: node.span.end_column - 1 if node.span.end_line == declaration.span.line else len(line)].strip()
+
+
+def _fields(pairs) -> str:
+    return ", ".join(f"{name}: {type_}" for name, type_ in pairs)
+
+
+def _behind(node: syntax.RelationDecl) -> str:
+    words = "".join(f" {word}" for word in sorted(node.qualifiers))
+    keys = ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in node.choice.keys)
+    return words + f" choice-domain {keys}" * bool(keys)
+
+
+def _comment(line: int, lines: list[str]) -> str:
+    """The comment behind a declaration, or else the one right above it."""
+    behind = lines[line - 1].partition("//")[2].strip()
+    if behind:
+        return behind
+    above: list[str] = []
+    for text in reversed(lines[: line - 1]):
+        if not text.strip().startswith("//"):
+            break
+        above.insert(0, text.strip().removeprefix("//").strip())
+    return "\n".join(above)
+
+
+def _types(declaration: Declaration, checked: ir.Program | None) -> str:
+    """The types of a variable in the rules that its clause has become."""
+    from semi_naive.cli.show import types_of
+
+    found: dict[str, None] = {}
+    for rule in checked.rules if checked is not None else ():
+        if rule.span == declaration.node.span:
+            for name, types in types_of(rule, checked).items():
+                found |= dict.fromkeys(types if shown(name) == declaration.name else ())
+    return " & ".join(found) or "?"
+
+
+def _relations(declaration: Declaration, root: str, checked: ir.Program, compiled: Compiled | None) -> str:
+    """A line for the relation, or for that of each instance: its stratum, and how many tuples it had."""
+    names = [name for name, relation in checked.relations.items() if relation.span == declaration.span and "@" not in name]
+    run = last_run(root)
+    lines = {name: _relation(name, compiled, run) for name in names}
+    alone = list(lines) == [declaration.name]
+    return "  \n".join(line if alone else f"`{name}`: {line}" for name, line in lines.items() if line)
+
+
+def _relation(name: str, compiled: Compiled | None, run: LastRun | None) -> str:
+    strata = [stratum for stratum in compiled.strata if stratum.rules] if compiled is not None else []
+    told = [
+        f"stratum {number} of {len(strata)}{', recursive' * stratum.recursive}"
+        for number, stratum in enumerate(strata, 1) if name in stratum.relations
+    ]  # fmt: skip
+    if run is not None and name in run.tuples:
+        many = run.tuples[name]
+        told.append(f"{many:,} tuple{'s' * (many != 1)} in the run of {run.at:%Y-%m-%d %H:%M} ({run.file})")
+    return "; ".join(told)

@@ -1,0 +1,58 @@
+"""How many tuples relations had in the last run of a program: what `run --trace` or `-p` wrote into its folder."""
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+
+MOST_BYTES = 50_000_000  # of a record that is read while somebody waits
+MOST_FILES = 100
+
+
+@dataclass(frozen=True)
+class LastRun:
+    """file: the record's name; at: when it was written; tuples: of each relation, by its name."""
+
+    file: str
+    at: datetime
+    tuples: dict[str, int]
+
+
+def last_run(program: str) -> LastRun | None:
+    """The newest record of the program in its folder; records of other programs, and other JSON files, are passed over."""
+    newest = sorted(_records(Path(program).parent), key=lambda found: -found[1])[:MOST_FILES]
+    for path, written, size in newest:
+        record = _read(str(path), written) if size <= MOST_BYTES else None
+        if record is not None and _same(record[0], program, path.parent):
+            return LastRun(path.name, datetime.fromtimestamp(written), record[1])
+    return None
+
+
+def _records(folder: Path):
+    try:
+        for entry in os.scandir(folder):
+            if entry.name.endswith(".json") and entry.is_file():
+                found = entry.stat()
+                yield Path(entry.path), found.st_mtime, found.st_size
+    except OSError:
+        return
+
+
+@lru_cache(maxsize=MOST_FILES)
+def _read(path: str, written: float) -> tuple[str, dict[str, int]] | None:
+    """The program that a record is of, and its relations' sizes. written: a file that was written again is read again."""
+    try:
+        record = json.loads(Path(path).read_bytes())
+        profile = record.get("profile", record)
+        return profile["program"], {each["relation"]: each["tuples"] for each in profile["relations"]}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _same(recorded: str, program: str, folder: Path) -> bool:
+    """Whether a record's program is this one. A relative path was written from somewhere: its last part has to do."""
+    if os.path.isabs(recorded):
+        return os.path.realpath(recorded) == os.path.realpath(program)
+    return os.path.basename(recorded) == os.path.basename(program)

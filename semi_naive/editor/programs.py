@@ -1,0 +1,96 @@
+"""The programs that an editor has open: read again when a file of theirs changes, checked by the code of `semi-naive check`."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from semi_naive.cli.check import problems_in
+from semi_naive.editor.names import Names
+from semi_naive.editor.roots import root_of
+from semi_naive.language.errors import Problem, ProgramError
+from semi_naive.language.origins import UNSAVED, read_text
+from semi_naive.language.parse import parse, parse_all
+from semi_naive.planning.passes import Compiled, compiled
+from semi_naive.ra.rules import ir
+
+
+@dataclass
+class Reading:
+    """A program as far as it can be parsed. texts: of each file, by its path."""
+
+    root: str
+    names: Names
+    texts: dict[str, str]
+
+
+@dataclass
+class Checked:
+    """A program that had no errors; compiled: its strata."""
+
+    program: ir.Program
+    compiled: Compiled
+
+
+class Programs:
+    """folder: the workspace; reading: how programs are read, as for `Program`; unsaved: the texts that an editor has, by path,
+    a mapping that is replaced and never changed."""
+
+    def __init__(self, folder: str | None = None, reading: Mapping | None = None):
+        self.folder, self.reading = folder, dict(reading or {})
+        self.unsaved: Mapping[str, str] = {}
+        self._roots: dict[str, str] = {}
+        self._read: dict[str, tuple[Mapping[str, str], Reading]] = {}  # by root, with the texts that it was read with
+        self._checked: dict[str, Checked] = {}  # by root, as it was when it had no errors last
+
+    def root(self, path: str) -> str:
+        if path not in self._roots:
+            self._roots[path] = root_of(path, self.folder)
+        return self._roots[path]
+
+    def forget(self) -> None:
+        """Read all again, and look which file includes which: something was saved."""
+        self._roots.clear()
+        self._read.clear()
+
+    def read(self, path: str) -> Reading:
+        """The program that a file belongs to. Where none can be read that has it, the file alone."""
+        reading = self._reading(self.root(path))
+        return reading if path in reading.texts else self._reading(path)
+
+    def _reading(self, root: str) -> Reading:
+        if root not in self._read or self._read[root][0] != self.unsaved:
+            self._read[root] = self.unsaved, self._read_now(root)
+        return self._read[root][1]
+
+    def _read_now(self, root: str) -> Reading:
+        token = UNSAVED.set(self.unsaved)
+        try:
+            source, _ = parse_all(_text(root, self.unsaved), root, **self.reading)
+            return Reading(root, Names(source), source.texts)
+        except ProgramError as wrong:
+            source, _ = parse_all("", root)
+            return Reading(root, Names(source), wrong.sources)
+        finally:
+            UNSAVED.reset(token)
+
+    def check(self, path: str) -> tuple[list[Problem], set[str]]:
+        """The problems of the program that a file belongs to, and the program's files."""
+        root, unsaved = self.root(path), self.unsaved
+        token = UNSAVED.set(unsaved)
+        try:
+            problems, texts, program = problems_in(lambda: parse(_text(root, unsaved), root, **self.reading))
+        finally:
+            UNSAVED.reset(token)
+        if program is not None:
+            outputs = {each.relation for each in program.directives if each.kind in ("output", "printsize")}
+            inputs = [each.relation for each in program.directives if each.kind == "input"]
+            self._checked[root] = Checked(program, compiled(program, outputs or None, inputs))
+        return problems, set(texts)
+
+    def checked(self, root: str) -> Checked | None:
+        return self._checked.get(root)
+
+
+def _text(root: str, unsaved: Mapping[str, str]) -> str:
+    text = unsaved.get(root)
+    return text if text is not None else read_text(root) if os.path.exists(root) else ""

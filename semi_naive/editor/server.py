@@ -1,0 +1,231 @@
+"""`semi-naive lsp`: the language server over standard input and output, by pygls.
+
+Texts are checked a moment after the last key. Columns are counted in the units that the editor asked for; in the rest of the
+engine they count from 1, in characters.
+"""
+
+import asyncio
+import re
+
+from lsprotocol import types as lsp
+from pygls import uris
+from pygls.exceptions import JsonRpcInvalidParams
+from pygls.lsp.server import LanguageServer
+from pygls.workspace import PositionCodec
+
+from semi_naive import __version__
+from semi_naive.editor.hover import hover
+from semi_naive.editor.names import Declaration
+from semi_naive.editor.programs import Programs, Reading
+from semi_naive.language.errors import Problem, Span
+from semi_naive.language.layout import formatted
+from semi_naive.language.parse import words
+
+WAIT = 0.2  # seconds without a key, after which a text is checked
+NAME = re.compile(r"[?a-zA-Z][_?a-zA-Z0-9]*|_[_?a-zA-Z0-9]+")
+KINDS = {
+    "relation": lsp.SymbolKind.Struct, "type": lsp.SymbolKind.Class, "branch": lsp.SymbolKind.EnumMember,
+    "functor": lsp.SymbolKind.Function, "component": lsp.SymbolKind.Module, "instance": lsp.SymbolKind.Object,
+}  # fmt: skip
+
+
+class Server(LanguageServer):
+    """uris: of the documents that are open, by their paths."""
+
+    def __init__(self):
+        super().__init__("semi-naive", __version__)
+        self.uris: dict[str, str] = {}
+        self.told: dict[str, set[str]] = {}  # by program, the files whose problems an editor has
+        self.programs = Programs()
+        self.checking = asyncio.Lock()
+
+    def begin(self, options: dict | None) -> None:
+        """The workspace and the editor's settings are known."""
+        options = options or {}
+        reading = {
+            "include_dirs": options.get("includeDirs") or [], "defines": options.get("macros") or {},
+            "legacy": bool(options.get("legacy")),
+        }  # fmt: skip
+        self.programs = Programs(self.workspace.root_path, reading)
+
+    def path(self, uri: str) -> str:
+        """What the engine calls a document. One that was never saved is called by its URI."""
+        return (uris.to_fs_path(uri) if uri.startswith("file:") else None) or uri
+
+    def uri(self, path: str) -> str:
+        return self.uris.get(path) or uris.from_fs_path(path) or path
+
+    def take(self, uri: str) -> str:
+        """Note the texts of all documents that are open; the path of one."""
+        documents = self.workspace.text_documents
+        self.uris = {self.path(known): known for known in documents}
+        self.programs.unsaved = {self.path(known): document.source for known, document in documents.items()}
+        return self.path(uri)
+
+    # -- places
+
+    @property
+    def codec(self) -> PositionCodec:
+        return self.workspace.position_codec
+
+    def span_range(self, span: Span, texts: dict[str, str]) -> lsp.Range:
+        lines = texts.get(span.file, "").split("\n")
+        begin = lsp.Position(span.line - 1, span.column - 1)
+        end = lsp.Position(span.end_line - 1, span.end_column - 1)
+        return self.codec.range_to_client_units(lines, lsp.Range(begin, end))
+
+    def location(self, span: Span, texts: dict[str, str]) -> lsp.Location:
+        return lsp.Location(self.uri(span.file), self.span_range(span, texts))
+
+    def asked(self, params) -> tuple[Reading, tuple[Span, Declaration] | None]:
+        """The program of a document, and the name at a position."""
+        path = self.take(params.text_document.uri)
+        reading = self.programs.read(path)
+        lines = reading.texts.get(path, "").split("\n")
+        place = self.codec.position_from_client_units(lines, params.position)
+        return reading, reading.names.at(path, place.line + 1, place.character + 1)
+
+    # -- problems
+
+    async def look(self, uri: str, wait: float) -> None:
+        """Check a document's program once no key has been pressed for a while, and tell the editor."""
+        path = self.take(uri)
+        text = self.programs.unsaved.get(path)
+        await asyncio.sleep(wait)
+        if self.programs.unsaved.get(path) != text:
+            return
+        async with self.checking:
+            problems, files = await asyncio.to_thread(self.programs.check, path)
+        if self.programs.unsaved.get(path) == text:
+            self.tell(self.programs.root(path), problems, files | {path})
+
+    def tell(self, root: str, problems: list[Problem], files: set[str]) -> None:
+        """Publish the problems of a program, file by file, and that files have none any more."""
+        texts = self.programs.read(root).texts
+        found: dict[str, list[lsp.Diagnostic]] = {file: [] for file in files | self.told.get(root, set())}
+        for problem in problems:
+            found.setdefault(problem.span.file, []).append(self.diagnostic(problem, texts))
+        for file, diagnostics in found.items():
+            self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(self.uri(file), diagnostics))
+        self.told[root] = {file for file, diagnostics in found.items() if diagnostics}
+
+    def diagnostic(self, problem: Problem, texts: dict[str, str]) -> lsp.Diagnostic:
+        warning = problem.severity == "Warning"
+        notes = [lsp.DiagnosticRelatedInformation(self.location(span, texts), message) for message, span in problem.notes]
+        return lsp.Diagnostic(
+            range=self.span_range(problem.span, texts),
+            message=f"{problem.message}\n{problem.hint}" if problem.hint else problem.message,
+            severity=lsp.DiagnosticSeverity.Warning if warning else lsp.DiagnosticSeverity.Error,
+            source="semi-naive",
+            related_information=notes or None,
+        )
+
+
+def server() -> Server:
+    """A server with all that it answers."""
+    made = Server()
+    _documents(made)
+    _questions(made)
+    _changes(made)
+    return made
+
+
+def _documents(server: Server) -> None:
+    @server.feature(lsp.INITIALIZE)
+    def initialize(params: lsp.InitializeParams):
+        server.begin(params.initialization_options)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
+    async def opened(params: lsp.DidOpenTextDocumentParams):
+        await server.look(params.text_document.uri, 0)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
+    async def changed(params: lsp.DidChangeTextDocumentParams):
+        await server.look(params.text_document.uri, WAIT)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
+    async def saved(params: lsp.DidSaveTextDocumentParams):
+        server.programs.forget()
+        await server.look(params.text_document.uri, 0)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
+    def closed(params: lsp.DidCloseTextDocumentParams):
+        path = server.take(params.text_document.uri)
+        root = server.programs.root(path)
+        if all(server.programs.root(other) != root for other in server.programs.unsaved):
+            server.tell(root, [], {path})
+
+
+def _questions(server: Server) -> None:
+    @server.feature(lsp.TEXT_DOCUMENT_HOVER)
+    def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
+        reading, found = server.asked(params)
+        if found is None:
+            return None
+        span, declaration = found
+        checked = server.programs.checked(reading.root)
+        text = hover(declaration, reading.texts, reading.root, checked and checked.program, checked and checked.compiled)
+        return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), server.span_range(span, reading.texts))
+
+    @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
+    def definition(params: lsp.DefinitionParams) -> lsp.Location | None:
+        reading, found = server.asked(params)
+        return found and server.location(found[1].span, reading.texts)
+
+    @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
+    def references(params: lsp.ReferenceParams) -> list[lsp.Location]:
+        reading, found = server.asked(params)
+        spans = reading.names.of(found[1]) if found is not None else []
+        kept = [span for span in spans if params.context.include_declaration or span != found[1].span]
+        return [server.location(span, reading.texts) for span in kept]
+
+    @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    def symbols(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
+        path = server.take(params.text_document.uri)
+        reading = server.programs.read(path)
+
+        def symbol(declaration: Declaration) -> lsp.DocumentSymbol:
+            name = server.span_range(declaration.span, reading.texts)
+            whole = server.span_range(declaration.node.span, reading.texts)
+            inner = reading.names.inside(declaration.node) if declaration.kind == "component" else []
+            return lsp.DocumentSymbol(
+                declaration.name, KINDS[declaration.kind], whole, name, children=[*map(symbol, inner)] or None
+            )
+
+        return [symbol(each) for each in reading.names.inside(None) if each.span.file == path]
+
+
+def _changes(server: Server) -> None:
+    @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
+    def formatting(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit]:
+        text = server.workspace.get_text_document(params.text_document.uri).source
+        made = formatted(text.replace("\r\n", "\n"))
+        made = made.replace("\n", "\r\n") if "\r\n" in text else made
+        end = lsp.Position(text.count("\n") + 1, 0)
+        return [lsp.TextEdit(lsp.Range(lsp.Position(0, 0), end), made)] if made != text else []
+
+    @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
+    def prepare(params: lsp.PrepareRenameParams) -> lsp.PrepareRenamePlaceholder | None:
+        reading, found = server.asked(params)
+        return found and lsp.PrepareRenamePlaceholder(server.span_range(found[0], reading.texts), found[1].name)
+
+    @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
+    def rename(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
+        reading, found = server.asked(params)
+        if found is None:
+            return None
+        declaration, name = found[1], params.new_name
+        if not NAME.fullmatch(name) or name in words():
+            raise JsonRpcInvalidParams(f"{name} is no name: write letters, digits and _, and no word of the language")
+        if name != declaration.name and reading.names.rivals(declaration, name):
+            raise JsonRpcInvalidParams(f"there is a {declaration.kind} {name} already: take another name")
+        changes: dict[str, list[lsp.TextEdit]] = {}
+        for span in reading.names.of(declaration):
+            edit = lsp.TextEdit(server.span_range(span, reading.texts), name)
+            changes.setdefault(server.uri(span.file), []).append(edit)
+        return lsp.WorkspaceEdit(changes=changes)
+
+
+def serve() -> None:
+    """Answer an editor on standard input and output until it says good-bye."""
+    server().start_io()
