@@ -10,6 +10,8 @@ from semi_naive.language.errors import Problem
 from semi_naive.language.inference import key
 from semi_naive.language.trees import children, names, shown, variables, walk
 
+PLAIN = frozenset([syntax.Variable, syntax.Underscore])  # that say nothing by themselves: most nodes
+
 
 def grounded(literals, given=(), enters=lambda aggregate: False, needs=lambda aggregate: ()) -> set:
     """The keys (see `inference.key`) of all grounded expressions of a conjunction.
@@ -48,7 +50,8 @@ def _collect(node, negated, ground, rules, enters, needs):
             rules.append((set(needed), me))
         below = node.body if enters(node) else ()
     for child in below:
-        _collect(child, isinstance(node, syntax.Not), ground, rules, enters, needs)
+        if child.__class__ not in PLAIN:
+            _collect(child, isinstance(node, syntax.Not), ground, rules, enters, needs)
 
 
 def grounded_problems(single, inline: set[str], injected: dict[int, set[str]], excused: set[str]) -> list[Problem]:
@@ -84,10 +87,12 @@ def _mutual_problems(literals, injected) -> list[Problem]:
 
 def _scope_problems(literals, given, injected) -> list[Problem]:
     """Of a clause's body or an aggregate's: what is not grounded in it."""
-    ground = grounded(literals, given, needs=lambda aggregate: injected[id(aggregate)])
-    hopeful = grounded(literals, given)
+    ground = hopeful = grounded(literals, given, needs=lambda aggregate: injected[id(aggregate)])
+    nodes = list(_own_nodes(literals))
+    if any(isinstance(node, syntax.Aggregate) for node in nodes):
+        hopeful = grounded(literals, given)
     problems, reported = [], set()
-    for node in _own_nodes(literals):
+    for node in nodes:
         if isinstance(node, syntax.Aggregate):
             if not injected[id(node)] <= ground:
                 if injected[id(node)] <= hopeful:

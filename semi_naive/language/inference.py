@@ -34,7 +34,8 @@ class Typing:
         self.sets: dict = {}  # by key: a frozenset of names of types
         self.overloads: dict[int, Overload] = {}  # of a functor, by id: the one chosen
         self.numbers: dict[int, Kind] = {}  # of a numeric constant, by id
-        constraints = [constraint for node in self.nodes for constraint in self._constraints(node)]
+        saying = [node for node in self.nodes if node.__class__ is not syntax.Variable]  # these say nothing by themselves
+        constraints = [constraint for node in saying for constraint in self._constraints(node)]
         while constraints:
             self._settle(constraints)
             if not (more := self._choose()):

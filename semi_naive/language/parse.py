@@ -11,7 +11,8 @@ from importlib.resources import files
 from types import MappingProxyType
 
 import lark
-from lark import Lark, Token, UnexpectedToken
+from lark import Lark, Token
+from lark.parsers.lalr_analysis import Shift
 
 from semi_naive.balance import private
 from semi_naive.language.build import Build
@@ -79,6 +80,47 @@ class _Every:
         return stream
 
 
+class _Unexpected(Exception):
+    """A token that nothing can go on with. stacks: the parser's, as they were before it; empty if they were too deep."""
+
+    def __init__(self, stacks: tuple):
+        self.stacks = stacks
+
+
+def _feeding(state):
+    """What takes one token after the other, as lark's `ParserState.feed_token` does: half of a parse is this loop. A rule is
+    looked up by its identity, and the stacks are kept where a token reduces any."""
+    states, callbacks, end = state.parse_conf.states, state.parse_conf.callbacks, state.parse_conf.end_state
+    known: dict[int, tuple] = {}
+
+    def feed(token: Token, is_end: bool):
+        kind, stack, values = token.type, state.state_stack, state.value_stack
+        before: tuple = ()
+        while True:
+            found = states[stack[-1]].get(kind)
+            if found is None:
+                raise _Unexpected(before or (stack, values))
+            action, rule = found
+            if action is Shift:
+                stack.append(rule)
+                values.append(token)
+                return None
+            if not before:
+                before = (stack.copy(), values.copy()) if len(stack) <= NESTED else ((), ())
+            if (reduction := known.get(id(rule))) is None:
+                reduction = known[id(rule)] = len(rule.expansion), callbacks[rule], rule.origin.name
+            size, make, name = reduction
+            parts = values[-size:] if size else []
+            if size:
+                del stack[-size:], values[-size:]
+            values.append(make(parts))
+            stack.append(states[stack[-1]][name][1])
+            if is_end and stack[-1] == end:
+                return values[-1]
+
+    return feed
+
+
 @cache
 def _parser() -> tuple[Lark, Build]:
     """The parser and what it builds with: 250 ms to make the first time, 20 ms to load in later processes."""
@@ -118,19 +160,19 @@ def _parsed(text: Text) -> tuple[list, list[Problem]]:
     state = run.parser_state
     tokens = _without_annotations(run.lexer_thread.lex(state))
     tokens.append(_end(text.whole()))
-    at, statements = 0, []
+    at, statements, feed = 0, [], _feeding(state)
     while at < len(tokens):
-        deep = len(state.state_stack) > NESTED
-        before = () if deep else (state.state_stack.copy(), state.value_stack.copy())
         try:
-            statements = state.feed_token(tokens[at], is_end=at == len(tokens) - 1)
+            statements = feed(tokens[at], at == len(tokens) - 1)
             at += 1
-        except UnexpectedToken:
-            if deep:  # there is no way back
+        except _Unexpected as error:
+            if not error.stacks[0]:  # they were too deep to be kept: there is no way back
                 hint = "give a part of what is in the brackets a name: x = …, or make it a relation of its own"
                 problems.append(Problem("syntax error in brackets that are nested too deep", text.span(tokens[at]), hint))
                 break
-            state.state_stack, state.value_stack = before  # some rules were reduced before the token turned out to be wrong
+            state.state_stack, state.value_stack = (
+                error.stacks
+            )  # some rules were reduced before the token turned out to be wrong
             name = lambda terminal: _shown(parser, terminal)  # noqa: E731
             problems.append(syntax_problem(tokens, at, run.accepts(), state.value_stack, name, text.span))
             build.forget()

@@ -26,14 +26,19 @@ _BELOW: dict[type, Callable[[Any], tuple]] = {
 }
 
 
+_LEAVES = frozenset([syntax.Variable, syntax.Underscore, syntax.Number, syntax.String, syntax.Nil])
+
+
 def walk(node):
     """A node and all below it, outermost first, in the order they were written."""
     stack = [node]
     while stack:
         node = stack.pop()
         yield node
-        if below := children(node):
-            stack += below[::-1]
+        kind = node.__class__
+        if kind not in _LEAVES:
+            found = _BELOW.get(kind)
+            stack += (getattr(node, "args", ()) if found is None else found(node))[::-1]
 
 
 def walk_all(nodes):

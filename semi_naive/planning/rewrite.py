@@ -144,7 +144,14 @@ def results_of(body: Iterable) -> set[str]:
 
 
 def has_autoinc(node) -> bool:
-    return any(isinstance(part, ir.Autoinc) for part in walk(node))
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if node.__class__ is ir.Autoinc:
+            return True
+        if node.__class__ not in LEAVES:
+            waiting += children(node)
+    return False
 
 
 def with_body(rule: ir.Rule, body: Iterable) -> ir.Rule:
@@ -152,6 +159,11 @@ def with_body(rule: ir.Rule, body: Iterable) -> ir.Rule:
     body = tuple(body)
     same = len(positive_atoms(body)) == len(positive_atoms(rule.body))
     return replace(rule, body=body, plan=rule.plan if same else None)
+
+
+def changed(rule: ir.Rule, body: tuple) -> ir.Rule:
+    """The rule with another body; the same object, if the literals are the same objects."""
+    return replace(rule, body=body) if any(map(is_not, body, rule.body)) else rule
 
 
 def rules_by_head(program: ir.Program) -> dict[str, list[ir.Rule]]:

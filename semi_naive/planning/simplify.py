@@ -38,9 +38,11 @@ def simplify(program: ir.Program, keep: set[str] | None = None, given: Iterable[
         name for relation in program.relations.values() if relation.dominated for name in (relation.worse, relation.better)
     }
     given |= {relation.name for relation in program.relations.values() if relation.follows}
+    done: dict[int, ir.Rule] = {}  # rules that are settled, by identity: most of them stay as they are
     while True:
-        rules = [rule for rule in map(settled, without_empty(program, given)) if rule is not None]
-        smaller = replace(program, rules=without_repetition(rules))
+        found = (done.get(id(rule)) or settled(rule) for rule in without_empty(program, given))
+        smaller = replace(program, rules=without_repetition([rule for rule in found if rule is not None]))
+        done |= {id(rule): rule for rule in smaller.rules}
         if smaller.rules == program.rules:
             return smaller if keep is None else without_unused(smaller, keep)
         program = smaller
@@ -128,7 +130,7 @@ def without_empty(program: ir.Program, given: set[str]) -> list[ir.Rule]:
 
     if filled >= set(program.relations):
         return program.rules
-    return [replace(rule, body=tuple(rewrite.transform(literal, change) for literal in rule.body)) for rule in program.rules]
+    return [rewrite.changed(rule, tuple(rewrite.transform(literal, change) for literal in rule.body)) for rule in program.rules]
 
 
 def _filled(program: ir.Program, given: set[str]) -> set[str]:
