@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 EXTRAS ?= test
 WORKERS ?= 2
 STAMP := $(VENV)/.installed-$(EXTRAS)
+QUIET := --quiet --quiet --disable-pip-version-check --no-warn-script-location  # but for errors
 
 .PHONY: demo test lint docs bench clean java
 
@@ -41,8 +42,9 @@ java:
 $(VENV)/.installed-%: setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or later is needed; $(PYTHON) is $$($(PYTHON) --version). Say which: make PYTHON=python3.12" >&2; exit 2; }
-	$(PYTHON) -m venv $(VENV)
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@echo "installing into $(VENV), which takes a minute or two"
+	@$(PYTHON) -m venv $(VENV)
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pip install $(QUIET) --editable '.[$*]'
 	touch $@
 
 clean:

@@ -27,7 +27,19 @@ FORMATS = ("souffle", "table", "tsv", "csv", "json", "markdown")
 SEARCHES = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """The commands, and what is meant by somebody who leaves the command out."""
+
+    def resolve_command(self, ctx, args):
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as wrong:
+            if args[0].endswith(".dl"):
+                wrong.message += f" To run a program: semi-naive run {' '.join(args)}"
+            raise
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="semi-naive", help="Print the version.")
 def cli():
     """Run Datalog programs and compute transitive closures, on Apache Spark where they are large."""
@@ -449,7 +461,8 @@ def main(arguments=None, begun: float | None = None) -> None:
         found = (None if named else _of_spark(failed)) or failed
         if not _is_failure(found) and not isinstance(found, (ValueError, NoJava, OSError)):
             raise
-        click.echo(f"semi-naive: {found}", err=True)
+        told = f"{found.filename}: {found.strerror}" if named and found is failed and found.strerror else found
+        click.echo(f"semi-naive: {told}", err=True)
         sys.exit(1 if _is_failure(found) else BAD)
 
 

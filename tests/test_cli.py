@@ -144,3 +144,16 @@ def test_the_end_of_a_file_is_no_interrupt(monkeypatch):
     monkeypatch.setattr("semi_naive.cli.run.run_program", cut_short)
     with pytest.raises(EOFError, match="Ran out of input"):
         main(["run", "p.dl"])
+
+
+def test_what_is_meant_by_somebody_who_leaves_the_command_out(run, tmp_path):
+    status, out, errors = run("p.dl", "-F", "facts")
+    assert (status, out) == (2, "") and "To run a program: semi-naive run p.dl -F facts" in errors
+    assert "To run" not in run("nosuch")[2]
+
+
+def test_files_that_are_not_there_or_are_folders(run, tmp_path):
+    assert run("plot", "none.json") == (2, "", "semi-naive: none.json: No such file or directory\n")
+    for command in (["tc", "."], ["subgraphs", ".", "--pattern", "triangle"]):
+        status, out, errors = run(*command)
+        assert (status, out) == (2, "") and ".: is a directory" in errors and "./*.tsv" in errors

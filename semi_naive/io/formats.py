@@ -76,6 +76,9 @@ def extension_of(path: str, known=(*DELIMITERS, *BY_NAME)) -> str:
     >>> extension_of("edges.csv.gz")
     '.csv'
     """
+    if os.path.isdir(path):
+        hint = f"a pattern names the files in it: {os.path.join(path, '*.tsv')}"
+        raise BadInput("is a directory, a file was expected", path, hint=hint)
     stem, extension = os.path.splitext(path.rstrip("/").lower())
     packed = extension == ".gz"
     extension = os.path.splitext(stem)[1] if packed else extension
