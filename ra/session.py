@@ -17,6 +17,11 @@ _settled: set[str] = set()  # the contexts whose executors have come
 
 LOOPBACK = "127.0.0.1"  # for local mode: a laptop whose own name does not resolve can still start
 
+CONNECT = (
+    "a session of Spark Connect has no SparkContext, which the engine's jobs need: leave spark out. The run is then in this"
+    " process, on its cores; it takes DataFrames of Spark Connect as facts, and to_df() makes one of the answer. Or pass a"
+    " session that is not of Spark Connect"
+)
 DAEMON, WAIT = "spark.python.daemon.module", "spark.locality.wait"
 
 # Each line with its reason; the times are of a job that does nothing, 2 cores, Spark 4.3.
@@ -114,14 +119,28 @@ def cores(sc) -> int:
     return sc.defaultParallelism
 
 
+def is_connect(one) -> bool:
+    """Whether a session or a DataFrame is one of Spark Connect, told without importing it."""
+    return type(one).__module__.startswith("pyspark.sql.connect")
+
+
+def connected():
+    """The session of Spark Connect that is active in this thread, if there is one."""
+    module = sys.modules.get("pyspark.sql.connect.session")
+    return module and module.SparkSession.getActiveSession()
+
+
 def context_of(spark):
     """The SparkContext of what a user gave: a session, a context, or None for the one that runs or a new one.
 
     A local context whose workers would be whatever `python3` is on the path, as nobody has said otherwise, gets this
-    interpreter instead: that one need not have this package. SparkLost if what was given can no longer be used.
+    interpreter instead: that one need not have this package. SparkLost if what was given can no longer be used; ValueError
+    for a session of Spark Connect.
     """
     if spark is None:
         return context()
+    if is_connect(spark):
+        raise ValueError(CONNECT)
     found = getattr(spark, "sparkContext", spark)
     if lost.is_lost(found):
         raise lost.error(found._gateway)

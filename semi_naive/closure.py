@@ -16,7 +16,7 @@ from semi_naive.balance.numbers import counted
 from semi_naive.config import PLANS, Config
 from semi_naive.honoured import OF_A_CLOSURE, ignored
 from semi_naive.io.edges import Edges, edge_source, edges_of
-from semi_naive.io.python_data import is_spark_frame
+from semi_naive.io.python_data import gives_arrow, is_a, is_spark_frame
 from semi_naive.io.sources import Source
 from semi_naive.ra import session
 from semi_naive.running.detect_closure import SMALL
@@ -31,9 +31,10 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
     """The pairs (x, y) such that y can be reached from x over one or more edges.
 
     edges: a path (.facts .tsv .csv .txt .mtx, each also .gz; .parquet .json .sqlite) or a pattern of paths (edges/*.parquet), a
-        Spark or pandas DataFrame, an Arrow table, an (n, 2) integer array, an iterable of pairs (ints or strings), a networkx
-        DiGraph. Files from 64 MB and Spark DataFrames are read by Spark's tasks, and come to this process only where they are
-        to be copied to every host.
+        Spark, pandas or polars DataFrame, an Arrow table, an (n, 2) integer array, an iterable of pairs (ints or strings), a
+        networkx DiGraph. Files from 64 MB and Spark DataFrames are read by Spark's tasks, and come to this process only where
+        they are to be copied to every host. The closure of a data frame or a table has its columns' names, any other one x
+        and y.
     spark: a SparkSession or SparkContext; None: the one that runs, or an embedded one, which is started when it is needed.
     plan: "balanced", "decomposed", or "auto", which chooses and says why in the result's `reason`: few edges are followed in
         this process, as long as that does not lead to many pairs.
@@ -48,18 +49,37 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
     `ra.java.NoJava` where Spark cannot be started.
     """
     reading = {name: options.pop(name) for name in READING if name in options}
+    columns = columns_of(edges)
     config = (config or Config()).with_options(options)
     choose(plan, config)  # what cannot be is said before anything is read
-    if is_spark_frame(edges):
+    if is_spark_frame(edges) and not session.is_connect(edges):
         spark = edges.sparkSession
     graph = read(edges, **reading)
     for line in ignored(config, {plan}, OF_A_CLOSURE):
         log.warning("%s", line)
     if plan == "auto" and small(graph, config):
-        return evaluate(graph, spark, "auto", "", config, progress, watch)
+        return evaluate(graph, spark, "auto", "", config, progress, watch, columns)
     with part("spark"):
         context = session.context_of(spark() if callable(spark) else spark)
-    return evaluate(graph, context, *choose(plan, config, graph.rows()), config, progress, watch)
+    return evaluate(graph, context, *choose(plan, config, graph.rows()), config, progress, watch, columns)
+
+
+def columns_of(edges) -> tuple[str, str]:
+    """What the columns of the closure are called: as those of a data frame or a table, otherwise x and y.
+
+    >>> import pyarrow
+    >>> columns_of(pyarrow.table({"src": [1], "dst": [2]})), columns_of([(1, 2)])
+    (('src', 'dst'), ('x', 'y'))
+    """
+    names: Any = ()
+    if is_spark_frame(edges) or is_a("pandas", "DataFrame", edges):
+        names = list(edges.columns)
+    elif is_a("polars", "LazyFrame", edges):
+        names = edges.collect_schema().names()
+    elif gives_arrow(edges):
+        names = getattr(edges, "column_names", None) or getattr(edges, "columns", ())
+    own = len(names) == 2 and all(isinstance(name, str) for name in names) and names[0] != names[1]
+    return (names[0], names[1]) if own else ("x", "y")
 
 
 @functools.cache
@@ -94,7 +114,9 @@ def small(graph: Edges | Source, config: Config) -> bool:
     return here and choose("auto", config, graph.rows())[0] == "decomposed"
 
 
-def evaluate(graph: Edges | Source, spark, plan: str, reason: str, config: Config, progress, watch):
+def evaluate(
+    graph: Edges | Source, spark, plan: str, reason: str, config: Config, progress, watch, columns=("x", "y")
+):  # fmt: skip
     """Run the program; a `Closure`. By the plan "auto" in this process, and on the partitions only if it turns out large.
 
     Edges in this process go in as numbers, names by their place: for the balanced plan as dense ones, neighbours in
@@ -122,7 +144,7 @@ def evaluate(graph: Edges | Source, spark, plan: str, reason: str, config: Confi
         watch=watch and (lambda look: watch(lambda: _only_stratum(look(), config, told, births))),
     )  # fmt: skip
     names = graph.names if isinstance(graph, Edges) else None
-    return Closure(result, _only_stratum(result.trace, config, told, births), values, names)
+    return Closure(result, _only_stratum(result.trace, config, told, births), values, names, columns)
 
 
 class Births:

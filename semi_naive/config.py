@@ -155,6 +155,11 @@ class Config:
     def to_json(self) -> dict:
         return asdict(self)
 
+    def __repr__(self) -> str:
+        """What differs from the default, as Python has it."""
+        told = {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default}
+        return f"Config({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+
 
 def _parsed(name: str, kind, value):
     if not isinstance(value, str) or "str" in str(kind):

@@ -45,6 +45,9 @@ class Libraries(Mapping):
         self.paths = [_path(name, [*dirs]) for name in names]
         self.bits = bits
 
+    def __repr__(self) -> str:
+        return f"Libraries({self.paths!r})"
+
     @classmethod
     def given(cls, names, dirs=(".",), bits: int = 64) -> "Libraries":
         """Those of a command line: where none is named, the one that Soufflé looks for, if it is there."""

@@ -33,7 +33,9 @@ class Operator:
 
     def facts(self):
         """The tuples, as `Program.run` takes them."""
-        if hasattr(self.held, "facts"):
+        from semi_naive.running.answers import Answer  # which loads what evaluates
+
+        if isinstance(self.held, Answer):
             self.held = self.held.facts()
         return self.held
 
@@ -45,7 +47,7 @@ class Operator:
 
     def check_open(self) -> None:
         if self.closed:
-            raise ValueError(f"the relation {self.schema} has been closed")
+            raise ValueError(f"the relation {self.schema} has been closed: read or write its tuples before that")
 
     def close(self) -> None:
         if self.result is not None:

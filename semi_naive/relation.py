@@ -15,6 +15,7 @@ from semi_naive.algebra import ANSWER, Rules
 from semi_naive.balance.numbers import counted
 from semi_naive.config import Config
 from semi_naive.operators import Difference, GroupBy, NaturalJoin, Operator, Project, Select, Union
+from semi_naive.ra.session import is_connect
 from semi_naive.schema import Schema, aggregated, constant
 from semi_naive.tuples import Tuples
 
@@ -77,7 +78,8 @@ class Relation(Tuples):
 
     @classmethod
     def from_arrow(cls, table, columns=None, spark=None, config=None, **options) -> "Relation":
-        """A pyarrow Table or RecordBatch of columns of integers, floats and strings; `columns`: other names."""
+        """A pyarrow Table or RecordBatch, or whatever else gives Arrow data, of columns of integers, floats and strings;
+        `columns`: other names."""
         from semi_naive.io.relations import of_arrow
 
         return cls._holding(*of_arrow(table, columns), spark, config, options)
@@ -93,12 +95,18 @@ class Relation(Tuples):
         return cls.from_arrow(table, columns or [str(name) for name in frame.columns], spark, config, **options)
 
     @classmethod
+    def from_polars(cls, frame, columns=None, spark=None, config=None, **options) -> "Relation":
+        """A polars DataFrame or LazyFrame of columns of integers, floats, and strings or categories; `columns`: other names."""
+        return cls.from_arrow(frame, columns, spark, config, **options)
+
+    @classmethod
     def from_df(cls, frame, columns=None, config=None, **options) -> "Relation":
         """A Spark DataFrame of columns of integers, floats and strings; `columns`: other names. It is computed when a relation
         that is made of it is evaluated."""
         from semi_naive.io.relations import of_frame
 
-        return cls._holding(*of_frame(frame, columns), frame.sparkSession, config, options)
+        spark = None if is_connect(frame) else frame.sparkSession
+        return cls._holding(*of_frame(frame, columns), spark, config, options)
 
     @classmethod
     def _holding(cls, schema: Schema, held, spark, config, options) -> "Relation":
@@ -244,6 +252,9 @@ class Relation(Tuples):
 
     def to_numpy(self):
         return self._answer().to_numpy()
+
+    def to_list(self) -> list[tuple]:
+        return self._answer().to_list()
 
     def to_df(self):
         """A Spark DataFrame. Evaluates; what is on the partitions is read there whenever Spark needs it, and then stays until

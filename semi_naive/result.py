@@ -37,14 +37,14 @@ class Closure(Answer):
     does forgetting the object unless `to_df` was called.
 
     vertices: of each number in the tuples the graph's own vertex, if it was numbered anew; names: of each vertex its name in a
-    pyarrow array, if vertices are numbered names.
+    pyarrow array, if vertices are numbered names. columns: what its columns are called.
     """
 
-    def __init__(self, result, trace: dict, vertices: np.ndarray | None = None, names=None):
+    def __init__(self, result, trace: dict, vertices: np.ndarray | None = None, names=None, columns=("x", "y")):
         super().__init__(result, "path")
         self._trace, self._vertices, self._names = trace, vertices, names
-        if names is not None:
-            self.relation = replace(self.relation, attributes=(("x", NAME), ("y", NAME)))
+        types = [type_ if names is None else NAME for _, type_ in self.relation.attributes]
+        self.relation = replace(self.relation, attributes=tuple(zip(columns, types, strict=True)))
 
     @property
     def trace(self) -> dict:
@@ -111,16 +111,6 @@ class Closure(Answer):
         """The plan of the evaluation, why it was chosen, and what it made."""
         made = f"{counted(self.count(), 'pair')} in {counted(self.iterations, 'iteration')}, {as_sum(self.trace)}"
         return f"plan {self.plan}: {self.reason}\nmade: {made}\n"
-
-    def plot(self, path=None):
-        """The evaluation in one figure of matplotlib's; also saved to `path`, as what its ending says."""
-        from semi_naive.plots.figures import overview
-        from semi_naive.plots.style import save
-
-        figure = overview(self.trace)
-        if path is not None:
-            save(figure, path)
-        return figure
 
     def write(self, path) -> None:
         """Write the pairs in no order, whole or not at all, replacing what is there: one file .parquet, .csv, .tsv, .facts,

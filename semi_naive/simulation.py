@@ -4,10 +4,33 @@ How it counts is told in `balance.simulate` for closures, and in `simulated_rank
 """
 
 from semi_naive.balance.machine import Machine
+from semi_naive.balance.numbers import counted
 from semi_naive.config import Config
+from semi_naive.tuples import Evaluated
 
 
-def simulate(source, ranks: int, config: Config | None = None, machine: Machine | None = None, facts=None, **options) -> dict:
+class Simulated(dict, Evaluated):
+    """The record of a run on a machine that we do not have, as a dictionary: see `balance.trace`. It has no tuples."""
+
+    @property
+    def trace(self) -> dict:
+        return self
+
+    def explain(self) -> str:
+        """What happened in a few lines."""
+        from semi_naive.plots.summary import summary
+
+        return "".join(f"{name}: {value}\n" for name, value in summary(self).items())
+
+    def __repr__(self) -> str:
+        strata, iterations = self.get("strata"), self["result"].get("iterations", 0)
+        steps = counted(iterations, "iteration") if strata is None else counted(len(strata), "stratum", "strata")
+        return f"<Simulated: {counted(self['result']['tuples'], 'tuple')}, {steps}, {self['seconds']:.2f} s>"
+
+
+def simulate(
+    source, ranks: int, config: Config | None = None, machine: Machine | None = None, facts=None, **options
+) -> Simulated:
     """The record of `source` by the balanced plan on `ranks` ranks, with lists by rank, and seconds priced by `machine`.
 
     source: a `Program`: the record is like `Result.trace`, and every rank's tasks are run in this process, some milliseconds a
@@ -21,8 +44,8 @@ def simulate(source, ranks: int, config: Config | None = None, machine: Machine 
     if isinstance(source, Program):
         from semi_naive.simulated_ranks import simulate_program
 
-        return simulate_program(source, facts, ranks, config, machine, **options)
-    return Replayable.of(source, (config or Config()).with_options(options)).simulate(ranks, machine=machine)
+        return Simulated(simulate_program(source, facts, ranks, config, machine, **options))
+    return Simulated(Replayable.of(source, (config or Config()).with_options(options)).simulate(ranks, machine=machine))
 
 
 class Replayable:

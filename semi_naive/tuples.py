@@ -3,9 +3,19 @@ them, in a file; and how they came about.
 
     Evaluated   something that a run has made: its trace and what is told of it, until it is closed
     Tuples      an Evaluated that is one set of tuples with named columns
+    Relations   several of these by name
 """
 
+from collections.abc import Iterator, KeysView
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from semi_naive.notebooks.page import Page
+
+CLOSED = "this result has been closed, and its tuples are gone: read or write them before that, or run the program again"
 
 
 class Evaluated:
@@ -19,11 +29,30 @@ class Evaluated:
     def explain(self) -> str:
         raise NotImplementedError
 
-    def report(self, path=None) -> str:
-        """The run as a page of HTML, figures and all; also written to `path`, whole or not at all."""
+    def report(self, path=None) -> "Page":
+        """The run as a page of HTML, figures and all, as text; also written to `path`, whole or not at all. A notebook shows
+        it, or where it was written. ValueError where nothing was recorded."""
+        from semi_naive.notebooks.page import Page
         from semi_naive.plots.report import report
 
-        return report(self.trace, path)
+        return Page.of(report(self._recorded(), path), path)
+
+    def plot(self, path=None):
+        """The run in one figure of matplotlib's; also saved to `path`, as what its ending says: .png, .svg or .pdf. ValueError
+        where nothing was recorded."""
+        from semi_naive.plots.picture import picture
+        from semi_naive.plots.style import save
+
+        figure = picture(self._recorded())
+        if path is not None:
+            save(figure, path)
+        return figure
+
+    def _recorded(self) -> dict:
+        """The trace, where there is one."""
+        if not self.trace:
+            raise ValueError("nothing was recorded of how these tuples came about: only what a run has made has a trace")
+        return self.trace
 
     def close(self) -> None:
         """Nothing is held but memory, unless a class says otherwise."""
@@ -75,13 +104,29 @@ class Tuples(Evaluated):
     def __len__(self) -> int:
         return self.count()
 
-    def to_pandas(self):
-        """A pandas DataFrame, collected to this process. ImportError where pandas is not installed."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError("to_pandas() needs the package pandas, which is not installed: pip install pandas") from None
-        return self.to_arrow().to_pandas() if self.columns else pd.DataFrame(index=range(self.count()))
+    def __iter__(self) -> Iterator[tuple]:
+        """The tuples of `to_list`."""
+        return iter(self.to_list())
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        """The batches as whoever reads Arrow takes them: `pyarrow.table(found)`, `polars.DataFrame(found)`, DuckDB."""
+        import pyarrow as pa
+
+        if not self.columns:
+            return self.to_arrow().__arrow_c_stream__(requested_schema)
+        return pa.RecordBatchReader.from_batches(self.arrow_schema(), self.to_batches()).__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self, dictionaries: bool = False):
+        """A pandas DataFrame, collected to this process. `dictionaries`: columns of strings are categorical. ImportError where
+        pandas is not installed."""
+        pandas = _imported("pandas", "to_pandas")
+        return self.to_arrow(dictionaries).to_pandas() if self.columns else pandas.DataFrame(index=range(self.count()))
+
+    def to_polars(self, dictionaries: bool = True):
+        """A polars DataFrame, collected to this process. It shares numbers with the Arrow table that it is made of.
+        `dictionaries`: columns of strings are Categorical. ImportError where polars is not installed."""
+        polars = _imported("polars", "to_polars")
+        return polars.from_arrow(self.to_arrow(dictionaries)) if self.columns else polars.DataFrame(height=self.count())
 
     def to_numpy(self) -> np.ndarray:
         """An array (n, arity), collected to this process: int64, uint64 or float64 where all columns are, else of objects."""
@@ -104,6 +149,40 @@ class Tuples(Evaluated):
     def to_set(self) -> set[tuple]:
         """The same as a set."""
         return set(self.to_list())
+
+
+class Relations:
+    """Several relations by name, `self[name]` each; `relations`: what is declared of them."""
+
+    relations: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Tuples:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.relations)
+
+    def __len__(self) -> int:
+        return len(self.relations)
+
+    def __contains__(self, name) -> bool:
+        return name in self.relations
+
+    def keys(self) -> KeysView[str]:
+        return self.relations.keys()
+
+    def items(self) -> Iterator[tuple[str, Tuples]]:
+        """Each name with its relation."""
+        return ((name, self[name]) for name in self.relations)
+
+
+def _imported(package: str, method: str):
+    """A package that not everybody has."""
+    try:
+        return import_module(package)
+    except ImportError:
+        missing = f"{method}() needs the package {package}, which is not installed: pip install {package}"
+        raise ImportError(missing) from None
 
 
 def plain(value):

@@ -1,6 +1,6 @@
 """Every method of the public face, every format and every command, called once: `python plain_install.py SOURCE`.
 
-Run by .ci/plain with the wheel and what it requires, and nothing else: neither pytest nor pandas. What needs more must say so
+Run by .ci/plain with the wheel and what it requires, and nothing else: no pytest, pandas or polars. What needs more must say so
 in one error that names the package. SOURCE: the checkout, whose files the installed package must have, and no others.
 """
 
@@ -28,6 +28,7 @@ from semi_naive import (
     Vertices,
     simulate,
     subgraphs,
+    transforms,
     transitive_closure,
     vectorised,
 )
@@ -61,14 +62,14 @@ def call(name: str, function: Callable, *given, **options):
     return function(*given, **options)
 
 
-def needs_pandas(name: str, function: Callable, *given) -> None:
+def needs(package: str, name: str, function: Callable, *given) -> None:
     """It says which package it needs and how to install it."""
     try:
         call(name, function, *given)
     except ImportError as error:
-        assert "pandas" in str(error) and "pip install" in str(error), error
+        assert package in str(error) and f"pip install {package}" in str(error), error
     else:
-        raise AssertionError(f"{name} works without pandas: call it with `call`")
+        raise AssertionError(f"{name} works without {package}: call it with `call`")
 
 
 def attributes(owner: str, found) -> None:
@@ -85,13 +86,15 @@ def tuples(owner: str, make: Callable, arity: int = 2) -> None:
         assert call(f"{owner}.to_arrow", found.to_arrow).num_rows == 3
         assert call(f"{owner}.to_numpy", found.to_numpy).shape == (3, arity)
         assert set(call(f"{owner}.to_list", found.to_list)) == call(f"{owner}.to_set", found.to_set)
-        needs_pandas(f"{owner}.to_pandas", found.to_pandas)
+        needs("pandas", f"{owner}.to_pandas", found.to_pandas)
+        needs("polars", f"{owner}.to_polars", found.to_polars)
         assert len(call(f"{owner}.to_df", found.to_df).collect()) == 3
         for ending in TEXTS:
             call(f"{owner}.write", found.write, f"{owner}.{ending}")
             assert Path(f"{owner}.{ending}").exists(), ending
         assert call(f"{owner}.explain", found.explain)
         call(f"{owner}.report", found.report, f"{owner}.html")
+        call(f"{owner}.plot", found.plot, f"{owner}.svg")
         assert sum(batch.num_rows for batch in call(f"{owner}.to_batches", found.to_batches)) == 3
         assert call(f"{owner}.arrow_schema", found.arrow_schema).names
         attributes(owner, found)
@@ -110,7 +113,6 @@ def closures() -> None:
         tuples("Closure", lambda plan=plan: transitive_closure(EDGES, plan=plan))
     with call("transitive_closure", transitive_closure, EDGES) as found:
         answers("Closure", found)
-        call("Closure.plot", found.plot, "closure.svg")
         assert call("Closure.why", found.why, *EDGES[0]).height == 1
     with transitive_closure([("a", "b"), ("b", "c"), ("a", "c")]) as found:
         assert found.to_arrow().num_rows == 3 and ("a", "c") in found.to_set()
@@ -146,6 +148,8 @@ def programs() -> None:
         os.makedirs("results", exist_ok=True)
         assert call("Result.write", result.write, "results") == [os.path.join("results", "path.csv")]
         call("Result.report", result.report)
+        call("Result.plot", result.plot)
+        assert dict(call("Result.items", result.items))["path"].count() == 3
         call("Result.close", result.close)
     with call("Program.session", program.session, {"edge": EDGES}) as session:
         assert session.insert("edge", [(3, 4)]).changes["path"].count() == 3
@@ -164,7 +168,7 @@ def relations() -> None:
     call("Relation.from_numpy", Relation.from_numpy, edge.to_numpy(), ["x", "y"])
     call("Relation.from_arrow", Relation.from_arrow, edge.to_arrow())
     call("Relation.from_df", Relation.from_df, edge.to_df())
-    called.add("Relation.from_pandas")  # whoever has a frame has pandas
+    called.update({"Relation.from_pandas", "Relation.from_polars"})  # whoever has a frame has the package
     other = call("Relation.rename", edge.rename, x="y", y="z")
     assert call("Relation.join", edge.join, other).to_set() == {(1, 2, 3)}
     one = edge.select(x=1)
@@ -194,6 +198,13 @@ def patterns() -> None:
         call("Vertices.close", vertices.close)
     assert subgraphs(square, "4-clique") == 1
     call("simulate", simulate, EDGES, 4)
+
+
+def frames() -> None:
+    """What `DataFrame.transform` takes, without pandas."""
+    edges = transitive_closure(EDGES).to_df()
+    assert edges.transform(transforms.transitive_closure).count() == 3
+    assert edges.transform(transforms.evaluated, "paths.dl").count() == 3
 
 
 def settings() -> None:
@@ -332,7 +343,20 @@ def _files(folder: Path) -> set[Path]:
 
 if __name__ == "__main__":
     whole(Path(sys.argv[1]))
-    for part in (settings, programs, branches, functors, relations, closures, patterns, formats, commands, complete, carried):
+    for part in (
+        settings,
+        programs,
+        branches,
+        functors,
+        relations,
+        closures,
+        patterns,
+        frames,
+        formats,
+        commands,
+        complete,
+        carried,
+    ):
         begun = time.process_time()
         part()
         print(f"{part.__name__}: done, {time.process_time() - begun:.1f} s of this process", flush=True)

@@ -164,22 +164,44 @@ def _bits(column, type_, types: dict, values, fault) -> np.ndarray:
 
     if not len(column):  # of whatever type
         return np.empty(0, np.int64)
-    plain = column.cast(plain_type(column.type))
+    column = _categories(column) if pa.types.is_dictionary(column.type) else column
     if type_.kind == Kind.RECORD:  # structs, lists, or text; null is nil
-        return bits_of_values(_python_values(plain, fault), type_, types, values, fault)
+        return bits_of_values(_python_values(column, fault), type_, types, values, fault)
     if missing := first_missing(column, type_.kind):
         raise fault(missing[0], f"the value is {missing[1]}", "drop the rows with missing values")
     try:
-        plain = plain.cast(arrow_type(type_.kind))
-        if type_.kind == Kind.SYMBOL:
-            plain = plain.dictionary_encode()
-            for chunk in plain.chunks:
-                chunk.dictionary.validate(full=True)  # files may hold any bytes as text
+        symbols = type_.kind == Kind.SYMBOL
+        plain = _texts(column) if symbols else column.cast(plain_type(column.type)).cast(arrow_type(type_.kind))
         return bits_of_arrow(plain, type_, types, values)
     except pa.ArrowInvalid:  # the slow way finds the value, and says what is wrong with it
         return bits_of_values(_python_values(column, fault), type_, types, values, fault)
     except Mismatch as wrong:
         raise fault(wrong.row, wrong) from None
+
+
+def _texts(column):
+    """A column of texts, or of what can be written as such, dictionary-encoded. One that is so already stays, so that each of
+    its texts is looked up once."""
+    import pyarrow as pa
+
+    coded = column if pa.types.is_dictionary(column.type) and column.type.value_type == pa.string() else None
+    if coded is None:
+        coded = column.cast(plain_type(column.type)).cast(pa.string()).dictionary_encode()
+    for chunk in coded.chunks:
+        chunk.dictionary.validate(full=True)  # files may hold any bytes as text
+    return coded
+
+
+def _categories(column):
+    """A dictionary-encoded column without missing values in its dictionaries. Its texts are `string`: polars has views, which
+    Arrow casts nowhere else."""
+    import pyarrow as pa
+
+    if kind_of(column.type) == Kind.SYMBOL and column.type.value_type != pa.string():
+        chunks = [pa.DictionaryArray.from_arrays(each.indices, each.dictionary.cast(pa.string())) for each in column.chunks]
+        column = pa.chunked_array(chunks, pa.dictionary(column.type.index_type, pa.string()))
+    missing = any(chunk.dictionary.null_count for chunk in column.chunks)
+    return column.cast(plain_type(column.type)) if missing else column
 
 
 def _python_values(column, fault) -> list:

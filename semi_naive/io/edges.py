@@ -15,7 +15,7 @@ from semi_naive.io.formats import BY_NAME, Format, extension_of
 from semi_naive.io.json_data import columns_of_json, json_rows
 from semi_naive.io.parquet import is_parquet, read_schema
 from semi_naive.io.patterns import files_of
-from semi_naive.io.python_data import arrow_of, directed_edges, is_a, is_spark_frame, source_of
+from semi_naive.io.python_data import arrow_of, directed_edges, gives_arrow, is_a, is_spark_frame, source_of, table_of
 from semi_naive.io.reading import file_source
 from semi_naive.io.sniff import edge_format
 from semi_naive.io.sources import Files, Given, Source, SparkFrame, TextFile, schema_of
@@ -73,9 +73,9 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
     `source.relation` says; `Program.run` takes it as the facts of any relation of these types.
 
     data: a path (.facts .tsv .csv .txt .mtx, each also with .gz; .parquet, a file or a directory; .json; .sqlite .db, with a
-    table `edges` or a single one), a pattern of paths (edges/*.parquet), an (n, 2) integer array, a pandas or Spark DataFrame
-    or pyarrow table of two columns, a networkx DiGraph (nodes all integers or all strings), or an iterable of such pairs, which
-    becomes a list.
+    table `edges` or a single one), a pattern of paths (edges/*.parquet), an (n, 2) integer array, a pandas, polars or Spark
+    DataFrame or a pyarrow table of two columns, a networkx DiGraph (nodes all integers or all strings), or an iterable of such
+    pairs, which becomes a list.
 
     - header: skip the first line that is no comment.
     - expand_symmetric: both directions of each entry of a symmetric MatrixMarket matrix.
@@ -99,7 +99,8 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
         data = directed_edges(data)
     if is_a("pandas", "DataFrame", data):
         data = arrow_of(data)
-    if is_a("pyarrow", "Table", data):
+    if gives_arrow(data):
+        data = table_of(data)
         return source_of(data, _relation(data.column_names, data.schema.types, vertex, strings), {})
     if not hasattr(data, "__iter__") or isinstance(data, (bytes, dict)):
         raise BadInput(f"a {type(data).__name__} holds no edges", hint=ACCEPTED)

@@ -8,15 +8,21 @@ class BadInput(ValueError):
     the decompressed file, comments included; ``column`` is the character, from 1, at which the offending field
     starts. Whatever is unknown is None and left out of the text.
 
+    ``hint`` is what a Python program can do; ``shell`` is what to do on the command line, where that is something else.
+
     >>> print(BadInput("'x' is not an integer", "a.csv", 3, 5, "pass strings=True"))
     a.csv:3:5: 'x' is not an integer
       pass strings=True
     """
 
-    def __init__(self, message, file=None, line=None, column=None, hint=None):
-        # All five go into args, so the exception survives pickling on its way from a Spark task.
-        super().__init__(message, file, line, column, hint)
-        self.message, self.file, self.line, self.column, self.hint = message, file, line, column, hint
+    def __init__(self, message, file=None, line=None, column=None, hint=None, shell=None):
+        # All six go into args, so the exception survives pickling on its way from a Spark task.
+        super().__init__(message, file, line, column, hint, shell)
+        self.message, self.file, self.line, self.column, self.hint, self.shell = message, file, line, column, hint, shell
+
+    def in_shell(self) -> "BadInput":
+        """The same, as the command line says it."""
+        return BadInput(self.message, self.file, self.line, self.column, self.shell or self.hint)
 
     def __str__(self):
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)

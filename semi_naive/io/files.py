@@ -96,21 +96,24 @@ def check_there(path: str, relation, folders: bool = False) -> None:
     will do."""
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
-        hint = f"the facts of {relation.name} were expected there; name the right folder with -F (--fact-dir)"
-        raise BadInput(f"Cannot open fact file {os.path.basename(path)}: there is no folder {folder!r}", path, hint=hint)
+        message = f"Cannot open fact file {os.path.basename(path)}: there is no folder {folder!r}"
+        hint = f"the facts of {relation.name} were expected there; name the right folder with"
+        raise BadInput(message, path, hint=f"{hint} facts=", shell=f"{hint} -F (--fact-dir)")
     if os.path.isdir(path) and not folders:
         raise BadInput(f"Cannot open fact file {os.path.basename(path)}: it is a folder", path)
     if not os.path.exists(path):
-        hint = f"write the facts of {relation.name} there, name their folder with -F (--fact-dir), or go on without, with -w"
-        raise BadInput(f"Cannot open fact file {os.path.basename(path)}: no such file", path, hint=hint)
+        hint = f"give them, facts={{{relation.name!r}: …}}, or their folder, facts=…, or go on without, with lenient=True"
+        shell = f"write the facts of {relation.name} there, name their folder with -F (--fact-dir), or go on without, with -w"
+        raise BadInput(f"Cannot open fact file {os.path.basename(path)}: no such file", path, hint=hint, shell=shell)
 
 
 def check_folder(path: str) -> None:
     """BadInput when there is no folder for a file to be written."""
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
-        hint = "make it, or name another with -D (--output-dir)"
-        raise BadInput(f"there is no folder {folder!r} to write to", path, hint=hint)
+        hint = "make it, or name another"
+        shell = f"{hint} with -D (--output-dir)"
+        raise BadInput(f"there is no folder {folder!r} to write to", path, hint=hint, shell=shell)
 
 
 def pieces(stream, size: int, stop: int | None = None):

@@ -79,8 +79,6 @@ class ReadSpan:
 
 def frame_parts(source: SparkFrame):
     """An RDD of the `Part`s of a DataFrame. Runs no job."""
-    if not hasattr(source.frame, "rdd"):
-        raise BadInput("a Spark Connect DataFrame has no RDD", "DataFrame", hint="write it to parquet, pass the path")
     empty = schema_of(source.frame).empty_table()
     columns_of_table(empty, source.relation, source.types, Gathered(), source.relation.name)  # its width
     packed = map_in_arrow(source.frame, ReadBatches(source.relation, source.types), "part binary")

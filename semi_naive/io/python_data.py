@@ -19,7 +19,8 @@ from semi_naive.io.reading import file_source
 from semi_naive.io.sources import Files, Given, Source, SparkFrame
 from semi_naive.ra.rules.ir import Kind, Relation
 
-ACCEPTED = "expected a path, a list of tuples, a numpy array, a pandas, Arrow or Spark data frame, a networkx DiGraph"
+ARRAYS = (("polars", "Series"), ("pandas", "Series"), ("pyarrow", "ChunkedArray"))  # one column, which is not a table
+ACCEPTED = "expected a path, a list of tuples, a numpy array, a pandas, polars, Arrow or Spark data frame, a networkx DiGraph"
 
 
 def as_columns(data, relation, types: dict, values) -> np.ndarray:
@@ -32,9 +33,10 @@ def source_of(data, relation, types: dict) -> Source:
 
     `data`: a path (.facts .tsv .txt .csv .mtx .json .sqlite .parquet, text also .gz) or a pattern of paths (edges/*.parquet),
     an iterable of tuples (ints, floats, strings, nested tuples or None for records, `Branch`es; bare values where there is one
-    attribute), an (n, k) numpy array, a pandas or Spark DataFrame or an Arrow table, with columns by the attributes' names or
-    in their order, a networkx DiGraph, or a `Source` (of `semi_naive.io.edge_source`, say). BadInput names the relation, the
-    row and the column of what does not fit; True, None and NULL fit nothing but None a record.
+    attribute), an (n, k) numpy array, a pandas, polars or Spark DataFrame, an Arrow table or whatever else gives Arrow data, as
+    results of other runs do, with columns by the attributes' names or in their order, a networkx DiGraph, or a `Source` (of
+    `semi_naive.io.edge_source`, say). BadInput names the relation, the row and the column of what does not fit; True, None and
+    NULL fit nothing but None a record.
     """
     types = BUILT_IN | types
     if isinstance(data, Source):
@@ -45,8 +47,9 @@ def source_of(data, relation, types: dict) -> Source:
         return SparkFrame(relation, types, data)
     if is_a("networkx", "Graph", data):
         data = directed_edges(data)
-    kinds = (("pandas", "DataFrame", _from_pandas), ("pyarrow", "Table", _from_table), ("pyarrow", "RecordBatch", _from_table))
-    for module, name, read in (*kinds, ("numpy", "ndarray", _from_array)):
+    if gives_arrow(data):
+        return Given(relation, types, partial(_from_table, data, relation, types))
+    for module, name, read in (("pandas", "DataFrame", _from_pandas), ("numpy", "ndarray", _from_array)):
         if is_a(module, name, data):
             return Given(relation, types, partial(read, data, relation, types))
     if hasattr(data, "__iter__") and not isinstance(data, (bytes, dict)):
@@ -70,6 +73,28 @@ def is_spark_frame(source) -> bool:
 def is_a(module: str, name: str, data) -> bool:
     """Whether `data` is of a class of a module that may not be installed: what is not imported has no instances."""
     return module in sys.modules and isinstance(data, getattr(sys.modules[module], name, ()))
+
+
+def gives_arrow(data) -> bool:
+    """Whether `table_of` makes a table of it: of a pyarrow table or batch, a frame of polars, a relation of DuckDB, a result of
+    ours. What pandas has is looked at in another way, as its columns may hold any objects."""
+    if is_a("polars", "LazyFrame", data):
+        return True
+    one_column = any(is_a(module, name, data) for module, name in ARRAYS)
+    return hasattr(data, "__arrow_c_stream__") and not one_column and not is_a("pandas", "DataFrame", data)
+
+
+def table_of(data):
+    """What gives Arrow data as a pyarrow Table. Nothing is copied that Arrow can share."""
+    import pyarrow as pa
+
+    if is_a("polars", "LazyFrame", data):
+        data = data.collect()
+    if is_a("semi_naive.tuples", "Tuples", data):
+        return data.to_arrow(dictionaries=True)  # a string is looked up once
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    return data if isinstance(data, pa.Table) else pa.table(data)
 
 
 def directed_edges(graph):
@@ -134,11 +159,8 @@ def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:
     return columns
 
 
-def _from_table(table, relation, types: dict, values) -> np.ndarray:
-    import pyarrow as pa
-
-    table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
-    return columns_of_table(table, relation, types, values, relation.name)
+def _from_table(data, relation, types: dict, values) -> np.ndarray:
+    return columns_of_table(table_of(data), relation, types, values, relation.name)
 
 
 def _from_pandas(frame, relation, types: dict, values) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import kind_of
 from semi_naive.io.python_data import as_columns
+from semi_naive.io.python_data import table_of as arrow_table_of
 from semi_naive.io.sources import schema_of
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.rules.table import Table
@@ -51,10 +52,10 @@ def of_array(array, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
 
 
 def of_arrow(table, names=None) -> tuple[Schema, Table]:
-    """A pyarrow Table or RecordBatch; `names`: others for its columns."""
+    """A pyarrow Table, or whatever gives Arrow data; `names`: others for its columns."""
     import pyarrow as pa
 
-    table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+    table = arrow_table_of(table)
     names = tuple(names or table.column_names)
     for name, column in zip(names, table.columns, strict=True):
         if column.null_count and not pa.types.is_null(column.type):

@@ -20,6 +20,7 @@ from semi_naive.io.parquet import parquet_bytes, read_parquet, read_row_group, r
 from semi_naive.io.plain import PIECE as PLAIN
 from semi_naive.io.plain import plain
 from semi_naive.ra.rules.ir import Kind, Relation
+from semi_naive.ra.session import is_connect
 from semi_naive.threads import in_threads
 
 LARGE = 64 << 20  # bytes; below, starting a job costs more than reading the file here
@@ -277,7 +278,10 @@ class SparkFrame(Source):
 
     frame: object
 
-    large = True
+    @property
+    def large(self) -> bool:
+        """One of Spark Connect is collected: it has no RDD, so no task of ours can read it."""
+        return not is_connect(self.frame)
 
     def columns(self, values) -> np.ndarray:
         """Collects it to the driver."""

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from typing import Any
 
+from semi_naive.balance.numbers import counted
 from semi_naive.branch import Branch
 
 INDENT = "   "
@@ -160,7 +161,22 @@ class WhyNot:
         """The answer in a notebook."""
         return f"<pre>{escape(str(self))}</pre>"
 
+    def __repr__(self) -> str:
+        return f"<WhyNot of {atom(self.relation, self.tuple)}: {counted(len(self.failures), 'rule')}>"
+
+    def to_dict(self) -> dict:
+        """Of dictionaries and lists, as JSON has them."""
+        found = {"relation": self.relation, "tuple": _listed(self.tuple), "atom": atom(self.relation, self.tuple)}
+        return found | {"failures": [asdict(failure) for failure in self.failures]}
+
+    def to_json(self, **options) -> str:
+        return json.dumps(self.to_dict(), **options)
+
     def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self) -> str:
+        """Each rule, and below it the part that nothing fits."""
         head = atom(self.relation, self.tuple)
         if not self.failures:
             return f"{head} is no fact, and no rule makes tuples of {self.relation}"

@@ -23,12 +23,13 @@ from semi_naive.planning.strata import is_fact
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.unpacking import columns_of, grouped
+from semi_naive.ra.session import connected
 from semi_naive.ra.symbols import keep
 from semi_naive.running.files import write_answer, write_relation
 from semi_naive.running.frames import ToArrow, ToSpark, as_spark_has_it
 from semi_naive.running.python_values import DTYPES, nested_values, python_values
 from semi_naive.threads import in_threads
-from semi_naive.tuples import Evaluated, Tuples, plain
+from semi_naive.tuples import CLOSED, Evaluated, Relations, Tuples, plain
 
 if TYPE_CHECKING:
     from semi_naive.provenance.proofs import Proof, WhyNot
@@ -161,7 +162,8 @@ class Answer(Tuples):
 
     def to_df(self):
         """A Spark DataFrame with the declared names. Of a relation on the partitions nothing is collected: Spark reads the
-        tuples where they are, and they stay until the result is closed, even if nobody else remembers it."""
+        tuples where they are, and they stay until the result is closed, even if nobody else remembers it. Where a session of
+        Spark Connect is active it is a DataFrame of that, and the tuples are collected."""
         if self.on_partitions:
             self._result.pin()
         return self.frame()
@@ -172,6 +174,8 @@ class Answer(Tuples):
         from pyspark.sql.pandas.types import from_arrow_schema
 
         self._result.check_open()
+        if (connect := connected()) is not None:
+            return connect.createDataFrame(as_spark_has_it(self.to_arrow()))
         self._result.cluster.start()
         if self.stored is None:
             return SparkSession.builder.getOrCreate().createDataFrame(as_spark_has_it(self.to_arrow()))
@@ -219,7 +223,7 @@ class Answer(Tuples):
         return f"<p>{escape(self.name)}</p><table>{shown}</table>{more}"
 
 
-class Result(Evaluated):
+class Result(Evaluated, Relations):
     """The relations of a run, by name. `trace`: what happened; `profile` in it: what each rule cost."""
 
     trace: dict = {}
@@ -237,18 +241,6 @@ class Result(Evaluated):
         if name not in self.relations:
             raise KeyError(f"{name!r}: the result has {', '.join(sorted(self.relations)) or 'no relations'}")
         return Answer(self, name)
-
-    def __iter__(self):
-        return iter(self.relations)
-
-    def __len__(self) -> int:
-        return len(self.relations)
-
-    def __contains__(self, name) -> bool:
-        return name in self.relations
-
-    def keys(self):
-        return self.relations.keys()
 
     def write(self, folder, format: str = "souffle") -> list[str]:
         """Write every .output into a folder, "-" for standard output, and print every .printsize; the files written.
@@ -335,7 +327,7 @@ class Result(Evaluated):
 
     def check_open(self) -> None:
         if self.closed:
-            raise ValueError("this result has been closed")
+            raise ValueError(CLOSED)
 
     def pin(self) -> None:
         """Stay until it is closed, even if nobody remembers it."""

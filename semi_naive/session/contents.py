@@ -1,6 +1,6 @@
 """What a session shows: its relations as of an epoch, and what a transaction has changed. They have the face of a result's."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +17,7 @@ from semi_naive.ra.rules.table import Table
 from semi_naive.running.answers import Answer
 from semi_naive.running.database import Database
 from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange
+from semi_naive.tuples import Relations
 
 if TYPE_CHECKING:
     from semi_naive.provenance.proofs import Proof, WhyNot
@@ -87,8 +88,8 @@ class View:
         """The session is closed by itself."""
 
 
-@dataclass(eq=False)
-class Epoch:
+@dataclass(eq=False, repr=False)
+class Epoch(Relations):
     """All relations as they were after one transaction. It has their tables, which share what has not changed since, and
     `spread`, the relations that were on the partitions; given: the explicit facts of relations that have rules, too."""
 
@@ -109,11 +110,10 @@ class Epoch:
         if self.session.known(name) not in self.tables:
             raise KeyError(f"{name!r} was not evaluated at epoch {self.number}, as nobody subscribed to it")
 
-    def __contains__(self, name) -> bool:
-        return name in self.session.relations
-
-    def __iter__(self):
-        return iter(self.session.relations)
+    @property
+    def relations(self) -> dict[str, Relation]:  # type: ignore[override]
+        """Those that were evaluated then."""
+        return {name: relation for name, relation in self.session.relations.items() if name in self.tables}
 
     def kept(self, name: str) -> Kept:
         """Where a relation is."""
@@ -155,12 +155,12 @@ class Epoch:
         return View(self.session.relations, Held(self.session.relations, self.tables, self.spread), self.session)
 
     def __repr__(self) -> str:
-        return f"<epoch {self.number} of a session: {counted(len(self.session.relations), 'relation')}>"
+        return f"<Epoch {self.number} of {self.session.program.name}: {counted(len(self), 'relation')}>"
 
 
 class Changes(Answer):
     """What a transaction has changed of a relation: its columns and `diff`, 1 of a tuple that came, -1 of one that is gone;
-    each tuple once. An iterable of such tuples; also `to_pandas`, `to_arrow`, `to_list`, `to_set`, `to_df`, `write`, `count`.
+    each tuple once. It has the face of an `Answer`: an iterable of such tuples, `to_pandas`, `to_arrow`, `write` and so on.
     Many, of a relation on Spark's partitions, stay there, and can be read as long as the session is open."""
 
     def __init__(self, session, relation: Relation, change: AnyChange):
@@ -174,11 +174,8 @@ class Changes(Answer):
         super().__init__(cast(Any, View({relation.name: shown}, held, session, lasting)), relation.name)
         self.inserted, self.deleted = change.came, change.went
 
-    def __iter__(self) -> Iterator[tuple]:
-        return iter(self.to_list())
-
     def __repr__(self) -> str:
-        return f"<changes of {self.name}: {counted(self.inserted, 'tuple')} came, {self.deleted:,} gone>"
+        return f"<Changes of {self.name}: {self.inserted:,} inserted, {self.deleted:,} deleted>"
 
 
 def _free(name: str, relation: Relation) -> str:

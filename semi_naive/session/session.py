@@ -44,6 +44,7 @@ from semi_naive.session.registered.subscriptions import Callback, Granularity, S
 from semi_naive.session.served.streams import Sink
 from semi_naive.session.system import RELATIONS, Past, System
 from semi_naive.session.transaction import Transaction
+from semi_naive.tuples import Relations
 
 if TYPE_CHECKING:
     from semi_naive.provenance.proofs import Proof, WhyNot
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("semi_naive")
 
 
-class Session:
+class Session(Relations):
     """The relations of a program, now and at some epochs before; see `Program.session`. It is for a `with` block, or `close`.
 
     One transaction is open at a time: who begins another one waits, and in the same thread it is an error. Readers never wait:
@@ -137,18 +138,6 @@ class Session:
             held = Held({name: RELATIONS[name]}, Made({name: partial(columns_of, self.system.table(name))}))
             return Answer(cast(Any, View({name: RELATIONS[name]}, held, self)), name)
         return self._now[name]
-
-    def __contains__(self, name) -> bool:
-        return name in self.relations
-
-    def __iter__(self):
-        return iter(self.relations)
-
-    def __len__(self) -> int:
-        return len(self.relations)
-
-    def keys(self):
-        return self.relations.keys()
 
     def at(self, epoch: int) -> Epoch:
         """The relations as they were after an epoch: the last one, or one of the `retain` before it. ValueError for others."""
@@ -423,7 +412,7 @@ class Session:
 
     def check_open(self) -> None:
         if self.closed:
-            raise ValueError("this session has been closed")
+            raise ValueError("this session has been closed, and its relations are gone: read or write them before that")
 
     def close(self) -> None:
         """Release what Spark has of it, and the directory. Its relations can be read no more."""

@@ -170,7 +170,10 @@ class Subgraphs(Tuples):
         """A Spark DataFrame, made of the matches in this process."""
         from pyspark.sql import SparkSession
 
-        _context(None)
+        from semi_naive.ra.session import connected
+
+        if connected() is None:
+            _context(None)
         return SparkSession.builder.getOrCreate().createDataFrame(self.to_arrow())
 
     def explain(self) -> str:
@@ -181,11 +184,10 @@ class Subgraphs(Tuples):
         bound = f", which binds {', '.join(order)}" if order else ""
         return f"plan {self.plan}{bound}\nmatch({vertices}) :- {body}.\nmade: {counted(len(self), 'tuple')}\n"
 
-    def report(self, path=None) -> str:
-        """The join as a page of HTML; also written to `path`, whole or not at all. ValueError where no trace was kept."""
+    def _recorded(self) -> dict:
         if self.trace is None:
             raise ValueError("plan='leapfrog' keeps no trace to report: use plan='boxed' with memory=, or 'bigjoin'")
-        return super().report(path)
+        return self.trace
 
     def __repr__(self) -> str:
         return f"<Subgraphs: {len(self):,} of ({', '.join(self.columns)})>"

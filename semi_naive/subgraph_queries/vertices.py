@@ -11,6 +11,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from semi_naive.balance.numbers import counted
 from semi_naive.io.edges import as_edges
 from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.multiway import leapfrog
@@ -24,7 +25,7 @@ from semi_naive.ra.words import sort_unique
 from semi_naive.subgraph_queries.patterns import Pattern
 
 
-@dataclass
+@dataclass(repr=False)
 class Vertices:
     """Edges between numbers, `values` of each the user's id (or place in `names`), and what was derived from them so far.
 
@@ -48,6 +49,10 @@ class Vertices:
 
     def __exit__(self, *_):
         self.close()
+
+    def __repr__(self) -> str:
+        kind = "directed" if self.directed else "undirected"
+        return f"<Vertices: {len(self.values):,} vertices, {counted(len(self.source), f'{kind} edge')}>"
 
     def close(self) -> None:
         """Remove the indexes that queries have left on the partitions of Spark; at the latest, the end of the program does."""

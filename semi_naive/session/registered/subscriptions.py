@@ -71,6 +71,11 @@ class Subscription:
             self._thread = threading.Thread(target=self._serve, name=f"semi-naive: {relation.name}", daemon=True)
             self._thread.start()
 
+    def __repr__(self) -> str:
+        name, of = f" {self.name}" if self.name else "", f" of {self.parameters}" if self.parameters else ""
+        state = "cancelled" if self._cancelled else f"told {self.calls:,}×"
+        return f"<Subscription{name} to {self.relation}{of}: {state}>"
+
     def add(self, change: Change, epoch: int) -> None:
         """Changes of an epoch; they are told now, or later."""
         with self._state:

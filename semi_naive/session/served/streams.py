@@ -23,6 +23,9 @@ class Sink:
             session.places(relation, key)
         self.session, self.relation, self.op, self.key, self.query = session, relation, op, key, query
 
+    def __repr__(self) -> str:
+        return f"<Sink of {self.relation}>"
+
     def __call__(self, frame, batch: int) -> None:
         """A batch of Spark's, by its number. All its deletes come before its inserts."""
         query = self.query or frame.sparkSession.sparkContext.getLocalProperty(QUERY)

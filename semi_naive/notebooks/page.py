@@ -1,0 +1,35 @@
+"""A report of a run as a notebook shows it: where it was written, or the page itself in a frame of its own."""
+
+import os
+from html import escape
+
+HEIGHT = 640  # pixels of the frame
+
+
+class Page(str):
+    """A page of HTML, as text. A shell shows how large it is, and where it was written; a notebook shows a link to the file, or
+    the page, if there is no file."""
+
+    __slots__ = ("path",)
+
+    path: str | None
+
+    @classmethod
+    def of(cls, text: str, path=None) -> "Page":
+        page = cls(text)
+        page.path = None if path is None else os.fspath(path)
+        return page
+
+    def _told(self) -> str:
+        where = "" if self.path is None else f", written to {self.path}"
+        return f"report of {max(1, len(self.encode()) // 1000):,} kB{where}"
+
+    def __repr__(self) -> str:
+        return f"<{self._told()}>"
+
+    def _repr_html_(self) -> str:
+        if self.path is not None:
+            link = f'<a href="{escape(self.path)}">{escape(self.path)}</a>'
+            return f"<p>The {escape(self._told().removesuffix(self.path))}{link}</p>"
+        style = f"width:100%;height:{HEIGHT}px;border:1px solid"
+        return f'<iframe srcdoc="{escape(self)}" title="The report of a run" sandbox style="{style}"></iframe>'

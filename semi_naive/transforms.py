@@ -1,0 +1,50 @@
+"""Functions from a DataFrame of Spark to one, as `DataFrame.transform` takes them.
+
+from semi_naive import transforms
+
+edges.transform(transforms.transitive_closure)                               # columns keep their names
+edges.transform(transforms.evaluated, program, reads="edge", output="path")
+accounts.transform(transforms.evaluated, "rules.dl", reads="account", output="risk", facts={"limit": limits})
+
+What such a DataFrame reads stays where it is until the end of the program: `semi_naive.transitive_closure(edges).to_df()` and
+`program.run(…)[…].to_df()` make the same one, and have something to close.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+from semi_naive.io.errors import BadInput
+
+if TYPE_CHECKING:
+    from semi_naive.program import Program
+
+
+def transitive_closure(edges, **options):
+    """The pairs (x, y) such that y can be reached from x, with the names that the two columns of `edges` have. options: as for
+    `semi_naive.transitive_closure`, which is run at once."""
+    from semi_naive.closure import transitive_closure as closed
+
+    return closed(edges, **options).to_df()
+
+
+def evaluated(rows, program: "Program | str | os.PathLike", reads: str | None = None, output: str | None = None, facts=None,
+              **options):  # fmt: skip
+    """A relation of a program, of which the rows are the facts of another one. The program is run at once.
+
+    program: a `Program`, or the path of one. reads: the relation with these facts; None: the only .input. output: the relation
+    that is wanted; None: the only .output. facts: those of other relations, {name: data}. options: as for `Program.run`.
+    ValueError where a relation has to be named.
+    """
+    from semi_naive.program import Program
+
+    found = program if isinstance(program, Program) else Program.from_file(program)
+    reads = reads or _only(found.inputs, found.name, ".input", "reads")
+    output = output or _only(found.outputs, found.name, ".output", "output")
+    return found.run({**(facts or {}), reads: rows}, **options)[output].to_df()
+
+
+def _only(names: list[str], program: str, directive: str, parameter: str) -> str:
+    if len(names) != 1:
+        has = ", ".join(names) or "none"
+        raise BadInput(f"{program} has not one {directive}", hint=f"name the relation, {parameter}=…: it has {has}")
+    return names[0]

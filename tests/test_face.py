@@ -1,0 +1,278 @@
+"""The public classes are spelled alike: what frames of others go in and come out, how each is shown, what errors say to do."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import semi_naive
+from semi_naive import (
+    BadInput,
+    Branch,
+    Config,
+    Libraries,
+    Program,
+    Relation,
+    Vertices,
+    simulate,
+    subgraphs,
+    transforms,
+    transitive_closure,
+    vectorised,
+)
+from semi_naive.__main__ import main
+
+EDGES = [("a", "b"), ("b", "c")]
+CLOSED = {("a", "b"), ("b", "c"), ("a", "c")}
+PATHS = """
+.decl edge(x: symbol, y: symbol)
+.input edge
+.decl path(x: symbol, y: symbol)
+.output path
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+"""
+
+
+def paths(**options):
+    return Program(PATHS).run({"edge": EDGES}, **options)
+
+
+# -- frames
+
+
+@pytest.fixture
+def polars():
+    return pytest.importorskip("polars")
+
+
+def test_polars_frames_come_out(polars):
+    rows = polars.DataFrame({"n": [1, 2, 3], "f": [0.5, 1.5, 2.5], "s": ["a", "b", "a"]})
+    found = Relation.from_polars(rows).to_polars()
+    assert list(found.schema.items()) == [("n", polars.Int64), ("f", polars.Float64), ("s", polars.Categorical)]
+    assert set(found.rows()) == set(rows.rows())
+    assert Relation.from_polars(rows).to_polars(dictionaries=False).schema["s"] == polars.String
+    assert Relation.from_polars(rows.lazy(), ["a", "b", "c"]).columns == ("a", "b", "c")
+    closure = transitive_closure(rows.select(source="s", target=polars.Series(["b", "c", "c"])))
+    assert set(closure.to_polars().rows()) == CLOSED and closure.columns == ("source", "target")
+    assert Relation.from_tuples([()], ()).to_polars().height == 1
+
+
+@pytest.mark.parametrize("text", ["String", "Categorical"])
+def test_polars_frames_go_in(polars, text):
+    edges = polars.DataFrame({"y": ["b", "c"], "x": ["a", "b"]}, schema_overrides={"x": getattr(polars, text)})
+    for facts in (edges, edges.lazy(), polars.concat([edges[:1], edges[1:]], rechunk=False)):
+        assert Program(PATHS).run({"edge": facts})["path"].to_set() == CLOSED
+    kinds = polars.DataFrame({"x": [1, 2], "y": [2, 3]}, schema={"x": polars.Int8, "y": polars.UInt64})
+    assert transitive_closure(kinds.lazy()).to_set() == {(1, 2), (2, 3), (1, 3)}
+    with pytest.raises(BadInput, match="column edge.x, row 1: the value is null"):
+        Program(PATHS).run({"edge": edges.with_columns(x=polars.Series(["a", None], dtype=getattr(polars, text)))})
+    with pytest.raises(BadInput, match="edge"):
+        Program(PATHS).run({"edge": edges["x"]})
+
+
+def test_arrow_dictionaries_are_looked_up_once_a_text():
+    coded = pa.chunked_array([pa.array(["a", "b"]).dictionary_encode(), pa.array(["b"]).dictionary_encode()])
+    table = pa.table({"x": coded, "y": pa.array(["b", "c", "c"]).dictionary_encode()})
+    assert Program(PATHS).run({"edge": table})["path"].to_set() == CLOSED
+    missing = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
+    with pytest.raises(BadInput, match="column edge.x, row 1: the value is null"):
+        Program(PATHS).run({"edge": pa.table({"x": missing, "y": ["b", "c"]})})
+    broken = pa.DictionaryArray.from_arrays(pa.array([0]), pa.array([b"\xff"]).view(pa.string()))
+    with pytest.raises(BadInput, match="0xff is not UTF-8"):
+        Program(PATHS).run({"edge": pa.table({"x": broken, "y": ["b"]})})
+
+
+def test_results_are_facts_of_other_runs_and_what_reads_arrow_reads_them():
+    import duckdb
+
+    found = paths()["path"]
+    assert Program(PATHS).run({"edge": found})["path"].to_set() == CLOSED == set(found)
+    assert transitive_closure(found).to_set() == CLOSED == transitive_closure(transitive_closure(EDGES)).to_set()
+    assert pa.table(found).schema == found.arrow_schema() and pa.table(Relation.from_tuples([()], ())).num_rows == 1
+    assert duckdb.sql("select count(*), min(x) from found").fetchall() == [(3, "a")]
+    assert Program(PATHS).run({"edge": duckdb.sql("select 'a' as x, 'b' as y")})["path"].to_set() == {("a", "b")}
+    assert found.to_pandas(dictionaries=True).dtypes["x"] == "category"
+
+
+@pytest.mark.parametrize("plan", ["auto", "balanced"])
+def test_a_closure_keeps_the_names_of_columns(spark, plan):
+    frame = spark.createDataFrame(EDGES, ["src", "dst"])
+    for edges in (frame, frame.toPandas(), pa.table({"src": ["a", "b"], "dst": ["b", "c"]})):
+        with transitive_closure(edges, spark, plan) as found:
+            assert found.columns == ("src", "dst") == tuple(found.to_df().columns) and found.to_set() == CLOSED
+    for edges in (EDGES, np.array([[1, 2]]), pd.DataFrame([[1, 2]]), pa.table([[1], [2]], ["n", "n"])):
+        with transitive_closure(edges, spark, plan) as found:
+            assert found.columns == ("x", "y")
+
+
+def test_transforms_of_data_frames(spark, tmp_path):
+    edges = spark.createDataFrame(EDGES, ["src", "dst"])
+    closed = edges.transform(transforms.transitive_closure, plan="decomposed")
+    assert closed.columns == ["src", "dst"] and set(map(tuple, closed.collect())) == CLOSED
+    (tmp_path / "paths.dl").write_text(PATHS)
+    for program in (Program(PATHS), tmp_path / "paths.dl"):
+        assert set(map(tuple, edges.transform(transforms.evaluated, program).collect())) == CLOSED
+    assert edges.transform(transforms.evaluated, Program(PATHS), "edge", "edge", {}).count() == 2
+    with pytest.raises(BadInput, match="has not one .input\n  name the relation, reads=…: it has none"):
+        edges.transform(transforms.evaluated, Program(".decl a(x: symbol, y: symbol)\n.output a"))
+
+
+# -- how they are shown
+
+
+def everything():
+    """Every public class, one of each."""
+    result, vertices = paths(), Vertices.of(EDGES)
+    edge = Relation.from_tuples(EDGES, ["x", "y"])
+    session = Program(PATHS).session({"edge": EDGES}, retain=1)
+    transaction = session.insert("edge", [("c", "d")])
+    return {
+        "program": Program(PATHS),
+        "result": result,
+        "answer": result["path"],
+        "branch": Branch("Cons", 1, Branch("Nil")),
+        "closure": transitive_closure(EDGES),
+        "config": Config(buckets=64),
+        "libraries": Libraries([]),
+        "proof": result.why("path", ("a", "c")),
+        "why not": result.why_not("path", ("c", "a")),
+        "relation": edge,
+        "evaluated relation": edge.select(x="a").evaluate(),
+        "report": result.report(),
+        "session": session,
+        "epoch": session.at(0),
+        "transaction": transaction,
+        "changes": transaction.changes["path"],
+        "query": session.query('path("a", y)'),
+        "subscription": session.subscribe("path", print),
+        "sink": session.sink("edge"),
+        "simulated": simulate(EDGES, 2),
+        "simulated program": simulate(Program(PATHS), 2, facts={"edge": EDGES}),
+        "subgraphs": subgraphs(vertices, "triangle", count=False),
+        "vectorised": vectorised(len),
+        "vertices": vertices,
+    }
+
+
+def test_each_is_shown_in_few_words():
+    found = everything()
+    for name, each in found.items():
+        text = repr(each)
+        assert 0 < len(text) < 300 and "object at 0x" not in text and "array" not in text, (name, text)
+    assert repr(found["config"]) == "Config(buckets=64)" and repr(Config()) == "Config()"
+    assert repr(found["vertices"]) == "<Vertices: 3 vertices, 2 undirected edges>"
+    assert repr(found["changes"]) == "<Changes of path: 3 inserted, 0 deleted>"
+    assert repr(found["query"]) == "<path(y: symbol): 3 tuples>" and "1 tuple>" in repr(found["evaluated relation"])
+    assert repr(found["subscription"]) == "<Subscription to path: told 0×>"
+    classes = {type(each) for each in found.values()}
+    assert classes >= {one for one in map(vars(semi_naive).get, semi_naive.__all__) if isinstance(one, type)} - {BadInput}
+
+
+def test_relations_by_name_are_read_alike():
+    with Program(PATHS).session({"edge": EDGES}, retain=1) as session:
+        session.insert("edge", [("c", "d")])
+        for found, size in ((paths(), 3), (session.at(0), 3), (session, 6)):
+            assert list(found) == list(found.keys()) == ["edge", "path"] and len(found) == 2 and "path" in found
+            assert {name: each.count() for name, each in found.items()}["path"] == size == len(found["path"])
+
+
+def test_a_report_is_a_page_and_says_where_it_is(tmp_path):
+    with paths() as result:
+        page, written = result.report(), result.report(tmp_path / "run.html")
+    assert page.startswith("<!DOCTYPE html>") and written == (tmp_path / "run.html").read_text()
+    assert (
+        repr(written).endswith(f"kB, written to {tmp_path}/run.html>")
+        and f'href="{tmp_path}/run.html"' in written._repr_html_()
+    )
+    assert "<script" not in page._repr_html_() and page._repr_html_().startswith('<iframe srcdoc="&lt;!DOCTYPE')
+
+
+def test_whatever_has_run_is_drawn(tmp_path, here):
+    square = [(1, 2), (2, 3), (1, 3), (3, 4)]
+    drawn = {
+        "result": paths(),
+        "answer": paths(local_tuples=0, spark=here)["path"],
+        "closure": transitive_closure(EDGES, here, "balanced"),
+        "relation": Relation.from_tuples(EDGES, ["x", "y"]).project("x"),
+        "facts": Program(".decl p(x: number)\n.output p\np(1). p(2).").run(),
+        "subgraphs": subgraphs(square, "triangle", count=False, plan="boxed", memory=10_000),
+        "simulated": simulate(EDGES, 2),
+    }
+    for name, each in drawn.items():
+        figure = each.plot(tmp_path / f"{name}.svg")
+        assert figure.axes and (tmp_path / f"{name}.svg").read_text().count("<text") > 0, name
+    with Program(PATHS).session({"edge": EDGES}) as session, pytest.raises(ValueError, match="nothing was recorded"):
+        session["path"].plot()
+
+
+def test_a_simulation_is_its_record():
+    found = simulate(EDGES, 2)
+    assert json.loads(json.dumps(found)) == found == found.trace and "iterations: 2" in found.explain()
+    assert found.report().startswith("<!") and repr(found).startswith("<Simulated: 3 tuples, 2 iterations, ")
+
+
+# -- what errors say to do
+
+
+def test_missing_facts_are_asked_for_as_python_has_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "paths.dl").write_text(PATHS)
+    with pytest.raises(BadInput) as missing:
+        Program(PATHS).run()
+    assert "facts={'edge': …}" in str(missing.value) and "lenient=True" in str(missing.value) and "-F" not in str(missing.value)
+    with pytest.raises(BadInput, match="name the right folder with facts="):
+        Program(PATHS).run("nowhere")
+    with paths() as result, pytest.raises(BadInput, match="make it, or name another$"):
+        result.write("nowhere")
+    with pytest.raises(SystemExit):
+        main(["run", "paths.dl"])
+    said = capsys.readouterr().err
+    assert "-F (--fact-dir)" in said and "-w" in said and "facts=" not in said
+
+
+def test_what_is_closed_says_so_and_what_to_do():
+    result, relation = paths(), Relation.from_tuples(EDGES, ["x", "y"]).select(x="a").evaluate()
+    session = Program(PATHS).session({"edge": EDGES})
+    answers = [result["path"], relation, session["path"]]
+    for each in (result, relation, session):
+        each.close()
+    for answer in answers:
+        for read in (answer.to_list, answer.to_arrow, answer.to_numpy, answer.to_df):
+            with pytest.raises(ValueError, match="has been closed.*: read or write (them|its tuples) before that"):
+                read()
+
+
+CONNECT = """
+from pyspark.sql import SparkSession
+from semi_naive import Program, Relation, transforms, transitive_closure
+
+session = SparkSession.builder.remote("local").getOrCreate()
+edges = session.createDataFrame([("a", "b"), ("b", "c")], ["src", "dst"])
+for plan in ("auto", "balanced"):
+    try:
+        transitive_closure([(1, 2)], session, plan)
+    except ValueError as error:
+        print(error)
+with transitive_closure(edges) as found:
+    assert found.to_set() == {("a", "b"), ("b", "c"), ("a", "c")} and found.columns == ("src", "dst")
+    assert found.to_df().filter("src = 'a'").count() == 2
+assert edges.transform(transforms.transitive_closure).count() == 3
+assert Relation.from_df(edges).project("src").to_df().count() == 2
+text = ".decl e(x: symbol, y: symbol)\\n.input e\\n.decl q(y: symbol)\\n.output q\\nq(y) :- e(x, y)."
+with Program(text).run({"e": edges}, local_tuples=0) as result:
+    assert result["q"].on_partitions and result["q"].to_df().count() == 2
+"""
+
+
+def test_spark_connect_says_what_works_and_that_works(tmp_path):
+    pytest.importorskip("grpc_status")
+    found = {name: value for name, value in os.environ.items() if name not in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")}
+    made = subprocess.run([sys.executable, "-c", CONNECT], capture_output=True, text=True, cwd=tmp_path, env=found, timeout=300)
+    assert made.returncode == 0, made.stderr[-3000:]
+    assert made.stdout.count("has no SparkContext, which the engine's jobs need: leave spark out") == 2
