@@ -19,6 +19,7 @@ OUTSIDE = ("balance", "graphs", "plots", "ra")  # folders that are parts of the 
 HELP = "<!-- the options of every command -->"
 ITEM = re.compile(r"([a-z_]\w*(?:, [a-z_]\w*)*)(?:: | {2,})(\S.*)")
 OUTSIDE_LINK = re.compile(r"\[[^\]]+\]\(\.\./([^)#]+)\)")
+INLINE = re.compile(r"(?:^|(?<=\. ))([a-z_]\w*): ")
 MARGIN = re.compile(r" {4,}|\t")
 
 
@@ -93,4 +94,7 @@ def _paragraph(lines: list[str]) -> list[str]:
         return [
             f"- **{item[1]}**: {item[2]}" if item else f"    {line.strip()}" for item, line in zip(items, lines, strict=True)
         ]
+    before, *parts = INLINE.split(" ".join(map(str.strip, lines)))
+    if not before and len(parts) > 2:  # several in one paragraph
+        return [f"- **{name}**: {text.strip()}" for name, text in zip(parts[::2], parts[1::2], strict=True)]
     return lines

@@ -92,10 +92,12 @@ class Program:
 
     @property
     def warnings(self) -> list:
+        """What may be a mistake and is no error, each at its place."""
         return self.checked.warnings
 
     @property
     def relations(self) -> dict[str, ir.Relation]:
+        """All relations that the program declares, by name."""
         return self.checked.relations
 
     @property

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import page_commands
 import pytest
+from semi_naive.balance.account import PARTS
 
 import semi_naive
 from bench import tuning
@@ -25,7 +26,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 ALL = [ROOT / "README.md", *PAGES]
-OWN = ("souffle",)  # whose commands have a test of their own
+OWN = ("shell", "souffle")  # whose commands have tests of their own
 SHOWING = [page for page in PAGES if page_commands.commands(page.read_text()) and page.stem not in OWN]
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -114,6 +115,11 @@ def test_every_command_has_the_options_that_a_page_gives_it(page):
             assert named <= known | {"--help"}, f"{page.name}: {line}: {named - known}"
 
 
+def test_no_command_is_missing():
+    told = (DOCS / "commands.md").read_text()
+    assert not [name for name in cli.commands if f"`semi-naive {name}" not in told]
+
+
 def test_tuning_has_every_field_with_its_default():
     """And no other; each has a unit or says by its values that it has none, and what it changes."""
     row = re.compile(r"^\| `(\w+)` \| `([^`]+)` \|([^|]*)\|([^|]+)\|([^|]+)\|$", re.MULTILINE)
@@ -180,6 +186,11 @@ def test_the_schema_of_the_trace_is_that_of_traces(traces):
     seldom = {"record.events": {"path", "cursors", "inner"}}  # which only lost runs, and other roll-overs, have
     for name, keys in page.items():
         assert keys - found[name] <= seldom.get(name, set()), f"{name}: no trace has {keys - found[name]}"
+
+
+def test_the_parts_of_the_account_are_those_of_the_page():
+    table = (DOCS / "reading.md").read_text().partition("<!-- the account -->\n\n")[2].partition("\n\n")[0]
+    assert dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE)) == PARTS
 
 
 def keys_of(table: str) -> set[str]:
