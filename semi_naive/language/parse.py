@@ -61,7 +61,7 @@ def parse_all(
 
     >>> source, [error] = parse_all(".decl a(x: number)  a(1.  a(2).")
     >>> len(source.statements), error.span.column
-    (2, 25)
+    (2, 24)
     """
     program = preprocess(text, file, include_dirs, defines, sandbox)
     statements, problems = _parsed(program.text)
