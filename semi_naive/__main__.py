@@ -92,7 +92,7 @@ def reading(command):
 @click.option("--explain", is_flag=True, help="Print the plan instead of running it.")
 @click.option(
     "-t", "--provenance", type=click.Choice(["none", "explain", "explore"]), default=None,
-    help="explain: after the run, answer why tuples are there, or are not; explore is the same.",
+    help="explain: after the run, answer why tuples are there, or are not; explore shows proofs whole.",
 )  # fmt: skip
 @click.option("--trace", metavar="FILE", help="Write the record of the run as JSON.")
 @looking

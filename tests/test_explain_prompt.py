@@ -139,3 +139,15 @@ def test_a_pragma_asks_for_it_and_an_option_for_none_of_it(ask):
     pragma = '.pragma "provenance" "explain"\n'
     assert ask(pragma + PATHS, 'explain edge("a", "b")', options=()) == ['edge("a", "b")']
     assert ask(pragma + PATHS, 'explain edge("a", "b")', options=("-t", "none")) == []
+
+
+def test_explore_shows_whole_proofs_a_line_for_each_tuple(ask, monkeypatch):
+    question, options = 'explain path("a", "f")', ("-t", "explore")
+    whole = ask(PATHS, question, options=options)
+    assert len(whole) == 10 and whole[0].startswith('path("a", "f")   [path(x, z) :- ') and whole[-1].endswith("[fact]")
+    assert ask(PATHS, "setdepth 1", question, options=options) == [whole[0], '   path("a", "e")   […]', whole[-1]]
+    assert ask(PATHS, "format json", question, options=options)[0] == '{ "proof":'
+    shown = []
+    monkeypatch.setattr("click.echo_via_pager", shown.append)
+    ask(PATHS, question, "exit", terminal=True, options=options)
+    assert shown == ["\n".join(whole) + "\n"]

@@ -1,7 +1,8 @@
 """`semi-naive run PROGRAM -t explain`: questions about the relations of a run, and proofs as answers, a line at a time.
 
 The commands, and the form of the answers, are Soufflé's; `whynot` is our own. Questions back (which rule, which value) and
-prompts are printed where somebody sits there.
+prompts are printed where somebody sits there. `-t explore` shows a proof as a whole, a line for each tuple, and at a terminal
+on a screen of its own, to be scrolled.
 """
 
 import re
@@ -26,7 +27,7 @@ from semi_naive.session.query import Asking, asking, fact, name_of
 DEPTH = 4  # levels of a proof that are shown
 TUPLE = '<relation>("<string element1>", <number element2>, ...)'
 HELP = f"""
-setdepth <depth>: show so many levels of a proof, {DEPTH} at first
+setdepth <depth>: show so many levels of a proof, {DEPTH} at first; with -t explore all
 explain {TUPLE}: show why a tuple is there, by a proof of least height
 subproof <relation>(<label>): show a part of a proof that was cut off at that depth
 explainnegation {TUPLE}: choose a rule and values, and see what of it holds
@@ -43,9 +44,9 @@ WRONG = ValueError, KeyError, ProgramError, EvaluationError, OSError  # what a c
 GIVEN = re.compile(r'\s*([?\w]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s,]+)\s*,?')
 
 
-def explain(result) -> None:
-    """Answer the commands of standard input, until it ends, about a result."""
-    Prompt(result.proofs, sys.stdin, sys.stdin.isatty()).run()
+def explain(result, whole: bool = False) -> None:
+    """Answer the commands of standard input, until it ends, about a result. whole: as `-t explore` does."""
+    Prompt(result.proofs, sys.stdin, sys.stdin.isatty(), whole).run()
 
 
 class Usage(ValueError):
@@ -56,11 +57,12 @@ class Usage(ValueError):
 
 
 class Prompt:
-    """The commands of one stream. `subproofs`: the proofs that were cut off, by their labels."""
+    """The commands of one stream. `depth`: None for all levels; `subproofs`: the proofs that were cut off, by their labels."""
 
-    def __init__(self, why: Why, stream: TextIO, asks: bool):
-        self.why, self.stream, self.asks = why, stream, asks
-        self.depth, self.json, self.file = DEPTH, False, ""
+    def __init__(self, why: Why, stream: TextIO, asks: bool, whole: bool = False):
+        self.why, self.stream, self.asks, self.whole = why, stream, asks, whole
+        self.depth: int | None = None if whole else DEPTH
+        self.json, self.file = False, ""
         self.subproofs: list[Proof] = []
         self.labels: dict[tuple[str, tuple], int] = {}
 
@@ -243,7 +245,9 @@ class Prompt:
         return name, row
 
     def _show_proof(self, proof: Proof) -> None:
-        self._show(tree_of(proof, self.depth, self._label))
+        if self.whole and not self.json:
+            return self._put(proof.to_text(self.depth))
+        self._show(tree_of(proof, sys.maxsize if self.depth is None else self.depth, self._label))
 
     def _label(self, proof: Proof) -> int:
         key = proof.relation, proof.tuple
@@ -260,6 +264,8 @@ class Prompt:
         self._put(f'{{ "proof":\n{tree.to_json()},"rules": [\n{told}\n]\n}}')
 
     def _put(self, text: str) -> None:
+        if self.whole and self.asks and not self.file:
+            return click.echo_via_pager(f"{text}\n")
         if not self.file:
             return self._print(text)
         with open(self.file, "a", encoding="utf-8") as file:

@@ -78,7 +78,7 @@ def run_program(program: str | None, given: dict) -> None:
             if asks:
                 from semi_naive.cli.explain import explain
 
-                explain(result)
+                explain(result, given["provenance"] == "explore")
 
 
 def printing(given: dict) -> dict:
