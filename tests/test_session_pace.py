@@ -4,8 +4,9 @@ import pytest
 from session_cases import PATHS
 
 from semi_naive import Program
+from semi_naive.session.maintenance import pace as pacing
 from semi_naive.session.maintenance.following import Following
-from semi_naive.session.maintenance.pace import KEPT, LEAST, LEFT, SPENT, WORTH, Pace, kind_of
+from semi_naive.session.maintenance.pace import KEPT, LEAST, LEFT, SPENT, WORTH, Pace, Stopwatch, kind_of
 from semi_naive.session.maintenance.suspecting import TooSlow
 
 AROUND = PATHS.replace("edge(y, z).", "edge(y, z), edge(z, _).")  # no closure
@@ -123,3 +124,17 @@ def test_a_session_leaves_changes_that_it_has_followed_in_vain(monkeypatch, anew
         assert len(anew) == 20 and attempts == [0, 1, 6, 15]
         with Program(AROUND).run({"edge": session["edge"].to_list()}) as result:
             assert session["path"].to_set() == result["path"].to_set()
+
+
+def test_neither_other_processes_nor_several_cores_make_an_attempt_longer(monkeypatch):
+    clock, work = [0.0], [0.0]
+    monkeypatch.setattr(pacing.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(pacing.time, "process_time", lambda: work[0])
+    watch = Stopwatch(1.0)
+    clock[0], work[0] = 9.0, 0.5
+    assert watch.seconds == 0.5 and not watch.over
+    work[0] = 1.5
+    assert watch.seconds == 1.5 and watch.over
+    watch = Stopwatch(1.0)
+    clock[0], work[0] = 9.8, 3.0
+    assert round(watch.seconds, 6) == 0.8 and not watch.over

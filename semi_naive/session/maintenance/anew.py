@@ -1,6 +1,5 @@
 """Strata that are computed anew, by the plan that a run would choose, and compared with what they were."""
 
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -15,7 +14,7 @@ from semi_naive.running.detect_closure import Following as Closure
 from semi_naive.running.detect_closure import following
 from semi_naive.running.local import Local, TooLarge
 from semi_naive.running.loops import rounds
-from semi_naive.session.maintenance.pace import Pace
+from semi_naive.session.maintenance.pace import Pace, Stopwatch
 from semi_naive.session.maintenance.placed import Placed
 from semi_naive.session.maintenance.spread import AnyChange, Kept
 from semi_naive.session.maintenance.ticks import Clock
@@ -47,11 +46,15 @@ class Anew(Placed):
         return not eqrel and not self._is_stepwise(stratum)
 
     def _all_anew(self, number: int, before: Mapping[str, Kept]) -> dict[str, AnyChange]:
-        begun = time.perf_counter()
+        watch = Stopwatch()
         self._anew(number)
         found = {name: self._compared(name, before[name]) for name in self.strata[number].relations}
-        self.paces[number].anew = time.perf_counter() - begun
+        self.paces[number].anew = self._seconds(watch)
         return found
+
+    def _seconds(self, watch: Stopwatch) -> float:
+        """That something has taken: by the clock, once other processes work for this one."""
+        return watch.clock if self.cluster.started else watch.seconds
 
     def _compared(self, name: str, before: Kept) -> AnyChange:
         """What has changed of a relation that was computed anew. A table keeps the indexes that it had, where that is less
@@ -101,7 +104,7 @@ class Anew(Placed):
     def _anew(self, number: int) -> None:
         """Compute a stratum as a run does, from the facts of its relations and the strata below. What is large and on the
         partitions then stays there."""
-        stratum, begun = self.strata[number], time.perf_counter()
+        stratum, watch = self.strata[number], Stopwatch()
         if self.shared.issuperset(stratum.relations):
             self.tables |= {name: self.facts.given[name] for name in stratum.relations}
             return
@@ -120,7 +123,7 @@ class Anew(Placed):
         self.plans.clear()
         if number not in self.paces:
             tuples = sum(self.database.count(name) for name in {*names_read(stratum.rules), *stratum.relations})
-            self.paces[number].begins(time.perf_counter() - begun, tuples)
+            self.paces[number].begins(self._seconds(watch), tuples)
 
     def _rest_there(self, number: int, stratum: Stratum) -> None:
         """What is large of a stratum that was evaluated on the partitions stays there, and comes here otherwise."""

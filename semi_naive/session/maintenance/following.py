@@ -35,6 +35,7 @@ from semi_naive.session.maintenance.closed_tables import is_closed, reached
 from semi_naive.session.maintenance.counting import Counts, counting
 from semi_naive.session.maintenance.flips import NEGATED, flips
 from semi_naive.session.maintenance.guard import Guard, Proof, proof
+from semi_naive.session.maintenance.pace import Stopwatch
 from semi_naive.session.maintenance.suspecting import InTime, Suspecting, asked, explicit, suspecting, suspects
 
 
@@ -83,11 +84,11 @@ class Following(InTime):
             self._plan(wanted)
             return set().union(*(searched(self._body(*one).derivation.steps) for one in wanted))
 
-    def follow(self, own: dict[str, Change], below: dict[str, Change], suspected: dict[str, Block], until: float) -> None:
+    def follow(self, own: dict[str, Change], below: dict[str, Change], suspected: dict[str, Block], allowed: Stopwatch) -> None:
         """To the fixpoint. The relations of `below`, which have changed, have what is new as their delta, those of the stratum
         have new explicit facts, of `own`, in `new`, and lack what is `suspected`. TooSlow or TooLarge, or whatever error a rule
         ends in: then the tables are good for nothing."""
-        self.begin(until)
+        self.begin(allowed)
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         with self._flipped(below, "lost") as flipped:
@@ -122,14 +123,14 @@ class Following(InTime):
         return [*super().compiled(), *first]
 
     def suspect(
-        self, deleted: dict[str, Block], below: dict[str, Change], given: dict[str, Table], until: float,
+        self, deleted: dict[str, Block], below: dict[str, Change], given: dict[str, Table], allowed: Stopwatch,
         ticks: Ticks | None = None,
     ) -> dict[str, Block]:  # fmt: skip
         """Of each relation of the stratum the tuples that may have no derivation any more: all that have one from `deleted`
         explicit facts, or from what relations below have lost, which is their delta, or lack, with what they have now; and
         from such tuples. given: explicit facts of each, without what is deleted; ticks: of all tuples, if they are known. The
         tables stay as they are."""
-        self.begin(until)
+        self.begin(allowed)
         tables, old = self.database.tables, {name: cast(Table, self.database.tables[name]) for name in self.stratum.relations}
         self.tables = {name: Table(table.arity) for name, table in old.items()}
         self.marks = {name: table.mark() for name, table in self.tables.items()}
@@ -160,7 +161,7 @@ class Following(InTime):
             tables[explicit(name)] = given.get(name) or Table(first.arity)
         try:
             self.suspecting.guard = guard
-            self.suspecting.begin(self.until)
+            self.suspecting.begin(self.allowed)
             self.suspecting.go_on()
             blocks = {name: tables[suspects(name)].blocks("all", own_order(tables[name].arity)) for name in names}
             return {name: together(found, tables[name].arity) for name, found in blocks.items()}
@@ -246,8 +247,8 @@ class Following(InTime):
         suspects again need no other index than these."""
         return number < 0
 
-    def begin(self, until: float) -> None:
-        super().begin(until)
+    def begin(self, allowed: Stopwatch) -> None:
+        super().begin(allowed)
         self.slow = {place for place in self.slow if place < self.own}
         self.database.kept.clear()
 

@@ -7,6 +7,8 @@ computation each time; so all transactions together never take more than a fifth
 Changes of a size that fail again and again are not tried for some transactions, each time for twice as many.
 """
 
+import math
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -30,6 +32,29 @@ def kind_of(sizes: Iterable[tuple[int, int]]) -> Kind:
     """
     born, lost = (sum(part) for part in zip(*sizes, strict=True))
     return lost > 0, (born + lost).bit_length() // 2
+
+
+@dataclass
+class Stopwatch:
+    """Seconds since it was made: of the clock, or of this process's work, whichever are fewer. Beside other processes the clock
+    says too much; where several cores share the work, its seconds do. most: that may pass."""
+
+    most: float = math.inf
+
+    def __post_init__(self):
+        self.begun, self.worked = time.perf_counter(), time.process_time()
+
+    @property
+    def clock(self) -> float:
+        return time.perf_counter() - self.begun
+
+    @property
+    def seconds(self) -> float:
+        return min(self.clock, time.process_time() - self.worked)
+
+    @property
+    def over(self) -> bool:
+        return self.clock > self.most and self.seconds > self.most
 
 
 @dataclass

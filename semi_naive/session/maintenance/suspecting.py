@@ -6,14 +6,14 @@ where reach= has the explicit facts. So it goes on as any recursion does, a tupl
 many iterations.
 """
 
-import time
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Literal, Not, Order, Rule, Var
 from semi_naive.running.local import Local
 from semi_naive.session.maintenance.guard import Guard, Kinds, columns_of
+from semi_naive.session.maintenance.pace import Stopwatch
 
 
 class TooSlow(Exception):
@@ -22,18 +22,18 @@ class TooSlow(Exception):
 
 @dataclass
 class InTime(Local):
-    """A stratum that is evaluated until a moment and no longer: then TooSlow."""
+    """A stratum that is evaluated for some seconds and no longer: then TooSlow."""
 
-    until: float = 0.0
+    allowed: Stopwatch = field(default_factory=Stopwatch)
 
     def __post_init__(self):
         super().__post_init__()
         self.usual = self.small
         self.tell = lambda *_: self._in_time()
 
-    def begin(self, until: float) -> None:
+    def begin(self, allowed: Stopwatch) -> None:
         """Before the first iteration; a stratum is evaluated many times."""
-        self.until, self.iteration, self.small = until, 1, self.usual
+        self.allowed, self.iteration, self.small = allowed, 1, self.usual
         self.made, self.rest, self.rested = 0, 1, 0
 
     def _indexes_made(self) -> dict[str, set[Order]]:
@@ -49,7 +49,7 @@ class InTime(Local):
         self._in_time()
 
     def _in_time(self) -> None:
-        if time.perf_counter() > self.until:
+        if self.allowed.over:
             raise TooSlow
 
 

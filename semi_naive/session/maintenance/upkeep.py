@@ -10,8 +10,6 @@ What the next strata see of a relation is its table without what it has lost, an
 changed in place: those of the epoch before stay as they are, and are there again if anything fails.
 """
 
-import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -36,7 +34,7 @@ from semi_naive.session.maintenance.closures import changed, felt, is_dense
 from semi_naive.session.maintenance.continuing import Continuing
 from semi_naive.session.maintenance.flips import is_exact
 from semi_naive.session.maintenance.following import Following
-from semi_naive.session.maintenance.pace import Kind, kind_of
+from semi_naive.session.maintenance.pace import Kind, Stopwatch, kind_of
 from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
 from semi_naive.session.maintenance.suspecting import TooSlow
 from semi_naive.session.maintenance.ticks import Clock
@@ -245,15 +243,15 @@ class Upkeep(Continuing):
                 self._count_missing(self._following(number, stratum), changes)
             else:
                 self._mark_dense(number, own, changes)  # it is computed anew in any case
-            begun = time.perf_counter()
+            allowed = Stopwatch(seconds)
             try:
-                found = self._follow(number, stratum, own, changes, seconds) if seconds else None
+                found = self._follow(number, stratum, own, changes, allowed) if seconds else None
                 if found is not None:
-                    pace.following(kind, time.perf_counter() - begun)
+                    pace.following(kind, allowed.seconds)
                     return found
             except (TooSlow, TooLarge):
                 self.tables = before.copy()
-                pace.failing(kind, time.perf_counter() - begun)
+                pace.failing(kind, allowed.seconds)
                 self._mark_dense(number, own, changes)
         if closure and not dense and (found := self._by_components(closure, changes)):
             return found
@@ -298,18 +296,17 @@ class Upkeep(Continuing):
         read = [change for name, change in changes.items() if name in names_read(stratum.rules)]
         return kind_of((change.born.size, change.lost.size) for change in [*read, *own.values()])
 
-    def _follow(self, number: int, stratum: Stratum, own: dict, changes: dict, seconds: float) -> dict[str, Change]:
-        """What changes of a stratum, by its rules, if it takes no longer than some seconds; else TooSlow."""
+    def _follow(self, number: int, stratum: Stratum, own: dict, changes: dict, allowed: Stopwatch) -> dict[str, Change]:
+        """What changes of a stratum, by its rules, if it takes no longer than is allowed; else TooSlow."""
         tables, local = self.tables, self._following(number, stratum)
-        until = time.perf_counter() + seconds
-        changes = changes | self._recounted(local, changes, until)
+        changes = changes | self._recounted(local, changes, allowed)
         below = {name: changes[name] for name in local.below & changes.keys()}
-        before, begun = {name: tables[name] for name in stratum.relations}, time.perf_counter()
+        before, begun = {name: tables[name] for name in stratum.relations}, allowed.seconds
         for name, order in local.searches(below):
             if name in before or name in below:
                 tables[name].blocks("full", order)  # an index that is missing is made once, whatever becomes of this
-        until += time.perf_counter() - begun
-        suspected = self._suspected(local, own, below, until, self.ticks.get(number))
+        allowed.most += allowed.seconds - begun
+        suspected = self._suspected(local, own, below, allowed, self.ticks.get(number))
         rest = {name: without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
         ticks = self.ticks.get(number)
         clock = Clock(stratum, ticks.next) if ticks else None
@@ -321,7 +318,7 @@ class Upkeep(Continuing):
             tables[name] = clock.timed(name, snapshot(table)) if clock else snapshot(table)
             if name in own:
                 tables[name].insert_block(own[name].born)
-        local.follow(own, below, suspected, until)
+        local.follow(own, below, suspected, allowed)
         found = {}
         for name, table in rest.items():
             if name in local.closed:
@@ -340,16 +337,16 @@ class Upkeep(Continuing):
     def _count_missing(self, local: Following, changes: dict[str, Change]) -> None:
         """Count what was there before, as far as it is not known. It takes as long as the aggregates do."""
         missing = [one for one in local.counts.counted if one.relation not in self.tables]
-        local.until = math.inf
+        local.allowed = Stopwatch()
         with self._reversed({name: change for one in missing for name, change in changes.items() if name in one.reads}):
             for one in missing:
                 self.tables[one.relation] = local.counts.whole(one)
 
-    def _recounted(self, local: Following, changes: dict[str, Change], until: float) -> dict[str, Change]:
+    def _recounted(self, local: Following, changes: dict[str, Change], allowed: Stopwatch) -> dict[str, Change]:
         """What changes of the counts that a stratum's rules have; their tables then have what is new as their delta."""
         wanted = [one for one in local.counts.counted if one.reads & changes.keys()]
         below = {name: change for one in wanted for name, change in changes.items() if name in one.reads}
-        local.until, found = until, {}
+        local.allowed, found = allowed, {}
         with self._reversed(below):
             lost = [local.counts.changed(one, below, gained=False) for one in wanted]
         for one, parts in zip(wanted, lost, strict=True):
@@ -385,7 +382,7 @@ class Upkeep(Continuing):
         self.tables[name] = grown(table, change.born) if change.size else before
         return change
 
-    def _suspected(self, local: Following, own: dict, below: dict[str, Change], until: float, ticks) -> dict[str, Block]:
+    def _suspected(self, local: Following, own: dict, below: dict[str, Change], allowed: Stopwatch, ticks) -> dict[str, Block]:
         """The tuples of a stratum that may have no derivation left."""
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
         shut = {flip.relation for flip in local.flips}
@@ -393,7 +390,7 @@ class Upkeep(Continuing):
             return {}
         given = {name: self._explicit(name) for name in local.stratum.relations if name in local.known}
         with self._reversed(below):
-            found = local.suspect(deleted, below, given, until, ticks)
+            found = local.suspect(deleted, below, given, allowed, ticks)
         return {name: block for name, block in found.items() if block.size}
 
     def _following(self, number: int, stratum: Stratum) -> Following:
