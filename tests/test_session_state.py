@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from session_cases import PATHS, SETTINGS, ask, perform, refused, transactions
 
 from semi_naive import EvaluationError, Program, StateUnusable
-from semi_naive.session import session as sessions
+from semi_naive.session import committing
 from semi_naive.session.durability import directory as durable
 from semi_naive.session.durability.log import Log, LogDamaged, records
 
@@ -366,7 +366,7 @@ def test_the_command_keeps_its_session_in_a_folder(run, tmp_path, monkeypatch):
 
 def test_what_is_published_is_seen_by_nobody_before_it_is_in_the_log(tmp_path, monkeypatch):
     order = []
-    monkeypatch.setattr(sessions, "Epoch", lambda *given, made=sessions.Epoch: order.append("seen") or made(*given))
+    monkeypatch.setattr(committing, "Epoch", lambda *given, made=committing.Epoch: order.append("seen") or made(*given))
     with Program(PATHS).session(path=tmp_path / "s") as session:
         monkeypatch.setattr(os, "fsync", lambda file: order.append("on the disk"))
         session.insert("edge", [(1, 2)])
