@@ -195,6 +195,9 @@ def test_hover_tells_of_declarations_types_strata_and_the_last_run(tmp_path, mon
         assert await editor.hover("towns.dl", 13, 15) == "```semi-naive\n.type Town <: symbol\n```"
         assert await editor.hover("towns.dl", 11, 15) == "```semi-naive\n.comp Reach<T>\n```"
         assert await editor.hover("towns.dl", 2, 5) is None
+        editor.type("towns.dl", f"far(.\n{TOWNS}")  # what was known while there was no error still is
+        assert await editor.hover("towns.dl", 15, 5) == "```semi-naive\nx: Town\n```"
+        assert "2 tuples in the run" in await editor.hover("towns.dl", 13, 21)
 
     editing(tmp_path, steps)
 

@@ -1,8 +1,10 @@
 """What an editor shows of a name: its declaration and the comment above it, its type, its stratum, its size in the last run."""
 
+from semi_naive.balance.numbers import counted
 from semi_naive.editor.last_run import LastRun, last_run
 from semi_naive.editor.names import Declaration
 from semi_naive.language import syntax
+from semi_naive.language.errors import Span
 from semi_naive.language.trees import shown
 from semi_naive.planning.passes import Compiled
 from semi_naive.ra.rules import ir
@@ -12,9 +14,9 @@ def hover(
     declaration: Declaration, texts: dict[str, str], root: str, checked: ir.Program | None, compiled: Compiled | None
 ) -> str:
     """Markdown. checked and compiled: the program when it had no errors last, if it ever had none."""
-    if declaration.kind == "variable":
-        return _code(f"{declaration.name}: {_types(declaration, checked)}")
     lines = texts[declaration.span.file].split("\n")
+    if declaration.kind == "variable":
+        return _code(f"{declaration.name}: {_types(declaration, _written(declaration.node.span, lines), checked)}")
     parts = [_code(_declared(declaration, lines)), _comment(declaration.span.line, lines)]
     if declaration.kind == "relation" and checked is not None:
         parts.append(_relations(declaration, root, checked, compiled))
@@ -60,13 +62,19 @@ def _comment(line: int, lines: list[str]) -> str:
     return "\n".join(above)
 
 
-def _types(declaration: Declaration, checked: ir.Program | None) -> str:
-    """The types of a variable in the rules that its clause has become."""
+def _written(span: Span, lines: list[str]) -> str:
+    found = lines[span.line - 1 : span.end_line]
+    found[-1] = found[-1][: span.end_column - 1]
+    return "\n".join([found[0][span.column - 1 :], *found[1:]])
+
+
+def _types(declaration: Declaration, clause: str, checked: ir.Program | None) -> str:
+    """The types of a variable in the rules that its clause has become, wherever the same clause stood when they were made."""
     from semi_naive.cli.show import types_of
 
     found: dict[str, None] = {}
     for rule in checked.rules if checked is not None else ():
-        if rule.span == declaration.node.span:
+        if rule.text == clause:
             for name, types in types_of(rule, checked).items():
                 found |= dict.fromkeys(types if shown(name) == declaration.name else ())
     return " & ".join(found) or "?"
@@ -75,6 +83,7 @@ def _types(declaration: Declaration, checked: ir.Program | None) -> str:
 def _relations(declaration: Declaration, root: str, checked: ir.Program, compiled: Compiled | None) -> str:
     """A line for the relation, or for that of each instance: its stratum, and how many tuples it had."""
     names = [name for name, relation in checked.relations.items() if relation.span == declaration.span and "@" not in name]
+    names = names or [name for name in checked.relations if name == declaration.name and declaration.within is None]
     run = last_run(root)
     lines = {name: _relation(name, compiled, run) for name in names}
     alone = list(lines) == [declaration.name]
@@ -88,6 +97,5 @@ def _relation(name: str, compiled: Compiled | None, run: LastRun | None) -> str:
         for number, stratum in enumerate(strata, 1) if name in stratum.relations
     ]  # fmt: skip
     if run is not None and name in run.tuples:
-        many = run.tuples[name]
-        told.append(f"{many:,} tuple{'s' * (many != 1)} in the run of {run.at:%Y-%m-%d %H:%M} ({run.file})")
+        told.append(f"{counted(run.tuples[name], 'tuple')} in the run of {run.at:%Y-%m-%d %H:%M} ({run.file})")
     return "; ".join(told)
