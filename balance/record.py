@@ -1,5 +1,7 @@
 """What makes a dictionary a trace: the parts that whoever draws or retells one relies on (`balance.trace` lists them all)."""
 
+from semi_naive.balance.course import FIGURES
+
 NUMBER = (int, float)
 LIMIT = 2**63  # no count, size or time is as large
 ITERATION = {"iteration": int, "delta": int, "born": int, "full": int, "steps": int, "births": list, "phases": list,
@@ -7,7 +9,7 @@ ITERATION = {"iteration": int, "delta": int, "born": int, "full": int, "steps": 
 PHASE = {"phase": str, "inner": int, "seconds": list}
 BY_PARTITION = ("received", "sent", "bytes", "seconds", "joined", "duplicates")  # lists of a phase
 HEAD = {"plan": str, "rule": str, "program": str, "config": dict, "seconds": NUMBER, "account": dict, "result": dict,
-        "profile": dict}  # fmt: skip
+        "profile": dict, "source": dict}  # fmt: skip
 RESIZED = ("refine", "consolidate", "move")  # events that tell of each bucket
 STRATUM = {"relations": list, "plan": str, "seconds": NUMBER, "tuples": int}
 RULE = {"rule": str, "seconds": NUMBER, "made": int}
@@ -79,12 +81,22 @@ def _check_program(record: dict) -> None:
         check_fields(stratum, STRATUM, where)
         if not stratum["relations"] or not all(isinstance(name, str) for name in stratum["relations"]):
             raise ValueError(f"{where}relations: expected a list of names, one at least")
-        _check_optional(stratum, {"trace": dict, "account": dict}, where)
+        _check_optional(stratum, {"trace": dict, "account": dict, "course": dict}, where)
+        _check_course(stratum.get("course"), where + "course.")
         check_numbers(list(stratum.get("account", {}).values()), where + "account")
         if "trace" in stratum:
             _check_closure(stratum["trace"], where + "trace.")
     _check_head(record, "")
     _check_profile(record.get("profile", {}))
+
+
+def _check_course(course: dict | None, where: str) -> None:
+    if course is None:
+        return
+    for name in FIGURES:
+        check_numbers(course.get(name), where + name, least=1)
+    if len({len(course[name]) for name in FIGURES}) > 1:
+        raise ValueError(f"{where[:-1]} has lists that are not of the same length")
 
 
 def _check_profile(profile: dict) -> None:

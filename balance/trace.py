@@ -25,7 +25,10 @@ result: iterations, tuples, bytes on disk
 The decomposed plan is one iteration of many steps, with one phase, "groups", whose lists and loads are by task.
 
 The record of a Datalog program's run has instead of the iterations
-strata: of each its relations, plan, reason, tuples, seconds, account, and if it was on the partitions its trace, as above
+strata: of each its relations, plan, reason, tuples, seconds, account; if it was on the partitions its trace, as above; and
+    course                      what its iterations made in the driver (`balance.course`): lists of iteration, steps, compiled,
+                                born, full, seconds, an entry for one iteration, or for several where there are very many
+source                          the text of each file of the program, by name
 profile                         what each rule took; of each relation its tuples, seconds, and bytes if it is in the driver
     memory                      bytes of all tables in the driver; the peak of its process, and with Spark's processes
 

@@ -120,6 +120,13 @@ def _overview(run: Run):
     return figure
 
 
+def panel_alone(panel, shown, size: tuple[float, float]):
+    """A figure of one panel, without a title of its own."""
+    figure = new_figure(*size)
+    panel(figure.add_subplot(), shown)
+    return figure
+
+
 def _panel_figure(panel, beside: list[Run], size: tuple[float, float] = (WIDTH, HEIGHT)):
     """One panel of one run, or of several in a grid."""
     if len(beside) == 1:

@@ -1,6 +1,6 @@
 """What a report says of a Datalog program: its strata, its rules, its relations, from the program's record."""
 
-from semi_naive.balance.numbers import number, seconds, size
+from semi_naive.balance.numbers import in_full, number, seconds, size
 from semi_naive.plots.page import bar, code, folded, paragraph, table
 from semi_naive.plots.summary import bytes_a_tuple, named
 
@@ -24,8 +24,9 @@ def strata(trace: dict) -> str:
 
 
 def _iterations(stratum: dict) -> str:
-    entries = stratum.get("trace", {}).get("iterations", [])
-    return f"{entries[-1]['iteration'] if entries else stratum['iteration']:,}" if entries or "iteration" in stratum else ""
+    entries, course = stratum.get("trace", {}).get("iterations", []), stratum.get("course", {}).get("iteration", [])
+    known = [entry["iteration"] for entry in entries[-1:]] + course[-1:] + [stratum.get("iteration", 0)]
+    return in_full(max(known)) if any(known) else ""
 
 
 def spread_strata(trace: dict) -> list[dict]:

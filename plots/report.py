@@ -12,16 +12,20 @@ from semi_naive.balance.joins import checked_join, is_join
 from semi_naive.balance.numbers import about, number, seconds
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION, read_trace
+from semi_naive.plots.account import account, reconciled
 from semi_naive.plots.configuration import configuration
+from semi_naive.plots.course import courses
 from semi_naive.plots.described import described, title_of_figure
-from semi_naive.plots.figures import PANELS, comparison, figures
+from semi_naive.plots.figures import PANELS, comparison, figures, panel_alone
 from semi_naive.plots.inline import inlined
 from semi_naive.plots.joins import join_figures
 from semi_naive.plots.joins import title as title_of_join
 from semi_naive.plots.labels import labels
 from semi_naive.plots.page import escape, facts, folded, heading, listed, page, paragraph, section, standing_alone, table
+from semi_naive.plots.panels.course import born, times
 from semi_naive.plots.program import relations, rules, spread_strata, strata
 from semi_naive.plots.run import Run, runs
+from semi_naive.plots.source import source
 from semi_naive.plots.summary import named, outcome, summary
 from semi_naive.plots.words import events_in_words
 
@@ -99,9 +103,12 @@ def _of_one(trace: dict) -> list[str]:
         return [section("figures", "Where the work was", _joined(trace))]
     return [
         section("summary", "Summary", facts("Summary", summary(trace))),
+        section("account", "Where the time went", account(trace)),
         section("strata", "Strata", strata(trace)),
         section("rules", "Hottest rules", rules(trace)),
+        section("source", "The program", source(trace)),
         section("relations", "Relations", relations(trace)),
+        section("iterations", "Iterations in the driver", _courses(trace)),
         section("figures", "Balance and time", _figures(trace)),
         section("events", "Events", _events(trace)),
         section("configuration", "Configuration", configuration([trace], [""])),
@@ -131,11 +138,11 @@ def _of_several(traces: list[dict], names: list[str]) -> list[str]:
 def _figures(trace: dict) -> str:
     """The panels of a closure, or of the strata that were on the partitions and took longest."""
     if "strata" not in trace:
-        return _panels(Run(trace), "f")
+        return _panels(Run(trace), "f", trace)
     spread = spread_strata(trace)
     chosen = _drawn(spread)
     parts = [
-        heading(named(stratum)) + _panels(Run(stratum["trace"], named(stratum)), f"f{place}")
+        heading(named(stratum)) + _panels(Run(stratum["trace"], named(stratum)), f"f{place}", stratum)
         for place, stratum in enumerate(chosen)
     ]
     left = about(len(spread) - len(chosen), "stratum", "strata")
@@ -155,10 +162,31 @@ def _drawn(spread: list[dict]) -> list[dict]:
     return drawn
 
 
-def _panels(run: Run, name: str) -> str:
+def _panels(run: Run, name: str, record: dict) -> str:
+    """The panels of a run; record: what has its account."""
     drawn = figures(run.trace, PANELS, PANEL) if len(run) else {}
     shown = "\n".join(_figure(panel, f"{name}-{panel}", figure, [run]) for panel, figure in drawn.items())
-    return f'<div class="figures">\n{shown}\n</div>' if shown else ""
+    took = reconciled(record, sum(entry.get("seconds", 0.0) for entry in run.iterations))
+    return f'{took}<div class="figures">\n{shown}\n</div>' if shown else ""
+
+
+def _courses(trace: dict) -> str:
+    """What the strata that recurred in the driver made in each iteration, of those that took longest."""
+    found = courses(trace)
+    several = [one for one in found if len(one[1]) > 1]
+    parts = [heading(named(stratum)) + _course(f"c{place}", course) for place, (stratum, course) in enumerate(several[:DRAWN])]
+    if left := len(found) - len(parts):
+        parts.append(paragraph(f"Not drawn: {about(left, 'stratum', 'strata')} of one iteration, or of less time.", "quiet"))
+    return "\n".join(parts)
+
+
+def _course(name: str, course) -> str:
+    drawn = [
+        inlined(panel_alone(panel, course, PANEL), f"{name}-{panel.__name__}", escape(title))
+        for panel, title in ((born, "Line chart: tuples of each iteration"), (times, "Stacked areas: time of each iteration"))
+    ]
+    shown = "\n".join(f'<figure>\n<div class="drawing">\n{each}\n</div>\n</figure>' for each in drawn)
+    return paragraph(f"{course.told()}.", "quiet") + f'\n<div class="figures">\n{shown}\n</div>'
 
 
 def _compared(traces: list[dict], names, called: list[str]) -> str:

@@ -106,8 +106,9 @@ class Run:
 
     @property
     def limit(self) -> float | None:
-        """Heaviest ÷ average subbucket above which a bucket is refined."""
-        return self.config.get("refinement_ratio") if self.config.get("refine") else None
+        """Heaviest ÷ average subbucket above which a bucket is refined, by the paper's policy; the other one knows no such."""
+        by_paper = self.config.get("refine") and self.config.get("policy") == "paper"
+        return self.config.get("refinement_ratio") if by_paper else None
 
     @property
     def own(self) -> list[dict]:

@@ -233,11 +233,14 @@ def serve(program, facts, state, host, port, retain, **given):
 @cli.command()
 @click.argument("profile", metavar="FILE")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Show so many rules and relations.")
-def profile(profile, top):
-    """Show what `semi-naive run -p FILE` recorded, the slowest rules first."""
+@click.option("--all", "every", is_flag=True, help="Show all of them.")
+@click.option("--sort", type=click.Choice(["time", "tuples", "name"]), default="time", show_default=True, help="In this order.")
+@click.option("--whole", is_flag=True, help="Show rules as they were written, on as many lines.")
+def profile(profile, top, every, sort, whole):
+    """Show what `semi-naive run -p FILE` recorded, the slowest rules first, a line each."""
     from semi_naive.cli.profiles import print_profile
 
-    print_profile(profile, top)
+    print_profile(profile, None if every else top, sort, whole)
 
 
 @cli.command()

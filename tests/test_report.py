@@ -9,7 +9,7 @@ from html import escape, unescape
 from html.parser import HTMLParser
 
 import pytest
-from semi_naive.balance.numbers import number, seconds, size
+from semi_naive.balance.numbers import number, seconds, size, summands
 from semi_naive.balance.trace import VERSION
 from semi_naive.plots.described import described
 from semi_naive.plots.inline import inlined
@@ -164,7 +164,9 @@ def test_a_program_with_its_strata_rules_and_relations(program):
     ]  # fmt: skip
     assert "a<b>.dl" in page.text and 'cat("<b>&\\"", to_string(x))' in page.text and "x <= y" in page.text
     assert re.search(r"a<b>\.dl:\d+", page.text) and "balanced" in page.text
-    assert len(page.all("i")) == 2 + 3 + 3  # bars of strata, rules, relations
+    parts = len(summands(program["account"]))
+    bars = [each for each in page.all("i") if "--share" in each.get("style", "")]
+    assert len(bars) == parts + 2 + 3 + 3  # of parts, strata, rules, relations
     assert "with the processes of Spark" in page.text
 
 
@@ -175,10 +177,45 @@ def test_a_relation_in_the_driver_has_its_bytes():
     assert f"{size(result.trace['profile']['memory']['tables'])} in the driver's tables, at most " in page.text
 
 
-def test_a_program_that_stayed_in_the_driver_has_no_figures():
+def test_a_program_that_stayed_in_the_driver_shows_its_iterations():
     with Program(RULES).run({"edge": [(1, 2), (2, 1)]}) as result:
         text = result.report()
-    assert "figures" not in stands_alone(text).ids and "Hottest rules" in text
+        (course,) = [stratum["course"] for stratum in result.trace["strata"] if "course" in stratum]
+    page = stands_alone(text)
+    assert "figures" not in page.ids and "Hottest rules" in text and len(page.all("svg")) == 2
+    assert f"{sum(course['steps'])} iterations in the driver" in page.text and "Tuples of each iteration" in text
+
+
+def test_the_parts_of_the_time_add_up_on_the_page(program, balanced_page):
+    for text in (report(program), balanced_page):
+        rows = re.search(r'id="account".*?</tbody>', text, re.DOTALL)[0]
+        *parts, total = map(float, re.findall(r'</th><td class="number">([\d.]+) s</td>', rows))
+        assert round(sum(parts), 3) == total > 0 and len(parts) >= 3
+        stands_alone(text)
+    strata = re.findall(
+        r'<td class="number">([\d.]+) s</td><td class="text">',
+        re.search(r'id="account".*?</tbody>', report(program), re.DOTALL)[0],
+    )
+    assert float(strata[-1]) == pytest.approx(sum(stratum["seconds"] for stratum in program["strata"]), abs=0.01)
+
+
+def test_the_program_has_the_time_of_each_rule_beside_it():
+    with Program(RULES, "p.dl").run({"edge": [(1, 2), (2, 1)]}) as result:
+        trace = result.trace
+    hot = [rule | {"seconds": 3.0 if rule["line"] == 6 else 1.0} for rule in trace["profile"]["rules"]]
+    page = report(trace | {"profile": trace["profile"] | {"rules": hot}})
+    listing = re.search(r'id="source".*?</table>', page, re.DOTALL)[0]
+    rows = re.findall(r"<tr><th[^>]*>([\d,]*)</th><td[^>]*>(.*?)</td><td[^>]*>(.*?)</td><td[^>]*>(.*?)</td></tr>", listing)
+    assert [unescape(re.sub("<[^>]*>", "", code)) for *_, code in rows] == RULES.splitlines()
+    times = {int(line): (time, "--heat" in heat) for line, time, heat, _ in rows if time}
+    assert times == {5: ("1.00 s", True), 6: ("3.00 s", True), 9: ("1.00 s", True)} and "60%" in listing
+
+
+def test_of_a_long_program_what_is_around_its_rules_is_shown():
+    facts = "".join(f"a({n}).\n" for n in range(3000))
+    with Program(f".decl a(x: number)\n{facts}.decl b(x: number)\n.output b\nb(x) :- a(x).\n").run() as result:
+        listing = re.search(r'id="source".*?</table>', result.report(), re.DOTALL)[0]
+    assert "⋯ 3,001 lines" in listing and listing.count("<tr>") == 5 and len(listing) < 3000
 
 
 def test_several_side_by_side(balanced, decomposed):

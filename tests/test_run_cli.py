@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -198,7 +199,24 @@ def test_profiles_are_shown_hottest_first(run, tmp_path):
     assert out.index("hot(x)") < out.index("cold(x)") and "1,000,000" in out
     assert "in the driver" not in out, "what other versions have written is without bytes"
     cut = run("profile", "p.json", "--top", 1)[1]
-    assert "cold" not in cut and "1 more rules" in cut
+    assert "cold" not in cut and "1 more rule;" in cut and "cold" in run("profile", "p.json", "--top", 1, "--all")[1]
+
+
+def test_profiles_are_shown_in_any_order_and_rules_whole(run, tmp_path):
+    long = {
+        "rule": "also(x) :-\n    " + ",\n    ".join(f"a{i}(x)" for i in range(40)) + ".",
+        "line": 9,
+        "seconds": 0.0,
+        "tuples": 99,
+    }
+    (tmp_path / "p.json").write_text(json.dumps(record(rules=[*record()["rules"], record()["rules"][0] | long])))
+    shown = {sort: run("profile", "p.json", "--sort", sort)[1].partition("relation")[0] for sort in ("time", "tuples", "name")}
+    heads = {sort: re.findall(r"(hot|cold|also)\(x\) :-", text) for sort, text in shown.items()}
+    assert heads == {"time": ["hot", "cold", "also"], "tuples": ["hot", "also", "cold"], "name": ["also", "cold", "hot"]}
+    assert " 91%" in shown["time"] and " 9%" in shown["time"], "shares of what rules took"
+    (line,) = [line for line in shown["name"].splitlines() if "also" in line]
+    assert "a0(x), a1(x)" in line and line.rstrip().endswith("a39(x).  [p.dl:9]"), "a rule is one line"
+    assert len(run("profile", "p.json", "--whole")[1].splitlines()) > len(shown["time"].splitlines()) + 40
 
 
 @pytest.mark.parametrize("text", ["{", "[]", json.dumps(record(version=2)), json.dumps({"version": 1})])

@@ -73,12 +73,17 @@ THEN = MADE_THEN - MADE
 # -- the state: where the machine goes on, and when it stops. WORKED: the instructions before this iteration, of which MOST_WORK
 # may be done in one. SHARED: the tuples of a delta from which on threads share an iteration. PROPOSED: where a thread that has
 # a share of one puts its heads, 0 if nothing is shared; then how many there are, there is room for, and how many numbers each
-# has.
+# has. COURSE: where the course of the iterations is; COURSE_AT: its last entry; COURSE_STEPS: of how many iterations each is.
 (
     COUNTER, AGAIN, VERSION, ITERATION, ITERATIONS, ITERATION_MADE, BUDGET, SMALL, MOST, SLICE, GROWING, NEEDED,
     RELATIONS_END, VERSIONS_END, HAS_OTHERS, OTHERS_DONE, WORKED, MOST_WORK, SHARED, PROPOSED, PROPOSED_COUNT, PROPOSED_ROOM,
-    PROPOSED_SIZE, STATE_SIZE,
-) = range(24)  # fmt: skip
+    PROPOSED_SIZE, COURSE, COURSE_AT, COURSE_STEPS, STATE_SIZE,
+) = range(27)  # fmt: skip
+
+# -- an entry of the course, of so many iterations: tuples born in them, tuples after them, instructions. There is room for so
+# many entries; then two neighbours become one
+STEPS_DONE, STEPS_BORN, STEPS_TUPLES, STEPS_WORK, ENTRY_SIZE = range(5)
+ENTRIES = 1024
 
 # -- a head that a thread proposes: its version, the instruction that made it, its values. Of each thread: where they are, how
 # many there are, and how many have been inserted

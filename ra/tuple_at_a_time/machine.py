@@ -58,6 +58,32 @@ def _advanced(relations, indexes, relation):
 
 
 @njit(**COMPILED)
+def _noted(state, born, tuples, work):
+    """An iteration becomes a part of the course."""
+    course, number = value_at(state, at.COURSE), value_at(state, at.COURSE_AT)
+    entry = number * at.ENTRY_SIZE
+    increase(course, entry + at.STEPS_DONE, 1)
+    increase(course, entry + at.STEPS_BORN, born)
+    put_value(course, entry + at.STEPS_TUPLES, tuples)
+    increase(course, entry + at.STEPS_WORK, work)
+    if value_at(course, entry + at.STEPS_DONE) < value_at(state, at.COURSE_STEPS):
+        return
+    if number + 1 < at.ENTRIES:
+        put_value(state, at.COURSE_AT, number + 1)
+        return
+    for half in range(at.ENTRIES // 2):
+        into, first = half * at.ENTRY_SIZE, 2 * half * at.ENTRY_SIZE
+        second = first + at.ENTRY_SIZE
+        for figure in (at.STEPS_DONE, at.STEPS_BORN, at.STEPS_WORK):
+            put_value(course, into + figure, value_at(course, first + figure) + value_at(course, second + figure))
+        put_value(course, into + at.STEPS_TUPLES, value_at(course, second + at.STEPS_TUPLES))
+    for place in range(at.ENTRIES // 2 * at.ENTRY_SIZE, at.ENTRIES * at.ENTRY_SIZE):
+        put_value(course, place, 0)
+    put_value(state, at.COURSE_AT, at.ENTRIES // 2)
+    put_value(state, at.COURSE_STEPS, 2 * value_at(state, at.COURSE_STEPS))
+
+
+@njit(**COMPILED)
 def _turned(relations, indexes, versions, state):
     """The end of an iteration: why the machine stops, or PAUSED if it need not."""
     work = -value_at(state, at.WORKED)
@@ -77,6 +103,7 @@ def _turned(relations, indexes, versions, state):
     increase(state, at.ITERATION, 1)
     increase(state, at.WORKED, work)
     put_value(state, at.ITERATION_MADE, 0)
+    _noted(state, delta, tuples, work)
     if delta == 0:
         return at.FIXPOINT
     if enough or value_at(state, at.ITERATION) == value_at(state, at.ITERATIONS):

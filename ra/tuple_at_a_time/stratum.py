@@ -158,6 +158,8 @@ class Interpreter:
         self.state[[at.COUNTER, at.VERSION]] = -1, -at.VERSION_SIZE
         self.state[[at.RELATIONS_END, at.VERSIONS_END]] = self.relation_table.size, self.versions.size
         self.state[at.HAS_OTHERS], self.state[at.SHARED] = len(self.others), LEAST if self.cores > 1 else NEVER
+        self.entries = np.zeros((at.ENTRIES, at.ENTRY_SIZE), np.int64)
+        self.state[[at.COURSE, at.COURSE_STEPS]] = address_of(self.entries), 1
         self.shares: Shares | None = None  # once an iteration is shared
         for rows in self.relations.values():
             self._give_room(rows, room_for(rows.count))
@@ -303,6 +305,11 @@ class Interpreter:
     @property
     def iterations(self) -> int:
         return int(self.state[at.ITERATION])
+
+    @property
+    def course(self) -> np.ndarray:
+        """What the iterations have made, in their order: see `layout.ENTRY_SIZE`."""
+        return self.entries[self.entries[:, at.STEPS_DONE] > 0]
 
     @property
     def delta(self) -> int:

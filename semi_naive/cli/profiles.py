@@ -5,25 +5,52 @@ import os
 import sys
 
 from semi_naive.balance.account import as_sum
+from semi_naive.balance.numbers import counted
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 from semi_naive.plots.summary import bytes_a_tuple, memory_of
 
+BETWEEN = 2  # letters between two columns
+LEAST = 24  # letters of a rule, however narrow a terminal is
+ANY = 10_000  # letters of a line that nobody looks at in a terminal
 
-def print_profile(path: str, top: int) -> None:
-    """The record of -p as tables: rules and relations, the hottest first; above them what the run took."""
+
+def print_profile(path: str, top: int | None, sort: str, whole: bool) -> None:
+    """The record of -p as tables, rules and relations in an order; above them what the run took. top: so many of each, None for
+    all. A rule is one line, on a terminal as wide as that; `whole`: as it was written."""
     from rich.console import Console
 
     record = read_profile(path)
-    console = Console(soft_wrap=not sys.stdout.isatty())
+    terminal = sys.stdout.isatty()
+    console = Console(soft_wrap=not terminal, width=None if terminal else ANY)
     took = ", ".join(filter(None, [as_sum(record), memory_of(record)]))
     console.print(f"{record.get('program', path)}: {took}", markup=False, highlight=False)
-    rules = sorted(record["rules"], key=lambda rule: -rule["seconds"])
-    console.print(_table(RULES, rules[:top]))
-    console.print(_table(RELATIONS, sorted(record["relations"], key=lambda each: -each.get("seconds", 0))[:top]))
-    for name, shown in (("rules", len(rules)), ("relations", len(record["relations"]))):
-        if shown > top:
-            console.print(f"… and {shown - top} more {name}; --top {shown} shows all")
+    all_rules = sum(rule["seconds"] for rule in record["rules"]) or 1.0
+    columns = {"seconds": RULES["seconds"], "share": lambda rule: f"{rule['seconds'] / all_rules:.0%}", **RULES}
+    columns["rule"] = _as_written if whole else _on_a_line
+    for what, shown, name in (("rules", columns, "rule"), ("relations", RELATIONS, "relation")):
+        rows = sorted(record[what], key=_order(sort, name))
+        console.print(_table(shown, rows[:top], console.width - BETWEEN if terminal and not whole else None))
+        if top is not None and len(rows) > top:
+            console.print(f"… and {counted(len(rows) - top, f'more {name}')}; --all shows them, --sort orders them")
+
+
+def _order(sort: str, name: str):
+    """What rows are sorted by; those that come first have the most."""
+    by = {"time": lambda row: -row.get("seconds", 0), "tuples": lambda row: -row["tuples"], "name": lambda row: row[name]}
+    return by[sort]
+
+
+def _on_a_line(rule: dict) -> str:
+    return f"{' '.join(rule['rule'].split())}  {_place(rule)}"
+
+
+def _as_written(rule: dict) -> str:
+    return f"{_place(rule)}\n{rule['rule'].strip()}"
+
+
+def _place(rule: dict) -> str:
+    return f"[{os.path.basename(rule.get('file') or '')}:{rule.get('line') or ''}]"
 
 
 def read_profile(path: str) -> dict:
@@ -44,7 +71,7 @@ RULES = {
     "tuples": lambda rule: f"{rule['tuples']:,}",
     "made": lambda rule: f"{rule['made']:,}",
     "iterations": lambda rule: f"{rule['iterations']:,}" if rule["recursive"] else "",
-    "rule": lambda rule: f"{rule['rule']}  [{os.path.basename(rule.get('file') or '')}:{rule.get('line') or ''}]",
+    "rule": _on_a_line,
 }
 RELATIONS = {
     "seconds": lambda each: f"{each.get('seconds', 0):.3f}",
@@ -55,15 +82,19 @@ RELATIONS = {
 }
 
 
-def _table(columns: dict, rows: list):
-    """Rows as a table; all but the last column are numbers."""
+def _table(columns: dict, rows: list, room: int | None):
+    """Rows as a table; all but the last column are numbers, and only that one is cut where a line has no more room."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in columns:
-        table.add_column(name, justify="left" if name == list(columns)[-1] else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(show(row)) for show in columns.values()))
+    table, (*numbers, last) = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)), columns
+    cells = {name: [columns[name](row) for row in rows] for name in columns}
+    for name in numbers:
+        wide = max(map(len, [name, *cells[name]]))
+        table.add_column(name, justify="right", min_width=wide, no_wrap=True)
+        room = room and room - wide - BETWEEN
+    table.add_column(last, overflow="ellipsis" if room else "fold", no_wrap=bool(room), max_width=room and max(room, LEAST))
+    for row in zip(*cells.values(), strict=True):
+        table.add_row(*map(Text, row))
     return table

@@ -15,6 +15,7 @@ from operator import itemgetter
 from threading import Event, Lock
 from typing import Any, cast
 
+from semi_naive.balance.course import Course
 from semi_naive.balance.numbers import counted
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.order import outgrown, plan_body, share_indexes, versions
@@ -78,6 +79,7 @@ class Local:
     rest: int = 1  # iterations that are done a block at a time after one that was too much for the machine
     rested: int = 0  # the iteration that they end with
     beside: dict[str, Any] = field(default_factory=dict)  # tables of others whose delta versions begin with, in the machine
+    course: Course | None = None  # of the iterations of a recursive stratum
 
     def __post_init__(self):
         relations = self.database.program.relations
@@ -118,6 +120,8 @@ class Local:
         self._take_tables()
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         self.iterations.begin()
+        if self.course:
+            self.course.begin(anew=True)
         self.start()
         self._advance()
 
@@ -139,6 +143,8 @@ class Local:
     def go_on(self) -> None:
         """From tables whose delta somebody else has made; to the fixpoint, or TooLarge."""
         self._take_tables()
+        if self.course:
+            self.course.begin(anew=False)
         while delta := sum(table.delta_size for table in self.tables.values()):
             if not self.ended(self.iteration, self.database.count):
                 small = delta <= self.small and not self._heavy()
@@ -160,6 +166,9 @@ class Local:
         for table in self.tables.values():
             table.advance()
         self.iterations.completed(self.iteration - 1, self.tables)
+        if self.course:
+            born, full = (sum(getattr(table, name) for table in self.tables.values()) for name in ("delta_size", "count"))
+            self.course.note(self.iteration, born, full)
 
     def _close(self) -> bool:
         """Whether so many tuples lie in chunks that making words of them, as a machine needs, is not worth while."""

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from semi_naive.balance.account import PARTS, between, opened, part
+from semi_naive.balance.course import Course
 from semi_naive.honoured import ignored
 from semi_naive.io import Options, source_of, source_of_directive
 from semi_naive.io.errors import BadInput
@@ -190,7 +191,7 @@ class Run(State):
             spent = {name: spent.get(name, 0.0) + each["account"].get(name, 0.0) for name in PARTS}
             self.plans.remove(each)
         entry |= {"seconds": sum(spent.values()), "account": spent}
-        self.plans.append(entry | ({"trace": trace} if trace else {}))
+        self.plans.append(entry | self.came(number) | ({"trace": trace} if trace else {}))
         self.plans.sort(key=lambda each: each["number"])  # some may have been done by another process
 
     def _begin(self, number: int, stratum) -> None:
@@ -200,6 +201,9 @@ class Run(State):
             "number": number, "relations": list(stratum.relations), "plan": "running", "reason": "", "tuples": 0,
             "iteration": 0, "recursive": stratum.recursive,
         }  # fmt: skip
+
+    def _course(self, number: int, stratum) -> Course | None:
+        return self.courses.setdefault(number, Course()) if stratum.recursive else None
 
     def _watched(self, look) -> None:
         self.look = look
@@ -215,7 +219,7 @@ class Run(State):
             stratum, number, self.database, self.indexes, self.profile, budget, self._telling(number, stratum), self._watched,
             limits=limits(stratum, self.program), max_iterations=self.config.max_iterations,
             multiway=self.config.multiway, memory=self.config.memory, stays=stays, small=self.config.small_delta,
-            cores=self.cluster.here, bodies=self.planned.get(number, {}),
+            cores=self.cluster.here, bodies=self.planned.get(number, {}), course=self._course(number, stratum),
         )  # fmt: skip
         if number in self.looping:
             self.planned[number] = local.bodies  # the next round has the same, as long as sizes stay what they are

@@ -62,8 +62,11 @@ class Small:
         if why in (at.FAULT, at.TOO_MANY):
             self.done = []
         self.machine.store()
-        self._profile(time.perf_counter() - begun)
+        seconds = time.perf_counter() - begun
+        self._profile(seconds)
         self._tell()
+        if local.course:
+            local.course.note_compiled(local.iteration, self.machine.course, seconds)
         local.iteration += self.machine.iterations
         if why == at.SLOW:
             local.rests()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from semi_naive.balance.account import Account
+from semi_naive.balance.course import Course
 from semi_naive.balance.trace import VERSION
 from semi_naive.config import PLANS, Config
 from semi_naive.planning.indexes import Indexes
@@ -41,6 +42,7 @@ class State:
     fed: set[str] = field(default_factory=set)  # relations that have facts from elsewhere than the program
     given: dict[str, Any] = field(default_factory=dict)  # tables of the facts of those that have rules, too
     account: Account = field(default_factory=Account)
+    courses: dict[int, Course] = field(default_factory=dict)  # of each recursive stratum, what it has done in the driver
 
     def __post_init__(self):
         if self.plan not in PLANS:
@@ -65,7 +67,8 @@ class State:
         paid = self.account.paid()
         return {
             "version": VERSION, "started": self.account.started, "program": self.asked.name, **paid,
-            "config": self.config.to_json(), "strata": list(self.plans), "profile": profile | paid,
+            "config": self.config.to_json(), "source": self.asked.checked.texts, "strata": list(self.plans),
+            "profile": profile | paid,
         }  # fmt: skip
 
     def so_far(self) -> dict:
@@ -73,6 +76,11 @@ class State:
         now, look = self.now, self.look
         record = self.record({})
         if now and now["number"] not in [entry["number"] for entry in record["strata"]]:
-            running = now | {"seconds": time.perf_counter() - self.began} | ({"trace": look()} if look else {})
-            record["strata"].append(running)
+            running = now | {"seconds": time.perf_counter() - self.began} | self.came(now["number"])
+            record["strata"].append(running | ({"trace": look()} if look else {}))
         return record
+
+    def came(self, number: int) -> dict:
+        """The course of a stratum, if any of it was in the driver."""
+        course = self.courses.get(number)
+        return {"course": course.to_json()} if course and course.entries else {}

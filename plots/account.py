@@ -1,0 +1,55 @@
+"""Where the seconds of a run went: the parts that they are the sum of, as a bar and as a table."""
+
+from semi_naive.balance.account import PARTS
+from semi_naive.balance.numbers import summands
+from semi_naive.plots.page import Body, bar, paragraph, table
+
+
+def account(trace: dict) -> str:
+    """Each part, its share, and how much of it was in strata; their sum is what the headline says."""
+    parts = summands(trace.get("account", {}))
+    if not parts:
+        return ""
+    total, strata = sum(parts.values()) or 1.0, _in_strata(trace)
+    rows = [
+        [name, f"{seconds:.3f} s", bar(seconds / total), *_within(strata, name), PARTS.get(name, "")]
+        for name, seconds in parts.items()
+    ]
+    rows.append(["all", f"{total:.3f} s", "", *_within({"all": sum(strata.values())} if strata else {}, "all"), ""])
+    within = [("in strata", "number")] * bool(strata)
+    columns = [("part", ""), ("time", "number"), ("share", "bar"), *within, ("what it is", "text")]
+    caption = "The parts add up to the time of the run; drawing this page is not in it"
+    return _stacked(parts, total) + table(caption, columns, rows)
+
+
+def _in_strata(trace: dict) -> dict[str, float]:
+    """The seconds of each part that were in strata; of a closure nothing, as it is one stratum."""
+    found: dict[str, float] = {}
+    for stratum in trace.get("strata", []):
+        for name, seconds in stratum.get("account", {}).items():
+            found[name] = found.get(name, 0.0) + seconds
+    return found
+
+
+def _within(strata: dict[str, float], name: str) -> list[str]:
+    return [f"{strata[name]:.3f} s" if name in strata else ""] if strata else []
+
+
+def _stacked(parts: dict[str, float], total: float) -> str:
+    """All of them in one bar, for the eye: the table says the same."""
+    shown = "".join(
+        f'<i style="flex-grow: {seconds / total:.4f}" data-part="{name}" title="{name} {seconds:.3f} s"></i>'
+        for name, seconds in parts.items()
+    )
+    names = Body("").join(f'<span><i data-part="{name}"></i>{name}</span> ' for name in parts)
+    return f'<div class="account" aria-hidden="true">{shown}</div>\n<p class="legend" aria-hidden="true">{names}</p>\n'
+
+
+def reconciled(record: dict, iterations: float) -> str:
+    """How the iterations of a figure are a part of what a stratum, or a closure, took."""
+    spent = record.get("account", {})
+    if "iterate" not in spent or not iterations:
+        return ""
+    rest = max(0.0, spent["iterate"] - iterations)
+    said = f"Its iterations took {iterations:.3f} s of the {spent['iterate']:.3f} s of iterate."
+    return paragraph(f"{said} The other {rest:.3f} s prepared them, placed facts and settled what came out.", "quiet")

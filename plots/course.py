@@ -1,0 +1,49 @@
+"""What a recursive stratum made in the driver, iteration by iteration: a `balance.course` as the panels look at it."""
+
+from functools import cached_property
+
+import numpy as np
+from semi_naive.balance.numbers import about, counted, number, seconds
+
+
+class Course:
+    """The course of one stratum, a value for each entry; an entry is one iteration, or several."""
+
+    def __init__(self, found: dict, name: str = ""):
+        self.name = name
+        self.iteration, self.steps, self.compiled, self.born, self.full = (
+            np.array(found[name], np.int64) for name in ("iteration", "steps", "compiled", "born", "full")
+        )
+        self.seconds = np.array(found["seconds"], np.float64)
+
+    def __len__(self) -> int:
+        return self.steps.size
+
+    @cached_property
+    def iterations(self) -> int:
+        """How many iterations it is of."""
+        return int(self.steps.sum())
+
+    @cached_property
+    def spans(self) -> np.ndarray:
+        """Where each entry begins and ends on the axis of iterations."""
+        return np.append(self.iteration - self.steps, self.iteration[-1]) + 0.5
+
+    def told(self) -> str:
+        """What it made, and how long that took, in a sentence."""
+        most = int(np.argmax(self.born / self.steps))
+        where = f"iteration {self.iteration[most]}"
+        if self.steps[most] > 1:
+            where = f"iterations {self.iteration[most] - self.steps[most] + 1:,} to {self.iteration[most]:,}"
+        compiled = int(self.compiled.sum())
+        how = f", {counted(compiled, 'iteration')} of them a tuple at a time" if compiled else ""
+        return (
+            f"{counted(self.iterations, 'iteration')} in the driver in {seconds(self.seconds.sum())}{how}; "
+            f"{about(self.born.sum(), 'tuple')} born, most in {where}, {number(self.born[most] / self.steps[most])} each"
+        )
+
+
+def courses(trace: dict) -> list[tuple[dict, Course]]:
+    """The strata of a program's record that recurred in the driver, with their courses, the longest first."""
+    found = [(stratum, Course(stratum["course"])) for stratum in trace.get("strata", []) if "course" in stratum]
+    return sorted(found, key=lambda one: -one[1].seconds.sum())

@@ -1,0 +1,66 @@
+"""What the iterations of a stratum in the driver made, and how long they took."""
+
+import numpy as np
+
+from ..style import DARK, SAND, YELLOW, iteration_axis, legend, log_ticks, number_ticks, titled
+
+MOST_STEPS = 400  # narrower steps cannot be seen
+FAR = 1000  # times as many tuples in one iteration as in another: a logarithmic axis
+
+
+def born(axes, course) -> None:
+    """Tuples born in each iteration, and all that there are after it."""
+    starts, steps = _together(course)
+    values = np.add.reduceat(course.born, starts) / steps
+    full = course.full[np.append(starts[1:], len(course)) - 1].astype(float)
+    positive = values[values > 0]
+    log = positive.size > 1 and full.max() > FAR * positive.min()
+    values, full = (np.where(each > 0, each, np.nan) if log else each for each in (values, full))
+    edges = np.append(course.spans[starts], course.spans[-1])
+    axes.stairs(full, edges, baseline=None, color=SAND, linewidth=3, label=f"all: {course.full[-1]:,} at the end")
+    axes.stairs(values, edges, baseline=None, color=DARK, linewidth=1.2, label=f"new: {course.born.sum():,} in all")
+    if log:
+        axes.set_yscale("log")
+        axes.set_ylim(0.7 * min(positive.min(), np.nanmin(full)), 1.5 * np.nanmax(full))
+        log_ticks(axes.yaxis)
+    else:
+        axes.set_ylim(0, max(1, full.max()) * 1.05)
+        number_ticks(axes.yaxis)
+    axes.set_ylabel("tuples" + _means(course, starts))
+    axes.grid(axis="y", linewidth=0.4, alpha=0.6)
+    titled(axes, "Tuples of each iteration")
+    iteration_axis(axes, course.spans)
+    legend(axes)
+
+
+def times(axes, course) -> None:
+    """Time of each iteration, by how it was evaluated: a tuple at a time, or a block at a time."""
+    starts, steps = _together(course)
+    edges, base = np.append(course.spans[starts], course.spans[-1]), np.zeros(len(starts))
+    by_tuple = course.seconds * course.compiled / course.steps
+    for label, values, style in (
+        ("a tuple at a time", by_tuple, {"facecolor": YELLOW, "hatch": "----"}),
+        ("a block at a time", course.seconds - by_tuple, {"facecolor": DARK}),
+    ):
+        if values.any():
+            top = base + np.add.reduceat(values, starts) / steps
+            axes.stairs(top, edges, baseline=base, fill=True, label=f"{label}: {values.sum():.3f} s", linewidth=0.2, **style)
+            base = top
+    axes.set_ylim(0, max(base.max() * 1.05, 1e-9))
+    axes.set_ylabel("time of an iteration" + _means(course, starts))
+    titled(axes, "Time of each iteration")
+    number_ticks(axes.yaxis, "s", whole=False)
+    iteration_axis(axes, course.spans)
+    legend(axes)
+
+
+def _together(course) -> tuple[np.ndarray, np.ndarray]:
+    """Where each step of a figure begins among the entries, and of how many iterations it is."""
+    starts = np.arange(0, len(course), -(-len(course) // MOST_STEPS))
+    return starts, np.add.reduceat(course.steps, starts)
+
+
+def _means(course, starts) -> str:
+    """What an axis says of steps that are several iterations."""
+    most = int(np.add.reduceat(course.steps, starts).max())
+    return f" (means of up to {most:,})" if most > 1 else ""

@@ -1,0 +1,60 @@
+"""The program as it was written, and beside each rule what it took."""
+
+from semi_naive.balance.numbers import counted, in_full, seconds
+from semi_naive.plots.page import Body, code, folded, paragraph, table
+
+WHOLE = 150  # lines of a program that is shown whole; of a longer one what is around its rules
+AROUND = 2  # lines before and after a rule
+MOST = 1500  # lines, and letters of one, of any file
+LETTERS = 400
+
+
+def source(trace: dict) -> str:
+    """Each file of the program: of each line the time of the rules that begin there, its share as heat in the margin."""
+    texts = {file: text for file, text in trace.get("source", {}).items() if isinstance(text, str)}
+    rules = trace.get("profile", {}).get("rules", [])
+    total = sum(rule["seconds"] for rule in rules) or 1.0
+    shown = [(file, text, [rule for rule in rules if rule.get("file") == file]) for file, text in texts.items()]
+    shown = [each for each in shown if each[2]]
+    parts = [_file(number, *each, total, alone=len(shown) == 1) for number, each in enumerate(shown)]
+    if not parts:
+        return ""
+    said = paragraph("What each rule took, in all its versions, and as heat its share of what all rules took.", "quiet")
+    return "\n".join([said, *parts])
+
+
+def _file(number: int, file: str, text: str, rules: list[dict], total: float, alone: bool) -> str:
+    lines, spent, owner = text.splitlines(), {}, {}
+    for rule in rules:
+        line = rule.get("line", 0)
+        spent[line] = spent.get(line, 0.0) + rule["seconds"]
+        for at in range(line, line + 1 + rule["rule"].strip().count("\n")):
+            owner.setdefault(at, line)
+    kept = _kept(len(lines), owner)
+    rows, last = [], 0
+    for at in [*kept, len(lines) + 1]:
+        if at > last + 1:
+            rows.append(["", "", Body(""), Body(f'<em class="quiet">⋯ {counted(at - last - 1, "line")}</em>')])
+        if at <= len(lines):
+            share = spent.get(owner.get(at, 0), 0.0) / total
+            time = seconds(spent[at]) if at in spent else ""
+            rows.append([in_full(at), time, _heat(share), code(lines[at - 1][:LETTERS])])
+        last = at
+    columns = [("line", "number"), ("time", "number"), ("heat", "heat"), ("program", "code")]
+    listing = table(f"{file}, with the time of each rule", columns, rows)
+    return listing if alone else folded(f"source-{number}", f"{file}: {seconds(sum(spent.values()))}", listing, not number)
+
+
+def _kept(lines: int, owner: dict[int, int]) -> list[int]:
+    """The lines that are shown."""
+    if lines <= WHOLE:
+        return list(range(1, lines + 1))
+    near = {at + step for at in owner for step in range(-AROUND, AROUND + 1)}
+    return sorted(at for at in near if 1 <= at <= lines)[:MOST]
+
+
+def _heat(share: float) -> Body:
+    """A mark in the margin, the stronger the larger the share."""
+    if share < 0.005:
+        return Body("")
+    return Body(f'<i style="--heat: {share**0.5:.2f}"></i><span class="hidden">{share:.0%}</span>')
