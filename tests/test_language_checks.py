@@ -428,3 +428,28 @@ def test_warnings():
         (8, "Variable _x marked as singleton but occurs more than once"),
         (9, "Variable z only occurs once"),
     ]
+
+
+def test_a_type_without_a_sound_definition_is_undefined_for_others():
+    text = """.type A = B
+    .type B <: Nope
+    .type C <: A
+    .type F = G
+    .type G = F
+    .type I = F | number
+    .type J = I
+    .type L = [x: F]
+    .type M = Branch {x: A}
+    """
+    with pytest.raises(ProgramError) as caught:
+        compile_text(text)
+    assert [(each.span.line, each.message) for each in caught.value.problems] == [
+        (1, "Undefined alias type B in definition of type A"),
+        (2, "Undefined base type Nope in definition of type B"),
+        (3, "Undefined base type A in definition of type C"),
+        (4, "Infinite descent in the definition of type F"),
+        (5, "Infinite descent in the definition of type G"),
+        (7, "Undefined alias type I in definition of type J"),
+        (8, "Undefined type F in definition of field x"),
+        (9, "Undefined type A in definition of branch Branch"),
+    ]

@@ -101,7 +101,7 @@ class TypeEnvironment:
     def _check_record(self, declaration: syntax.RecordDecl):
         names = set()
         for at, (name, type_name) in enumerate(declaration.fields):
-            if not self._exists(type_name):
+            if type_name not in self._known:
                 self._problem(f"Undefined type {type_name} in definition of field {name}", declaration, at=at)
             if name in names:
                 message = f"Doubly defined field name {name} in definition of type {declaration.name}"
@@ -111,7 +111,7 @@ class TypeEnvironment:
     def _check_sum(self, declaration: syntax.SumDecl):
         for branch in declaration.branches:
             for at, (_, type_name) in enumerate(branch.fields):
-                if not self._exists(type_name):
+                if type_name not in self._known:
                     self._problem(f"Undefined type {type_name} in definition of branch {branch.name}", branch, at=at)
 
     def _check_branch_names(self):
@@ -128,7 +128,7 @@ class TypeEnvironment:
                 self.problems.append(Problem(f"Branch {name} is defined multiple times", first.span, hint, notes=notes))
 
     def _check_subtype(self, declaration: syntax.SubtypeDecl):
-        if not self._exists(declaration.base):
+        if declaration.base not in self._known:
             self._problem(f"Undefined base type {declaration.base} in definition of type {declaration.name}", declaration)
             return
         root = self._declared.get(self.skip_aliases(declaration.base))
@@ -138,7 +138,7 @@ class TypeEnvironment:
             self._problem(f"Subset type {declaration.name} can't be derived from record type {root.name}", declaration)
 
     def _check_alias(self, declaration: syntax.UnionDecl):
-        if not self._exists(declaration.members[0]):
+        if declaration.members[0] not in self._known:
             name = declaration.members[0]
             self._problem(f"Undefined alias type {name} in definition of type {declaration.name}", declaration)
 
