@@ -17,6 +17,7 @@ import click
 from semi_naive import __version__
 from semi_naive.balance.account import opened, part
 from semi_naive.cli.live import live_page, looking, write_report
+from semi_naive.cli.options import together
 from semi_naive.cli.progress import Progress
 from semi_naive.cli.quantities import Bytes
 from semi_naive.cli.souffle import flags, transforming, warning
@@ -45,23 +46,18 @@ def cli():
     """Run Datalog programs and compute transitive closures, on Apache Spark where they are large."""
 
 
-def reading(command):
-    """The options that say how a program is read: where functions of user-defined functors are, and how old it is."""
-    options = [
-        click.option("--legacy", is_flag=True, help="Take programs as they were once written."),
-        click.option(
-            "-l", "--libraries", "libraries", metavar="NAME", multiple=True,
-            help="Take functors from MODULE.py, or from libNAME.so.",
-        ),
-        click.option("-L", "--library-dir", "library_dirs", metavar="DIR", multiple=True, help="Look for libraries here."),
-        click.option(
-            "--library-bits", type=click.IntRange(32, 64), metavar="32|64", default=64, show_default=True,
-            help="The numbers of shared libraries have so many bits.",
-        ),
-    ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+reading = together(  # how a program is read: where functions of user-defined functors are, and how old it is
+    click.option("--legacy", is_flag=True, help="Take programs as they were once written."),
+    click.option(
+        "-l", "--libraries", "libraries", metavar="NAME", multiple=True,
+        help="Take functors from MODULE.py, or from libNAME.so.",
+    ),
+    click.option("-L", "--library-dir", "library_dirs", metavar="DIR", multiple=True, help="Look for libraries here."),
+    click.option(
+        "--library-bits", type=click.IntRange(32, 64), metavar="32|64", default=64, show_default=True,
+        help="The numbers of shared libraries have so many bits.",
+    ),
+)  # fmt: skip
 
 
 @cli.command(epilog="All flags of Soufflé 2.5 are taken: docs/souffle.md says what each means here.")
@@ -160,24 +156,16 @@ def lsp():
     run_lsp()
 
 
-def session_options(command):
-    """The options of what keeps a session."""
-    options = [
-        click.option(
-            "-F", "--fact-dir", "facts", metavar="DIR", help="Begin with the facts of this folder; without it with none."
-        ),
-        click.option("--state", metavar="DIR", help="Keep the session in this folder: commits outlive it."),
-        click.option(
-            "-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too."
-        ),
-        click.option("-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros, as in -M 'A=1 B'."),
-        click.option(
-            "--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: small_delta=0, memory=2G, …"
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return reading(command)
+session_options = together(  # of what keeps a session
+    reading,
+    click.option("-F", "--fact-dir", "facts", metavar="DIR", help="Begin with the facts of this folder; without it with none."),
+    click.option("--state", metavar="DIR", help="Keep the session in this folder: commits outlive it."),
+    click.option(
+        "-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too."
+    ),
+    click.option("-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros, as in -M 'A=1 B'."),
+    click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: small_delta=0, memory=2G, …"),
+)
 
 
 @cli.command()

@@ -4,10 +4,8 @@ import csv
 import io
 import json
 import sys
-from pathlib import Path
 
 import numpy as np
-import page_commands
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -274,12 +272,3 @@ def test_a_result_is_printed_in_python(capsys):
         for folder, form in (("-", "yaml"), (".", "csv")):
             with pytest.raises(ValueError, match="expected one of souffle, table"):
                 result.write(folder, form)
-
-
-def test_the_commands_of_the_page(run, tmp_path):
-    page = (Path(__file__).parents[1] / "docs" / "shell.md").read_text()
-    page_commands.write_files(page, tmp_path)
-    found = page_commands.commands(page)
-    assert len(found) > 5
-    for command, said in found:
-        assert page_commands.trimmed(page_commands.printed(command, run)) == page_commands.trimmed(said), command

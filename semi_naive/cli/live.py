@@ -4,28 +4,18 @@ import contextlib
 
 import click
 
+from semi_naive.cli.options import together
+
 LOOPBACK = "127.0.0.1"
 
 
-def looking(command):
-    """The options of a command that runs something."""
-    page = "a page about the run: figures, what was moved, times"
-    options = [
-        click.option("--report", metavar="FILE", help=f"Write {page} (.html)."),
-        click.option(
-            "--live",
-            metavar="[PORT]",
-            is_flag=False,
-            flag_value="0",
-            help="Serve that page on a local port while the run goes on.",
-        ),
-        click.option(
-            "--live-host", metavar="ADDRESS", default=LOOPBACK, show_default=True, help="Serve --live at this address."
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+looking = together(  # of a command that runs something
+    click.option("--report", metavar="FILE", help="Write a page about the run: figures, what was moved, times (.html)."),
+    click.option(
+        "--live", metavar="[PORT]", is_flag=False, flag_value="0", help="Serve that page on a local port while the run goes on."
+    ),
+    click.option("--live-host", metavar="ADDRESS", default=LOOPBACK, show_default=True, help="Serve --live at this address."),
+)
 
 
 @contextlib.contextmanager

@@ -150,7 +150,7 @@ COLUMNS = {
     "ranks": lambda row, base: f"{row['ranks']:,}",
     "critical path": lambda row, base: f"{row['seconds']:.4g} s",
     "of it driver": lambda row, base: f"{row['driver']:.3g} s",
-    "balancing": lambda row, base: f"{row['balancing']:.3g} s",
+    "balancing": lambda row, base: f"{round(row['balancing'], 9):.3g} s",
     "efficiency": lambda row, base: f"{base / (row['ranks'] * row['seconds']):.1%}",
     "work, heaviest ÷ average": lambda row, base: f"{row['work']:.2f}",
     "imbalance at the end": lambda row, base: f"{row['imbalance']:.2f}",

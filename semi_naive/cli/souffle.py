@@ -9,6 +9,7 @@ from typing import NamedTuple
 import click
 from click.core import ParameterSource
 
+from semi_naive.cli.options import together
 from semi_naive.io.errors import BadInput
 
 
@@ -79,46 +80,32 @@ IN_THE_TEXT = (
 )  # fmt: skip  # pragmas of a program that are options
 
 
-def transforming(command):
-    """The options that say how rules are rewritten, and -P."""
-    options = [
-        click.option(
-            "-m", "--magic-transform", metavar="RELATIONS", help="Compute these as far as they are asked for; * is all."
-        ),
-        click.option("--magic-transform-exclude", metavar="RELATIONS", help="Compute these in full."),
-        click.option("--inline-exclude", metavar="RELATIONS", help="Inline none of these, whatever the program says."),
-        click.option("-P", "--pragma", "pragmas", metavar="KEY:VALUE", multiple=True, help="Set a pragma."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def warning(command):
-    """The options that say what is warned of."""
-    options = [
-        click.option("-w", "--no-warn", is_flag=True, help="Print no warnings, and take a missing fact file as empty."),
-        click.option("-W", "--warn", metavar="NAME", multiple=True, help="Warn of this and nothing else: var-appears-once, …"),
-        click.option("--wno", metavar="NAME", multiple=True, help="Do not warn of this."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def flags(command):
-    """The options of Soufflé's that `run` has nothing else to do for: those with something to be said of them."""
-    for flag in reversed(FLAGS):
-        if flag.here:
-            names = [f"-{flag.letter}"] * bool(flag.letter) + [f"--{flag.name}"]
-            how = {"metavar": flag.argument} if flag.argument else {"is_flag": True}
-            command = click.option(*names, callback=_told, expose_value=False, hidden=True, **how)(command)
-    return command
+transforming = together(  # how rules are rewritten, and -P
+    click.option("-m", "--magic-transform", metavar="RELATIONS", help="Compute these as far as they are asked for; * is all."),
+    click.option("--magic-transform-exclude", metavar="RELATIONS", help="Compute these in full."),
+    click.option("--inline-exclude", metavar="RELATIONS", help="Inline none of these, whatever the program says."),
+    click.option("-P", "--pragma", "pragmas", metavar="KEY:VALUE", multiple=True, help="Set a pragma."),
+)
+warning = together(  # what is warned of
+    click.option("-w", "--no-warn", is_flag=True, help="Print no warnings, and take a missing fact file as empty."),
+    click.option("-W", "--warn", metavar="NAME", multiple=True, help="Warn of this and nothing else: var-appears-once, …"),
+    click.option("--wno", metavar="NAME", multiple=True, help="Do not warn of this."),
+)
 
 
 def _told(context, option, value):
     if value:
         context.meta.setdefault(__name__, []).append((option.name.replace("_", "-"), value))
+
+
+def _silent(flag: Flag):
+    """The option of a flag that there is something to be said of, and nothing to do for."""
+    names = [f"-{flag.letter}"] * bool(flag.letter) + [f"--{flag.name}"]
+    how = {"metavar": flag.argument} if flag.argument else {"is_flag": True}
+    return click.option(*names, callback=_told, expose_value=False, hidden=True, **how)
+
+
+flags = together(*(_silent(flag) for flag in FLAGS if flag.here))
 
 
 def told(pragmas: dict[str, str], quiet: bool) -> None:
