@@ -100,6 +100,36 @@ def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
             low, place = stop + 1, place + 1
 
 
+@njit(types.UniTuple(types.int64, 3)(words_of, i64_rows, i64_rows, u64, types.int64), inline="always", **JIT)
+def _spanned(words, lows, highs, field, row):
+    """(how many values an index has for a binding, repetitions counted, the least of them, the greatest)."""
+    known, least, most = np.int64(0), np.int64((1 << 63) - 1), np.int64(-1 << 63)
+    for block in range(lows.shape[0]):
+        low, high = lows[block, row], highs[block, row]
+        if low < high:
+            known += high - low
+            least = min(least, np.int64(((words[block][low] >> field[0]) & field[1]) + field[2]))
+            most = max(most, np.int64(((words[block][high - 1] >> field[0]) & field[1]) + field[2]))
+    return known, least, most
+
+
+@njit(types.UniTuple(types.int64, 2)(*[i64_rows] * 4, i64, types.int64), inline="always", **JIT)
+def _alike(lows, highs, their_lows, their_highs, order, at):
+    """(the end of the bindings from order[at] on for which an index is asked for the same, how many values they propose)."""
+    first, end, asked = order[at], at, np.int64(0)
+    while end < order.size:
+        same = True
+        for block in range(their_lows.shape[0]):
+            same &= their_lows[block, order[end]] == their_lows[block, first]
+            same &= their_highs[block, order[end]] == their_highs[block, first]
+        if not same:
+            break
+        for block in range(lows.shape[0]):
+            asked += highs[block, order[end]] - lows[block, order[end]]
+        end += 1
+    return end, asked
+
+
 @njit(types.UniTuple(types.int64, 3)(*index, *index, i64, types.int64, types.int64, u8, i64, i64, i64),
     scratch="marks rows values counts", **FEW)  # fmt: skip
 def meet(
@@ -111,28 +141,14 @@ def meet(
     how many there are is added to `counts`, by binding. Returns (how many were written, at, skip), the latter two of what is
     to be done next. `marks`: zeros, and so afterwards."""
     shift, mask, base, follows = field[0], field[1], field[2], field[3] != np.uint64(0)
-    their_shift, their_mask, their_base = their_field[0], their_field[1], their_field[2]
+    their_shift = their_field[0]
     counting, room, made = rows.size == 0, rows.size, 0
     cursors, stamp, reach = np.zeros(BLOCKS, np.int64), 0, np.uint64(0)
     while at < order.size:
-        first, end, asked, known = order[at], at, 0, 0
-        least, most = np.int64((1 << 63) - 1), np.int64(-1 << 63)
-        for block in range(their_lows.shape[0]):
-            low, high = their_lows[block, first], their_highs[block, first]
-            if low < high:
-                known += high - low
-                least = min(least, np.int64(((theirs[block][low] >> their_shift) & their_mask) + their_base))
-                most = max(most, np.int64(((theirs[block][high - 1] >> their_shift) & their_mask) + their_base))
-        while end < order.size:
-            same = True
-            for block in range(their_lows.shape[0]):
-                same &= their_lows[block, order[end]] == their_lows[block, first]
-                same &= their_highs[block, order[end]] == their_highs[block, first]
-            if not same:
-                break
-            for block in range(lows.shape[0]):
-                asked += highs[block, order[end]] - lows[block, order[end]]
-            end += 1
+        first = order[at]
+        known, lowest, highest = _spanned(theirs, their_lows, their_highs, their_field, first)
+        least, most = np.int64(lowest), np.int64(highest)  # uncompiled they are Python's
+        end, asked = _alike(lows, highs, their_lows, their_highs, order, at)
         span = np.uint64(most) - np.uint64(least)
         marked = known <= MARKED * asked and span < np.uint64(marks.size - 1)
         if known and marked:
