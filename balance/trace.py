@@ -81,11 +81,11 @@ class Trace:
 
 def of_groups(trace: Trace, births, loads: list, groups: list, seconds: list) -> None:
     """One iteration of many steps: tuples born in each, and of each task what it made, how many groups and how long it took."""
-    tuples = int(births.sum())
+    tuples, took = int(births.sum()), max(time.perf_counter() - trace.begun, max(seconds, default=0.0))
     phase = {"received": groups, "sent": loads, "bytes": [0] * len(loads), "seconds": seconds}
     trace.iteration(
         births.size, delta=int(births[0]) if births.size else 0, born=tuples, births=births, full=tuples, steps=births.size,
-        loads=loads, imbalance={"partitions": imbalance_ratio(loads)},
+        seconds=took, loads=loads, imbalance={"partitions": imbalance_ratio(loads)},
         phases=[{"inner": 0, "phase": "groups"} | phase],
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Where the seconds of a run went: the parts that they are the sum of, as a bar and as a table."""
 
-from semi_naive.balance.account import PARTS
+from semi_naive.balance.account import PARTS, as_sum
 from semi_naive.balance.numbers import summands
 from semi_naive.plots.page import Body, bar, paragraph, table
 
@@ -47,9 +47,6 @@ def _stacked(parts: dict[str, float], total: float) -> str:
 
 def reconciled(record: dict, iterations: float) -> str:
     """How the iterations of a figure are a part of what a stratum, or a closure, took."""
-    spent = record.get("account", {})
-    if "iterate" not in spent or not iterations:
+    if not iterations or not record.get("account"):
         return ""
-    rest = max(0.0, spent["iterate"] - iterations)
-    said = f"Its iterations took {iterations:.3f} s of the {spent['iterate']:.3f} s of iterate."
-    return paragraph(f"{said} The other {rest:.3f} s prepared them, placed facts and settled what came out.", "quiet")
+    return paragraph(f"The iterations took {iterations:.3f} s. All of it took {as_sum(record)}.", "quiet")

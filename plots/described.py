@@ -52,6 +52,10 @@ def _imbalance(run: Run) -> str:
 
 
 def _times(run: Run) -> str:
+    if run.by_task:
+        spent = [each for entry in run.iterations for phase in entry["phases"] for each in phase["seconds"]]
+        slowest = seconds(max(spent, default=0))
+        return f"{about(len(spent), 'task')} that took {seconds(sum(spent))} together, the slowest {slowest}"
     phases = {name: run.seconds(name).sum() for name in [*run.phases(()), "driver"]}
     total = f"{seconds(sum(phases.values()))} in all"
     parts = [f"{name} {seconds(spent)}" for name, spent in sorted(phases.items(), key=lambda each: -each[1]) if spent > 0]

@@ -254,3 +254,15 @@ def test_real_traces_are_drawn(here, plan, tmp_path):
         assert not overlapping(figure) and not outside(figure)
         save(closure.trace, tmp_path / "run.png")
         assert (tmp_path / "run.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(("sizes", "scale"), [([900, 1000], (900, 1000)), ([1, 10_000], (1, 10_000)), ([5, 5], (4, 5))])
+def test_a_heat_map_uses_its_colours_for_the_numbers_there_are(sizes, scale):
+    figure = figures(trace([entry(1, [[size] for size in sizes]), entry(2, [[size] for size in sizes])]), ["heat"])["heat"]
+    (image,) = [image for axes in figure.axes for image in axes.images if axes.get_title(loc="left")]
+    assert image.get_clim() == pytest.approx(scale)
+
+
+def test_the_limit_is_drawn_where_the_policy_of_the_paper_ran():
+    for policy, expected in (("paper", 3.0), ("work", None)):
+        assert Run(trace([], config=REFINE | {"policy": policy})).limit == expected

@@ -278,6 +278,18 @@ def test_two_thousand_iterations_are_a_page_of_a_megabyte_and_a_half():
     assert "and 600 more" in page.text and len(page.all("svg")) == 7
 
 
+def test_a_thousand_iterations_are_less_than_a_megabyte():
+    assert len(report(noise(1000)).encode()) < 1_000_000
+
+
+def test_the_iterations_are_a_part_of_the_time_in_the_headline(balanced, decomposed):
+    for trace in (balanced, decomposed):
+        spent, total = re.findall(r"The iterations took ([\d.]+) s. All of it took ([\d.]+) s = ", report(trace))[0]
+        assert 0 < float(spent) <= float(total) == pytest.approx(trace["seconds"], abs=0.001)
+    (sentence,) = described("times", [Run(decomposed)])
+    assert re.fullmatch(r"\d+ tasks? that took .* together, the slowest .*\.", sentence)
+
+
 def test_figures_follow_the_page_by_day_and_by_night(balanced_page):
     text = balanced_page
     body = text[text.index("<body>") :]

@@ -109,6 +109,7 @@ def test_transactions_and_queries(session):
         assert (
             status == 200 and "p.dl" in page and "http" not in page.replace("http://www.w3.org", "")
         )  # nothing from elsewhere
+        assert "<main>" in page and "prefers-color-scheme: dark" in page and 'createElement("button")' in page
 
 
 def test_rules_and_their_parameters(session):

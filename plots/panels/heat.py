@@ -5,6 +5,8 @@ import numpy as np
 from ..style import iteration_axis, note, titled, whole_ticks
 
 MOST_MARKS = 200  # refinements shown one by one
+FAR = 20  # times as many tuples, from which on a scale is logarithmic
+FEWEST = 0.02  # of the numbers are below the scale
 MOST_ROWS, MOST_COLUMNS = 512, 1000  # a screen shows no more; beyond, the heaviest of what shares a row is drawn
 
 
@@ -57,15 +59,23 @@ def _draw(axes, run, columns, rows: int, what: str, norm, bar: bool) -> None:
 
 
 def _norm(runs, of: str):
-    """One colour for one number of tuples in all runs."""
-    from matplotlib.colors import LogNorm
+    """One colour for one number of tuples in all runs. The scale is that of the numbers there are: logarithmic where they are
+    far apart, and without the few smallest, so that most of the map has most of the colours."""
+    from matplotlib.colors import LogNorm, Normalize
 
-    extremes = []
-    for run in runs:
-        found = _subbuckets(run) if of == "subbuckets" and run.has_sizes else [np.asarray(e["loads"]) for e in run.iterations]
-        extremes += [(column[column > 0].min(), column.max()) for column in found if column.any()]
-    least, most = min([low for low, _ in extremes], default=1), max([high for _, high in extremes], default=1)
-    return LogNorm(least, max(most, least * 10))
+    found = [np.concatenate([column[column > 0] for column in _columns(run, of)]) for run in runs]
+    values = np.concatenate([np.ones(0), *found])
+    if not values.size:
+        return Normalize(0, 1)
+    least, most = np.quantile(values, FEWEST), values.max()
+    if most >= FAR * least:
+        return LogNorm(least, most)
+    return Normalize(min(least, most - 1), most)
+
+
+def _columns(run, of: str) -> list[np.ndarray]:
+    """A column of numbers for each iteration."""
+    return _subbuckets(run) if of == "subbuckets" and run.has_sizes else [np.asarray(e["loads"]) for e in run.iterations]
 
 
 def _subbuckets(run) -> list[np.ndarray]:

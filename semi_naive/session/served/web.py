@@ -26,6 +26,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from semi_naive.branch import Branch
+from semi_naive.plots.page import style
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.session.query import name_of
@@ -67,7 +68,7 @@ class Web:
 
     def page(self, request: Request) -> Response:
         text = files("semi_naive.session.served").joinpath("page.html").read_text("utf-8")
-        return HTMLResponse(text.replace("{{program}}", _escaped(self.name)))
+        return HTMLResponse(text.replace("{{program}}", _escaped(self.name)).replace("{{style}}", style()))
 
     def relations(self, request: Request) -> dict:
         now = self.session.at(self.session.epoch)
