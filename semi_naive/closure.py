@@ -7,6 +7,7 @@ path(x, z) :- path(x, y), edge(y, z).        or another of `semi_naive.config.RU
 import functools
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from semi_naive.honoured import OF_A_CLOSURE, ignored
 from semi_naive.io.edges import Edges, edge_source, edges_of
 from semi_naive.io.python_data import gives_arrow, is_a, is_spark_frame
 from semi_naive.io.sources import Source
+from semi_naive.notebooks.progress import showing
 from semi_naive.ra import session
 from semi_naive.running.detect_closure import SMALL
 
@@ -41,7 +43,8 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
     config, options: tunables of the evaluation (see `Config`), and of reading a file: header, expand_symmetric, strings,
         any_ids, delimiter.
     progress: called as progress(iteration, delta, tuples) after each iteration, and as progress(1, 0, 0) while the decomposed
-        plan's only job runs.
+        plan's only job runs. None shows a bar in a notebook, once a run has taken a second; True shows one on a terminal, too;
+        False shows none.
     watch: called once, before the first iteration, with a function that returns a copy of the record so far (see
         `balance.trace`) whenever it is called, from any thread; of a decomposed job it has the tasks `done`, and the `total`.
 
@@ -127,7 +130,7 @@ def evaluate(
     facts: Any = graph
     kind, values = "number", None
     told: dict[str, Any] = {"plan": plan, "reason": reason}
-    births = Births(progress)
+    births = Births()
     if isinstance(graph, Source):
         kind = graph.relation.kinds[0].value
         told = told if reason else {}
@@ -139,10 +142,11 @@ def evaluate(
     else:
         facts = graph.pairs
     settings = {"rule": Config.rule} | ({} if plan == "auto" else {"local_tuples": 0})
-    result = closure_program(config.rule, kind).run(
-        {"edge": facts}, spark, config.with_options(settings), plan=plan, progress=births.take,
-        watch=watch and (lambda look: watch(lambda: _only_stratum(look(), config, told, births))),
-    )  # fmt: skip
+    with showing(progress, "closure", "closure") as births.forward:
+        result = closure_program(config.rule, kind).run(
+            {"edge": facts}, spark, config.with_options(settings), plan=plan, progress=births.take,
+            watch=watch and (lambda look: watch(lambda: _only_stratum(look(), config, told, births))),
+        )  # fmt: skip
     names = graph.names if isinstance(graph, Edges) else None
     return Closure(result, _only_stratum(result.trace, config, told, births), values, names, columns)
 
@@ -151,8 +155,10 @@ class Births:
     """How many pairs are born in each iteration of a closure, from what the run tells of its progress. `forward`: who else is
     told, if anybody."""
 
-    def __init__(self, forward):
-        self.forward, self.sizes, self.begun = forward, [0], time.perf_counter()
+    forward: Callable[..., None] | None = None
+
+    def __init__(self):
+        self.sizes, self.begun = [0], time.perf_counter()
 
     def take(self, name, number, of, iteration: int, delta: int, tuples: int, **pieces) -> None:
         self.sizes.append(tuples)

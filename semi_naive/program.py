@@ -16,6 +16,7 @@ from semi_naive.balance.numbers import counted
 from semi_naive.config import Config
 from semi_naive.io.errors import BadInput
 from semi_naive.language import check, compile_text
+from semi_naive.notebooks.progress import showing
 from semi_naive.planning.passes import Compiled, compiled
 from semi_naive.ra.rules import ir
 from semi_naive.sandbox import Sandbox
@@ -141,7 +142,8 @@ class Program:
             Config.local_tuples, are read by Spark's tasks.
         spark: a SparkSession or SparkContext, or a function that gives one when it is needed; None: the one that runs, or
             an embedded one. Strata that stay small never need one: see Config.local_tuples.
-        progress: called as progress(stratum, number, of, iteration, delta, tuples) after each iteration.
+        progress: called as progress(stratum, number, of, iteration, delta, tuples) after each iteration. None shows a bar in a
+            notebook, once a run has taken a second; True shows one on a terminal, too; False shows none.
         watch: called once, before facts are read, with a function that returns a copy of the record so far whenever it is
             called, from any thread; the last of its strata is the one that runs.
         plan: "auto"; "decomposed": every recursive stratum by groups that never meet, and a ValueError if one has none;
@@ -156,7 +158,8 @@ class Program:
                 from semi_naive.running.run import Run
             config = (config or Config()).with_options(options)
             compiled = self.compile(facts, only_outputs, config.max_iterations is not None)
-            return Run(self, compiled, config, spark, progress, watch, plan).run(facts, lenient)
+            with showing(progress, self.name, "stratum") as told:
+                return Run(self, compiled, config, spark, told, watch, plan).run(facts, lenient)
 
     def session(self, facts=None, path=None, retain=0, spark=None, config=None, sync_seconds=0.0, **options):
         """A `semi_naive.session.session.Session`: the relations stay at their fixed point while facts come and go.
@@ -186,6 +189,12 @@ class Program:
         from semi_naive.planning.explain.planned import explained
 
         return explained(self, facts, only_outputs, (config or Config()).with_options(options), plan)
+
+    def _repr_html_(self) -> str:
+        """What it reads and writes, and its strata, drawn."""
+        from semi_naive.notebooks.html import program_shown
+
+        return program_shown(self)
 
     def __repr__(self) -> str:
         program = self.checked

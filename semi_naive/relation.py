@@ -250,6 +250,16 @@ class Relation(Tuples):
         """A pyarrow Table, collected to this process. `dictionaries`: columns of strings are dictionary-encoded."""
         return self._answer().to_arrow(dictionaries)
 
+    def first(self, count: int) -> list[tuple]:
+        return self._answer().first(count)
+
+    def _repr_html_(self) -> str:
+        """The first tuples, once it has been evaluated; until then, the rules."""
+        from semi_naive.notebooks.html import text_shown
+
+        evaluated = self._node.result is not None and not self._node.closed
+        return super()._repr_html_() if evaluated else text_shown(repr(self)[1:-1], "" if self._node.closed else self.explain())
+
     def to_numpy(self):
         return self._answer().to_numpy()
 

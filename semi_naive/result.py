@@ -119,6 +119,11 @@ class Closure(Answer):
             if not written_by_spark(self, path):
                 Tuples.write(self, path)
 
+    def _repr_html_(self) -> str:
+        from semi_naive.notebooks.html import run_shown, tuples_shown
+
+        return tuples_shown(self, run_shown("", self.trace))
+
     def __repr__(self) -> str:
         made = f"{counted(self.count(), 'pair')}, {self.plan} plan, {counted(self.iterations, 'iteration')}"
         return f"<Closure: {made}, {self.trace['seconds']:.2f} s>"

@@ -22,6 +22,11 @@ class Simulated(dict, Evaluated):
 
         return "".join(f"{name}: {value}\n" for name, value in summary(self).items())
 
+    def _repr_html_(self) -> str:
+        from semi_naive.notebooks.html import run_shown
+
+        return run_shown(repr(self)[1:-1], self)
+
     def __repr__(self) -> str:
         strata, iterations = self.get("strata"), self["result"].get("iterations", 0)
         steps = counted(iterations, "iteration") if strata is None else counted(len(strata), "stratum", "strata")

@@ -104,6 +104,19 @@ class Tuples(Evaluated):
     def __len__(self) -> int:
         return self.count()
 
+    def first(self, count: int) -> list[tuple]:
+        """Some tuples, as those of `to_list`, where this process sees them without a job; otherwise none."""
+        if not self.columns:
+            return [()] * min(count, self.count())
+        batches = self.to_batches()
+        found = next((batch for batch in batches if batch.num_rows), None)
+        return [] if found is None else rows_of(found.slice(0, count))
+
+    def _repr_html_(self) -> str:
+        from semi_naive.notebooks.html import tuples_shown
+
+        return tuples_shown(self)
+
     def __iter__(self) -> Iterator[tuple]:
         """The tuples of `to_list`."""
         return iter(self.to_list())
@@ -144,7 +157,7 @@ class Tuples(Evaluated):
         """Tuples of Python values, records as tuples too, collected to this process."""
         if not self.columns:
             return [()] * self.count()
-        return list(zip(*(map(plain, column.to_pylist()) for column in self.to_arrow().columns), strict=True))
+        return rows_of(self.to_arrow())
 
     def to_set(self) -> set[tuple]:
         """The same as a set."""
@@ -171,6 +184,15 @@ class Relations:
     def keys(self) -> KeysView[str]:
         return self.relations.keys()
 
+    def _headline(self) -> str:
+        """What it is, in a line."""
+        return repr(self).split("\n")[0][1:-1]
+
+    def _repr_html_(self) -> str:
+        from semi_naive.notebooks.html import relations_shown
+
+        return relations_shown(self._headline(), self)
+
     def items(self) -> Iterator[tuple[str, Tuples]]:
         """Each name with its relation."""
         return ((name, self[name]) for name in self.relations)
@@ -183,6 +205,11 @@ def _imported(package: str, method: str):
     except ImportError:
         missing = f"{method}() needs the package {package}, which is not installed: pip install {package}"
         raise ImportError(missing) from None
+
+
+def rows_of(table) -> list[tuple]:
+    """The rows of an Arrow table or record batch."""
+    return list(zip(*(map(plain, column.to_pylist()) for column in table.columns), strict=True))
 
 
 def plain(value):

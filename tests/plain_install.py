@@ -95,6 +95,7 @@ def tuples(owner: str, make: Callable, arity: int = 2) -> None:
         assert call(f"{owner}.explain", found.explain)
         call(f"{owner}.report", found.report, f"{owner}.html")
         call(f"{owner}.plot", found.plot, f"{owner}.svg")
+        assert len(call(f"{owner}.first", found.first, 2)) == 2 and "<table>" in found._repr_html_()
         assert sum(batch.num_rows for batch in call(f"{owner}.to_batches", found.to_batches)) == 3
         assert call(f"{owner}.arrow_schema", found.arrow_schema).names
         attributes(owner, found)

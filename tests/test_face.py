@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
@@ -276,3 +277,157 @@ def test_spark_connect_says_what_works_and_that_works(tmp_path):
     made = subprocess.run([sys.executable, "-c", CONNECT], capture_output=True, text=True, cwd=tmp_path, env=found, timeout=300)
     assert made.returncode == 0, made.stderr[-3000:]
     assert made.stdout.count("has no SparkContext, which the engine's jobs need: leave spark out") == 2
+
+
+# -- in notebooks
+
+
+class Tags(HTMLParser):
+    """The elements of HTML, which must be closed in their order."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.open, self.names, self.text = [], [], ""
+        self.feed(text)
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.names.append(tag)
+        if tag not in ("br", "img"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.names.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+HOSTILE = "<script>alert('&\"')</script>"
+
+
+def hostile():
+    """What notebooks show, with names and values that would be elements if nobody escaped them."""
+    result = Program(PATHS, HOSTILE).run({"edge": [(HOSTILE, "b"), ("b", "c")]})
+    session = Program(PATHS, HOSTILE).session({"edge": [(HOSTILE, "b")]}, retain=1)
+    relation = Relation.from_tuples([(HOSTILE, 1)], ["<b>", "n"])
+    return {
+        "program": Program(PATHS, HOSTILE),
+        "result": result,
+        "answer": result["path"],
+        "answer on partitions": Program(PATHS).run({"edge": [(HOSTILE, "b")]}, local_tuples=0)["path"],
+        "closure": transitive_closure([(HOSTILE, "b")]),
+        "relation": relation.select(n=1).evaluate(),
+        "session": session,
+        "epoch": session.at(0),
+        "changes": session.insert("edge", [("b", HOSTILE)]).changes["path"],
+        "proof": result.why("path", (HOSTILE, "c")),
+        "why not": result.why_not("path", ("c", HOSTILE)),
+        "subgraphs": subgraphs([(HOSTILE, "b")], ["xy"], directed=True, count=False),
+        "simulated": simulate(Program(PATHS, HOSTILE), 2, facts={"edge": EDGES}),
+    }
+
+
+def test_what_notebooks_show_is_small_and_escaped(here):
+    for name, each in hostile().items():
+        html = each._repr_html_()
+        found = Tags(html)
+        assert "script" not in found.names and len(html) < 20_000, name
+        if name not in ("simulated", "program", "epoch"):
+            assert "alert(" in found.text, (name, found.text)
+
+
+def test_a_program_is_shown_with_its_strata_drawn():
+    text = PATHS + ".decl none(x: symbol, y: symbol)\n.output none\nnone(x, y) :- edge(x, _), edge(_, y), !path(x, y).\n"
+    found = Tags(Program(text, "p.dl")._repr_html_())
+    assert found.names.count("rect") == 3 and "path ↻" in found.text and "reads edge" in found.text
+    assert Program(text)._repr_html_().count('stroke-dasharray="4 3"') == 1, "the negation"
+    chain = "".join(f".decl r{n}(x: number)\nr{n}(1).\n" for n in range(200))
+    assert "200 strata" in Program(chain)._repr_html_() and len(Program(chain)._repr_html_()) < 2000
+    many = Program(chain).run()._repr_html_()
+    assert "and 170 more relations" in many and len(many) < 20_000
+
+
+def test_relations_show_their_first_tuples(here):
+    rows = [(n, "x" * 200) for n in range(1000)]
+    answer = Program(".decl a(n: number, s: symbol)\n.input a\n.output a").run({"a": rows})["a"]
+    found = Tags(answer._repr_html_())
+    assert found.names.count("tr") == 11 and "… and 990 more tuples" in found.text and len(answer._repr_html_()) < 3000
+    assert answer.first(3) == [(n, "x" * 200) for n in range(3)]
+    layered = Program(PATHS).run({"edge": [(str(n), str(n + 1)) for n in range(9)]}, small_delta=0)["path"]
+    assert len(layered.first(44)) == 44 and layered.first(100) == layered.to_list(), "of as many blocks as it takes"
+    relation = Relation.from_tuples(rows, ["n", "s"])
+    assert "not evaluated" in relation._repr_html_() and relation._node.result is None
+    assert "990 more" in relation.evaluate()._repr_html_()
+    answer.close()
+    assert "this result has been closed" in answer._repr_html_()
+    yes = Program(".decl yes()\n.output yes\nyes().").run()
+    assert yes["yes"].first(5) == [()] and "yes" in yes._repr_html_()
+
+
+@pytest.mark.parametrize("plan", ["auto", "balanced", "decomposed"])
+def test_a_closure_shows_its_balance(here, plan):
+    edges = [(n, n + 1) for n in range(100)]
+    with transitive_closure(edges, here, plan, partitions=4) as closure:
+        html = closure._repr_html_()
+    assert "new tuples by iteration, of 100" in html and ("by partition, of 4" in html) == (plan == "balanced")
+    assert html.count("<rect") >= 50 and "5,050 pairs" in html and len(html) < 20_000
+    assert "tuples by rank, of 8" in simulate(edges, 8)._repr_html_()
+
+
+NOTEBOOK = """
+import semi_naive.notebooks.progress as progress
+progress.PATIENCE = progress.Steps.tick = 0.0
+from semi_naive import Program, transitive_closure
+def run(**how):
+    return Program(".decl n(x: number)\\\\n.output n\\\\nn(0).\\\\nn(x + 1) :- n(x), x < 3000.").run(small_delta=0, **how)
+"""
+
+
+def test_a_notebook_shows_how_far_a_run_is():
+    """In a real kernel: the element changes while the run goes on, and is empty afterwards."""
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    cells = [
+        NOTEBOOK.replace("\\\\", "\\"),
+        "run()",
+        "transitive_closure([(n, n + 1) for n in range(2000)])",
+        "run(progress=False)",
+        "1 / 0",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    shown = []
+
+    class Client(nbclient.NotebookClient):
+        def output(self, outputs, message, display_id, cell_index):
+            if message["msg_type"] in ("display_data", "update_display_data"):
+                shown.append((cell_index, message["content"]["data"]["text/html"]))
+            return super().output(outputs, message, display_id, cell_index)
+
+        def process_message(self, message, cell, cell_index):
+            if message["msg_type"] == "update_display_data":
+                shown.append((cell_index, message["content"]["data"]["text/html"]))
+            return super().process_message(message, cell, cell_index)
+
+    Client(notebook, timeout=300, kernel_name="python3", allow_errors=True).execute()
+    assert notebook.cells[-1].outputs[0].ename == "ZeroDivisionError" and not notebook.cells[0].outputs
+    for cell, said in ((1, "stratum 1 of 1 · iteration"), (2, "iteration")):
+        bars = [html for at, html in shown if at == cell]
+        assert len(bars) > 1 and "<progress" in bars[0] and said in bars[0] and bars[-1] == "", bars[:2]
+        assert "<table>" in notebook.cells[cell].outputs[-1].data["text/html"]
+    assert not [html for at, html in shown if at == 3], "progress=False"
+
+
+def test_progress_on_a_terminal_is_asked_for(capsys, monkeypatch):
+    edges = [(n, n + 1) for n in range(50)]
+    assert transitive_closure(edges, progress=True).count() == transitive_closure(edges).count() == 1275
+    assert not capsys.readouterr().err, "this is no terminal"
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    transitive_closure(edges, progress=True)
+    assert "closure" in capsys.readouterr().err
+    told = []
+    Program(PATHS).run({"edge": EDGES}, progress=lambda *said: told.append(said))
+    assert told

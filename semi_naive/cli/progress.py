@@ -2,13 +2,8 @@
 
 import logging
 import sys
-import time
 
-from semi_naive.balance.numbers import counted
-
-TICK = 0.1  # seconds between two looks of the bar: an iteration may take microseconds
-LETTERS = 30  # of a stratum's name
-
+from semi_naive.notebooks.progress import Steps
 
 _compiling = logging.getLogger("semi_naive.compiling")
 
@@ -24,11 +19,11 @@ class _Lines(logging.Handler):
         self.console.print(f"semi-naive: {record.getMessage()}", highlight=False)
 
 
-class Progress:
+class Progress(Steps):
     """A bar from `with` on, only on a terminal, so that what a script sees has none of it; nor is `rich` loaded then."""
 
     def __init__(self, what: str, quiet: bool, page=None):
-        self.bar, self.shown, self.page, self.what = None, 0.0, page, what
+        self.bar, self.page, self.what = None, page, what
         if quiet or not sys.stderr.isatty():
             return
         from rich.console import Console
@@ -52,21 +47,7 @@ class Progress:
             self.bar.stop()
             _compiling.removeHandler(self.lines)
 
-    def closure(self, iteration: int, delta: int, tuples: int, done: int | None = None, total: int | None = None) -> None:
-        """How far a closure is: iteration, delta, pairs so far; of the decomposed plan groups."""
-        pairs = f"iteration {iteration} · delta {delta:,} · {counted(tuples, 'pair')}"
-        self._say(pairs if done is None else f"groups {done} of {total}", "", done, total)
-
-    def stratum(self, name: str, number: int, of: int, iteration: int, delta: int, tuples: int) -> None:
-        """How far a program is: stratum, iteration, delta, tuples so far."""
-        text = f"stratum {number} of {of} · iteration {iteration} · delta {delta:,} · {counted(tuples, 'tuple')}"
-        self._say(text, name if len(name) <= LETTERS else name[: LETTERS - 1] + "…", number - 1, of)
-
-    def _say(self, text: str, name: str, done: int | None, total: int | None) -> None:
-        now = time.monotonic()
-        if not (self.bar or self.page) or now <= self.shown + TICK:
-            return
-        self.shown = now
+    def show(self, text: str, name: str, done: int | None, total: int | None) -> None:
         if self.page:
             self.page.say(f"{name}: {text}" if name else text)
         if self.bar:

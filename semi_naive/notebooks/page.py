@@ -29,7 +29,7 @@ class Page(str):
 
     def _repr_html_(self) -> str:
         if self.path is not None:
-            link = f'<a href="{escape(self.path)}">{escape(self.path)}</a>'
+            link = f'<a href="{escape(self.path)}" style="color:inherit">{escape(self.path)}</a>'
             return f"<p>The {escape(self._told().removesuffix(self.path))}{link}</p>"
         style = f"width:100%;height:{HEIGHT}px;border:1px solid"
         return f'<iframe srcdoc="{escape(self)}" title="The report of a run" sandbox style="{style}"></iframe>'

@@ -2,11 +2,10 @@
 
 import sys
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from html import escape
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -29,13 +28,12 @@ from semi_naive.running.files import write_answer, write_relation
 from semi_naive.running.frames import ToArrow, ToSpark, as_spark_has_it
 from semi_naive.running.python_values import DTYPES, nested_values, python_values
 from semi_naive.threads import in_threads
-from semi_naive.tuples import CLOSED, Evaluated, Relations, Tuples, plain
+from semi_naive.tuples import CLOSED, Evaluated, Relations, Tuples, rows_of
 
 if TYPE_CHECKING:
     from semi_naive.provenance.proofs import Proof, WhyNot
     from semi_naive.provenance.why import Why
 
-SHOWN = 10  # tuples of a relation in a notebook
 _pinned: set["Result"] = set()  # those that a DataFrame may still read
 
 
@@ -136,6 +134,22 @@ class Answer(Tuples):
         rows = plain(self._result.database.rows(self.name)) if stored is None else stored.rows(plain)
         return rows.view(DTYPES[kind])
 
+    def first(self, count: int) -> list[tuple]:
+        """Some tuples, as those of `to_list`, where this process sees them without a job; otherwise none. A million or so are
+        looked at."""
+        if not self.relation.arity:
+            return super().first(count)
+        self._result.check_open()
+        parts = (
+            (part.columns() for part in self._result.database.parts(self.name)) if self.stored is None else self.stored.some()
+        )
+        found: list[tuple] = []
+        for columns in parts:
+            found += rows_of(self._maker()(columns[:, : count - len(found)]))
+            if len(found) == count:
+                break
+        return found
+
     def to_list(self) -> list[tuple]:
         """Tuples of Python values, records as tuples too, branches as `Branch`, collected to this process. Of numbers without
         Arrow."""
@@ -209,18 +223,6 @@ class Answer(Tuples):
     def __repr__(self) -> str:
         attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in self.relation.attributes)
         return f"<{self.name}({attributes}): {counted(self.count(), 'tuple')}>"
-
-    def _repr_html_(self) -> str:
-        """The first tuples, where that takes no job."""
-        head = "".join(f"<th>{name}<br>{escape(type_.name)}</th>" for name, type_ in self.relation.attributes)
-        found: Iterable[tuple] = ()
-        if self.relation.arity and not self.on_partitions and not self._result.closed:
-            some = self._maker()(self._result.database.columns(self.name)[:, :SHOWN])
-            found = zip(*(column.to_pylist() for column in some.columns), strict=True)
-        rows = ["".join(f"<td>{escape(str(plain(value)))}</td>" for value in row) for row in found]
-        shown = "".join(f"<tr>{row}</tr>" for row in [head, *rows])
-        more = f"<p>{counted(self.count(), 'tuple')}{', the first are shown' * (0 < len(rows) < self.count())}</p>"
-        return f"<p>{escape(self.name)}</p><table>{shown}</table>{more}"
 
 
 class Result(Evaluated, Relations):
@@ -342,15 +344,6 @@ class Result(Evaluated, Relations):
     def __repr__(self) -> str:
         lines = [f"<Result of {self.name}: {counted(len(self), 'relation')}, {self.trace['seconds']:.2f} s>"]
         return "\n".join(lines + [f"  {self[name]!r}" for name in self.relations])
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(name)}</td><td>{escape(', '.join(f'{a}: {t.name}' for a, t in relation.attributes))}</td>"
-            f"<td style='text-align:right'>{self.database.count(name):,}</td></tr>"
-            for name, relation in self.relations.items()
-        )
-        head = "<tr><th>relation</th><th>attributes</th><th>tuples</th></tr>"
-        return f"<p>{escape(self.name)}: {self.trace['seconds']:.2f} s</p><table>{head}{rows}</table>"
 
 
 def _release(cluster, spread) -> None:

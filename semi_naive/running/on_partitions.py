@@ -82,6 +82,13 @@ class Readable:
         """All tuples, to be read in order: as they lie in the runs if this process sees them, else collected to it."""
         return Columns(self.columns())
 
+    def some(self) -> Iterator[np.ndarray]:
+        """Columns of some tuples after the other, read by who takes them, where all tasks run on this host; else none."""
+        relation, pieces = self.finer
+        pieces = pieces if self.cluster.local else 0
+        chunks = (chunk for piece in range(pieces) for chunk in chunks_of(relation, piece))
+        return unless_lost(columns for chunk in chunks for columns in read(relation, chunk))
+
     def rows(self, of: Callable[[np.ndarray], np.ndarray] = np.asarray) -> np.ndarray:
         """The same as rows (n, arity); `of`: what becomes of columns before."""
         rows = np.empty((self.count, self.relation.arity), np.int64)

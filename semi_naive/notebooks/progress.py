@@ -1,0 +1,96 @@
+"""How far a run is, for whoever waits for it: in a notebook a bar of HTML, on a terminal that of the commands.
+
+`Program.run(…, progress=None)` shows one in a notebook, True on a terminal as well, False none.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from html import escape
+from typing import Any
+
+from semi_naive.balance.numbers import counted
+
+TICK = 0.1  # seconds between two looks of the bar: an iteration may take microseconds
+PATIENCE = 1.0  # seconds before a notebook shows anything: most runs are over by then
+LETTERS = 30  # of a stratum's name
+
+
+class Steps:
+    """What `progress` of a run calls, in words; who inherits shows them."""
+
+    tick, last = TICK, 0.0
+
+    def closure(self, iteration: int, delta: int, tuples: int, done: int | None = None, total: int | None = None) -> None:
+        """How far a closure is: iteration, delta, pairs so far; of the decomposed plan groups."""
+        pairs = f"iteration {iteration} · delta {delta:,} · {counted(tuples, 'pair')}"
+        self._say(pairs if done is None else f"groups {done} of {total}", "", done, total)
+
+    def stratum(self, name: str, number: int, of: int, iteration: int, delta: int, tuples: int) -> None:
+        """How far a program is: stratum, iteration, delta, tuples so far."""
+        text = f"stratum {number} of {of} · iteration {iteration} · delta {delta:,} · {counted(tuples, 'tuple')}"
+        self._say(text, name if len(name) <= LETTERS else name[: LETTERS - 1] + "…", number - 1, of)
+
+    def _say(self, text: str, name: str, done: int | None, total: int | None) -> None:
+        now = time.monotonic()
+        if now > self.last + self.tick:
+            self.last = now
+            self.show(text, name, done, total)
+
+    def show(self, text: str, name: str, done: int | None, total: int | None) -> None:
+        raise NotImplementedError
+
+
+class InNotebook(Steps):
+    """One element of HTML, which changes while the run goes on, and is empty once it is over."""
+
+    def __init__(self, what: str):
+        self.what, self.begun, self.element = what, time.monotonic(), None
+        self.last = self.begun + PATIENCE - TICK
+
+    def __enter__(self):
+        return self
+
+    def show(self, text, name, done, total) -> None:
+        many = "" if done is None or not total else f' value="{done}" max="{total}"'
+        took = f"{time.monotonic() - self.begun:.0f} s"
+        bar = f'<progress{many} aria-label="{escape(self.what)}" style="vertical-align:middle"></progress>'
+        self._put(f"<div>{bar} {escape(f'{name or self.what}: {text} · {took}')}</div>")
+
+    def _put(self, html: str) -> None:
+        from IPython.display import HTML, display
+
+        if self.element is None:
+            self.element = display(HTML(html), display_id=True)
+        else:
+            self.element.update(HTML(html))
+
+    def __exit__(self, *_):
+        if self.element is not None:
+            self._put("")
+
+
+def in_notebook() -> bool:
+    """Whether this process is a kernel, which shows HTML: a shell of IPython on a terminal has none."""
+    module: Any = sys.modules.get("IPython")
+    shell = module and module.get_ipython()
+    return hasattr(shell, "kernel")
+
+
+@contextmanager
+def showing(progress, what: str, steps: str) -> Iterator[Callable[..., None] | None]:
+    """What a run calls with its progress: `progress` itself, or a bar where there is to be one. what: the name that it has;
+    steps: what is told, "stratum" or "closure"."""
+    bar: Any = None
+    if progress in (None, True) and in_notebook():
+        bar = InNotebook(what)
+    elif progress is True:
+        from semi_naive.cli.progress import Progress
+
+        bar = Progress(what, quiet=False)
+    if bar is None:
+        yield progress or None
+        return
+    with bar:
+        yield getattr(bar, steps)
