@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from semi_naive.balance import jit, kernel_cache, private
 from semi_naive.balance.jit import njit, types
+from semi_naive.ra.tuple_at_a_time import ready
 
 u64 = types.Array(types.uint64, 1, "C")
 HEAVY = ("numba", "scipy", "pyspark", "networkx", "matplotlib", "rich")
@@ -41,6 +43,23 @@ def patient(monkeypatch):
     monkeypatch.setattr(jit, "mode", "auto")
     monkeypatch.setattr(jit._Spent, "numba", False)
     monkeypatch.setattr(jit._Spent, "seconds", 0.0)
+
+
+def test_a_machine_that_cannot_be_compiled_is_asked_for_now_and_then_and_told_of_once(monkeypatch, caplog):
+    asked = []
+    monkeypatch.setattr(jit, "mode", "auto")
+    monkeypatch.setattr(ready, "_loaded", lambda: False)
+    monkeypatch.setattr(ready, "_Beside", SimpleNamespace(process=None, until=0.0))
+    monkeypatch.setattr(ready, "_compiling", lambda: SimpleNamespace(poll=lambda: 1))
+    monkeypatch.setattr(kernel_cache, "kept", lambda kernel: asked.append(kernel))
+    with monkeypatch.context() as still:
+        still.setattr(ready.time, "monotonic", lambda: 5.0)
+        assert not any(ready.ready(1.0) for _ in range(1000)) and len(asked) == 1
+    for now in (6.0, 7.0, 8.0):
+        with monkeypatch.context() as later:
+            later.setattr(ready.time, "monotonic", lambda now=now: now)
+            assert not ready.ready(1.0)
+    assert len(asked) == 2 and caplog.text.count("kernels could not be compiled") == 1
 
 
 def loop(words):

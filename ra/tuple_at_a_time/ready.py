@@ -1,21 +1,28 @@
 """Whether the machine is at hand: loading it takes as long as a small program, and compiling it as long as a large one."""
 
+import logging
 import os
 import subprocess
 import sys
+import time
 
 from semi_naive.balance import jit, leftovers
 from semi_naive.balance.account import part
 
 LOADED = 0.1  # seconds of small iterations a block at a time, after which numba is worth loading
 COMPILED = 0.5  # and after which the machine is compiled, by another process beside this one
+AGAIN = 0.1  # seconds until it is asked again whether it has been compiled: some 0.2 ms
 COMPILE = "from semi_naive.ra.tuple_at_a_time.machine import KERNELS; [kernel.compiled() for kernel in KERNELS]"
 
 
+log = logging.getLogger("semi_naive")
+
+
 class _Beside:
-    """The process that compiles the machine, once one does."""
+    """The process that compiles the machine, once one does; and until when (`time.monotonic`) nobody asks for it."""
 
     process: subprocess.Popen | None = None
+    until = 0.0
 
 
 def ready(spent: float) -> bool:
@@ -23,8 +30,9 @@ def ready(spent: float) -> bool:
     on. Where it has never been compiled on this computer, another process begins to do so."""
     if jit.mode != "auto" or _loaded():
         return jit.mode != "uncompiled"
-    if spent < LOADED:
+    if spent < LOADED or time.monotonic() < _Beside.until:
         return False
+    _Beside.until = time.monotonic() + AGAIN
     _load(spent)
     return _loaded()
 
@@ -40,6 +48,9 @@ def _load(spent: float) -> None:
             kernel.compiled()
     elif spent > COMPILED and _Beside.process is None:
         _Beside.process = _compiling()
+    elif _Beside.process is not None and _Beside.process.poll():
+        log.warning("kernels could not be compiled, so small iterations take longer; why: %s -c '%s'", sys.executable, COMPILE)
+        _Beside.until = float("inf")
 
 
 def _loaded() -> bool:
