@@ -9,6 +9,7 @@ from semi_naive.balance import leftovers
 from semi_naive.balance.numbers import counted
 from semi_naive.ra import lost
 from semi_naive.ra.lost import SparkLost
+from semi_naive.ra.masters import on_this_host
 from semi_naive.ra.memory import OutOfMemory, is_memory, out_of_memory
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -79,7 +80,7 @@ def job_failure(error: Exception, sc=None, folder: str | None = None) -> Excepti
 
 def disk_full(sc=None, folder: str | None = None) -> DiskFull:
     """Says which of the folders that we write to is the fullest, and which setting moves it."""
-    if sc is not None and not sc.master.startswith("local["):
+    if sc is not None and not on_this_host(sc.master):
         return DiskFull(
             "a disk of a host has no room left for runs or for what Spark shuffles: the setting local_dir names another"
             " folder for runs, Spark's spark.local.dir (SPARK_LOCAL_DIRS) one for shuffles"

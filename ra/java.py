@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 
 from semi_naive.balance import leftovers
+from semi_naive.ra.masters import on_this_host
 from semi_naive.ra.memory import is_memory, out_of_memory
 from semi_naive.ra.memory_limits import limit
 
@@ -96,7 +97,7 @@ def gateway(conf, given_up: threading.Event):
 
 def _places(conf, scratch) -> Iterator[tuple[str, str]]:
     """Where a Spark of this host alone writes: below our own folder, so that nothing is left of one that is killed."""
-    if not conf.get("spark.master", "").startswith("local["):
+    if not on_this_host(conf.get("spark.master", "")):
         return
     os.makedirs(scratch.path("spark"))
     yield "spark.local.dir", scratch.path("spark")

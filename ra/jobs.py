@@ -22,6 +22,7 @@ from pickle import PicklingError
 from semi_naive.ra import memory, memory_limits, shipping
 from semi_naive.ra.aside import spark_call
 from semi_naive.ra.failures import WorkerLost, job_failure
+from semi_naive.ra.masters import on_this_host
 from semi_naive.ra.runs import Remove, RunMissing, Store, unlink
 
 log = logging.getLogger("semi_naive")
@@ -49,7 +50,7 @@ class PartitionedJobs:
     def __init__(self, sc, partitions: int):
         from pyspark import StorageLevel
 
-        self.sc, self.partitions, self.local = sc, partitions, sc.master.startswith("local[")
+        self.sc, self.partitions, self.local = sc, partitions, on_this_host(sc.master)
         anchors = sc.parallelize([(p, None) for p in range(partitions)], partitions).partitionBy(partitions, home)
         self.anchors = anchors.persist(StorageLevel.MEMORY_AND_DISK)  # evicted from memory, an anchor would be forgotten
         self._discarded: list[list[str]] = []  # by partition: files that the next job removes

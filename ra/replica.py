@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
+from semi_naive.ra.masters import on_this_host
 from semi_naive.ra.runs import Run, Store, write_run
 
 
@@ -22,7 +23,7 @@ class Replica:
         array = np.ascontiguousarray(array)
         words = array.view(np.uint64)
         run = write_run(store.path(name), words)
-        return cls(run, array.dtype.str, None if sc.master.startswith("local[") else sc.broadcast(words))
+        return cls(run, array.dtype.str, None if on_this_host(sc.master) else sc.broadcast(words))
 
     def open(self) -> np.ndarray:
         if self.broadcast is not None and not os.path.exists(self.run.path):

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from semi_naive.balance.trace import VERSION
 from semi_naive.ra.jobs import PartitionedJobs, RunsLost
+from semi_naive.ra.masters import on_this_host
 from semi_naive.ra.multiway.leapfrog import Leapfrog, Nest, nest
 from semi_naive.ra.multiway.query import Query
 from semi_naive.ra.multiway.tries.boxes import Box, Boxes, Slice
@@ -79,7 +80,7 @@ def run(
         raise
     finally:
         store.remove()
-        if sc and not sc.master.startswith("local["):
+        if sc and not on_this_host(sc.master):
             _remove_elsewhere(store, sc)
 
 

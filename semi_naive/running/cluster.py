@@ -13,6 +13,7 @@ from semi_naive.balance.account import part
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra import session
 from semi_naive.ra.jobs import PartitionedJobs
+from semi_naive.ra.masters import on_this_host
 from semi_naive.ra.rules.broadcast_values import BroadcastValues
 from semi_naive.ra.rules.stored import StoredBlock, store
 from semi_naive.ra.rules.values import Values
@@ -77,7 +78,7 @@ class Cluster:
     @property
     def local(self) -> bool:
         """Whether all tasks run on the driver's host."""
-        return self.sc.master.startswith("local[")
+        return on_this_host(self.sc.master)
 
     @property
     def root(self) -> str:

@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 
 from semi_naive.balance.numbers import counted
+from semi_naive.ra.masters import on_this_host
 from semi_naive.ra.multiway import boxing, leapfrog, shares
 from semi_naive.ra.multiway.bigjoin import BigJoin
 from semi_naive.ra.multiway.query import Atom, Comparison, Query
@@ -115,7 +116,7 @@ def _on_partitions(query: Query, vertices: Vertices, plan: str, count: bool, mem
 
 def _elsewhere(spark) -> bool:
     """Whether there are hosts besides this one: here, threads do what tasks would."""
-    return spark is not None and not _context(spark).master.startswith("local[")
+    return spark is not None and not on_this_host(_context(spark).master)
 
 
 def _context(spark):
