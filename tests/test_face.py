@@ -431,3 +431,36 @@ def test_progress_on_a_terminal_is_asked_for(capsys, monkeypatch):
     told = []
     Program(PATHS).run({"edge": EDGES}, progress=lambda *said: told.append(said))
     assert told
+
+
+# -- many tuples of this process, for Spark
+
+
+LENT = """
+.type Pair = [a: number, b: symbol]
+.decl many(x: symbol, X: unsigned, r: Pair)
+.input many
+.output many
+"""
+
+
+def test_many_tuples_are_lent_to_spark_until_the_result_is_closed(spark, monkeypatch, tmp_path):
+    monkeypatch.setattr("semi_naive.running.lent.LARGE", 2)
+    rows = [("a", 2**64 - 1, (1, "b")), ("b", 0, None), ("c", 5, (2, "d"))]
+    result = Program(LENT).run({"many": rows}, spark, local_dir=str(tmp_path))
+    frame = result["many"].to_df()
+    assert frame.columns == ["x", "X", "r"] and frame.inputFiles() and list(tmp_path.iterdir())
+    assert {(row[0], int(row[1]), row[2] and tuple(row[2])) for row in frame.collect()} == set(rows)
+    derived = frame.toDF("a", "b", "c").filter("a > 'a'")
+    assert derived.count() == 2
+    result.close()
+    with pytest.raises(Exception, match="the-result-of-this-DataFrame-was-closed--read-or-write-the-DataFrame-before-that"):
+        derived.count()
+    assert not list(tmp_path.iterdir())
+    with Program(LENT).session({"many": rows}, spark=spark, local_dir=str(tmp_path)) as session:
+        before = session["many"].to_df()
+        session.delete("many", rows[:1])
+        assert before.count() == 3 and session["many"].to_df().inputFiles() == []
+    assert not list(tmp_path.iterdir())
+    monkeypatch.undo()
+    assert Program(LENT).run({"many": rows}, spark)["many"].to_df().inputFiles() == []

@@ -24,6 +24,7 @@ from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.unpacking import columns_of, grouped
 from semi_naive.ra.session import connected
 from semi_naive.ra.symbols import keep
+from semi_naive.running import lent
 from semi_naive.running.files import write_answer, write_relation
 from semi_naive.running.frames import ToArrow, ToSpark, as_spark_has_it
 from semi_naive.running.python_values import DTYPES, nested_values, python_values
@@ -177,7 +178,8 @@ class Answer(Tuples):
     def to_df(self):
         """A Spark DataFrame with the declared names. Of a relation on the partitions nothing is collected: Spark reads the
         tuples where they are, and they stay until the result is closed, even if nobody else remembers it. Where a session of
-        Spark Connect is active it is a DataFrame of that, and the tuples are collected."""
+        Spark Connect is active it is a DataFrame of that, and the tuples are collected. Many tuples of this process are a file
+        for a Spark on this host, which is there as long."""
         if self.on_partitions:
             self._result.pin()
         return self.frame()
@@ -191,6 +193,8 @@ class Answer(Tuples):
         if (connect := connected()) is not None:
             return connect.createDataFrame(as_spark_has_it(self.to_arrow()))
         self._result.cluster.start()
+        if self.stored is None and self._result.cluster.local and self.relation.arity and self.count() > lent.LARGE:
+            return self._result.lent.frame(self._maker(ToSpark).schema(), map(as_spark_has_it, self.to_batches()))
         if self.stored is None:
             return SparkSession.builder.getOrCreate().createDataFrame(as_spark_has_it(self.to_arrow()))
         return self.stored.frame(self._maker(ToSpark, for_tasks=True), from_arrow_schema(self._maker(ToSpark).schema()))
@@ -235,6 +239,7 @@ class Result(Evaluated, Relations):
         self.types, self.directives = run.program.types, run.program.directives
         self.relations = {n: r for n, r in run.asked.relations.items() if n in run.program.relations and "@" not in n}
         self.name, self.closed, self.sandbox = run.asked.name, False, run.asked.sandbox
+        self.lent = lent.Lent(self.cluster.config.local_dir)
         counts = {name: self.database.count(name) for name in self.relations}
         self.trace = run.record(counts) | {"result": {"relations": counts, "tuples": sum(counts.values())}}
         self._finalizer = weakref.finalize(self, _release, self.cluster, list(self.database.on_partitions.values()))
@@ -338,6 +343,7 @@ class Result(Evaluated, Relations):
     def close(self) -> None:
         """Remove what is on the hosts' disks."""
         self.closed = True
+        self.lent.close()
         _pinned.discard(self)
         self._finalizer()
 

@@ -69,6 +69,10 @@ class View:
         return self.session.upkeep.cluster
 
     @property
+    def lent(self):
+        return self.session.lent
+
+    @property
     def closed(self) -> bool:
         return self.session.closed and not self.lasting
 

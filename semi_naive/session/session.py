@@ -25,6 +25,7 @@ from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.symbols import SymbolTable
 from semi_naive.running.answers import Answer
+from semi_naive.running.lent import Lent
 from semi_naive.running.on_partitions import OnPartitions
 from semi_naive.session.committing import Committing
 from semi_naive.session.contents import Changes, Epoch, Held, Made, View
@@ -65,6 +66,7 @@ class Session(Committing, Relations):
         sync_seconds: float = 0.0,
     ):
         self.config, self.retain, self.closed = config or Config(), retain, False
+        self.lent = Lent(self.config.local_dir)
         if not isinstance(retain, int) or isinstance(retain, bool) or retain < 0:
             raise ValueError(f"retain is {retain!r}: expected how many epochs before the last one are kept, 0 or more")
         _check_program(program)
@@ -278,6 +280,7 @@ class Session(Committing, Relations):
 
     def _release(self, failed: bool = False) -> None:
         self.pinned.clear()
+        self.lent.close()
         try:
             self.upkeep.cluster.release(failed=failed)
         finally:
