@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from semi_naive.notebooks.progress import Steps
+from semi_naive.steps_told import Steps
 
 _compiling = logging.getLogger("semi_naive.compiling")
 

@@ -3,14 +3,10 @@ styles of a page, and takes its colours from where it stands. Whatever comes fro
 """
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import Any
 
 from semi_naive.balance.numbers import counted
 from semi_naive.notebooks.figures import balance, strata
-
-if TYPE_CHECKING:
-    from semi_naive.program import Program
-    from semi_naive.tuples import Relations, Tuples
 
 ROWS, FOLDED = 10, 5  # first tuples of a relation by itself, and of one among others
 MOST = 30  # relations that are shown, and strata that are listed
@@ -18,12 +14,12 @@ LETTERS = 80  # of a value
 LEFT, RIGHT = "text-align:left;vertical-align:top", "text-align:right;vertical-align:top"
 
 
-def tuples_shown(found: "Tuples", about: str = "") -> str:
+def tuples_shown(found: Any, about: str = "") -> str:
     """A relation by itself: what it is, and its first tuples. about: HTML that stands between these."""
     return f"{_line(repr(found)[1:-1])}{about}{rows_shown(found, ROWS)}"
 
 
-def rows_shown(found: "Tuples", count: int) -> str:
+def rows_shown(found: Any, count: int) -> str:
     """The first tuples of a relation as a table, if this process sees some; how many more there are."""
     try:
         rows = found.first(count)
@@ -37,7 +33,7 @@ def rows_shown(found: "Tuples", count: int) -> str:
     return shown + (_line(f"… and {counted(left, 'more tuple')}") if left else "")
 
 
-def relations_shown(headline: str, found: "Relations") -> str:
+def relations_shown(headline: str, found: Any) -> str:
     """Relations by name: how many tuples each has, and its first ones where somebody unfolds them. Of many, the first."""
     names = list(found)[:MOST]
     rows = []
@@ -52,7 +48,7 @@ def relations_shown(headline: str, found: "Relations") -> str:
     return f"{_line(headline)}{_table([('relation', LEFT), ('tuples', RIGHT)], rows)}{more}"
 
 
-def program_shown(program: "Program") -> str:
+def program_shown(program: Any) -> str:
     """A program: what it reads and writes, and its strata, each drawn after those that it reads."""
     found = program.compile().strata
     said = {"reads": program.inputs, "writes": program.outputs}
