@@ -49,4 +49,5 @@ def reconciled(record: dict, iterations: float) -> str:
     """How the iterations of a figure are a part of what a stratum, or a closure, took."""
     if not iterations or not record.get("account"):
         return ""
-    return paragraph(f"The iterations took {iterations:.3f} s. All of it took {as_sum(record)}.", "quiet")
+    took = f" All of it took {as_sum(record)}." if "seconds" in record else ""  # a run that goes on has no sum
+    return paragraph(f"The iterations took {iterations:.3f} s.{took}", "quiet")

@@ -237,7 +237,7 @@ def test_what_is_asked_of_a_small_closure(tmp_path, spark):
         record = read_trace(tmp_path / "run.json")
         assert record["input"] == {"nodes": 3} and record["result"] == {"tuples": 3, "iterations": 2, "disk_bytes": 0}
         assert record["iterations"][0]["births"] == [2, 1] and "3 pairs in 2 iterations" in result.explain()
-        assert "<td>b</td><td>c</td>" in result._repr_html_()
+        assert ">b</td>" in result._repr_html_() and ">c</td>" in result._repr_html_()
         result.plot(tmp_path / "run.svg")
         result.report(tmp_path / "run.html")
         result.write(tmp_path / "run.tsv")

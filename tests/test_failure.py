@@ -189,7 +189,7 @@ def test_a_full_disk_is_told_with_its_folder_and_the_setting(spark, tmp_path, nu
         raise OSError(number, os.strerror(number))
 
     jobs, leftovers_of_a_run = PartitionedJobs(spark.sparkContext, 2), Store.create(str(tmp_path))
-    with pytest.raises(DiskFull, match=r"^no space left in /.* \([\d,]+ bytes are free\): the setting local_dir .* TMPDIR"):
+    with pytest.raises(DiskFull, match=r"^no space left in /.* \([\d,]+ bytes free\): the setting local_dir .* TMPDIR"):
         jobs.job(task)
     jobs.close()
     leftovers_of_a_run.remove()

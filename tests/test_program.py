@@ -218,11 +218,11 @@ def test_how_they_look():
     result = program.run({"edge": EDGES})
     assert repr(result["path"]) == "<path(x: number, y: number): 5 tuples>"
     assert repr(result).splitlines()[1:] == [f"  {result[name]!r}" for name in result]
-    assert "<td>path</td><td>x: number, y: number</td>" in result._repr_html_()
+    assert "<summary>path(x: number, y: number)</summary>" in result._repr_html_()
     named = Program(".decl s(x: symbol)\n.output s").run({"s": [("<b>",)]})["s"]
     assert "&lt;b&gt;" in named._repr_html_() and "<b>" not in named._repr_html_()
     many = Program(".decl n(x: number)\n.output n").run({"n": [(i,) for i in range(1000)]})["n"]
-    assert many._repr_html_().count("<tr>") == 11 and "1,000 tuples, the first are shown" in many._repr_html_()
+    assert many._repr_html_().count("<tr>") == 11 and "… and 990 more tuples" in many._repr_html_()
 
 
 def test_only_outputs_leaves_out_the_rest():

@@ -2,9 +2,11 @@
 
 import configparser
 import gzip
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -77,9 +79,10 @@ def test_the_hooks_call_what_there_is():
     assert [repo["repo"] for repo in hooks] == ["local"]
     entries = {hook["id"]: hook["entry"] for hook in hooks[0]["hooks"]}
     assert entries.keys() == {"ruff", "ruff-format", "types", "datalog-format"}
+    installed = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])  # as in an environment that is active
     for entry in entries.values():
         program, *others = entry.split()
-        assert shutil.which(program) and all((ROOT / word).exists() for word in others if "/" in word), entry
+        assert shutil.which(program, path=installed) and all((ROOT / word).exists() for word in others if "/" in word), entry
 
 
 def test_the_examples_are_formatted(run):

@@ -59,7 +59,7 @@ PYTHON_FAULTS = {
     "null": (pd.DataFrame({"a": [1, None]}), (FLOAT,), "row 1: the value is null"),
     "bools": (pa.table({"a": [True]}), (NUMBER,), "has type bool"),
     "arrow": (pa.table({"a": pa.array([-1])}), (UNSIGNED,), r"column r\.a"),
-    "wide": (pa.table({"a": [1], "b": [2]}), (NUMBER,), "1 attributes"),
+    "wide": (pa.table({"x": [1], "b": [2]}), (NUMBER,), "1 attribute"),
     "mapping": ({"a": 1}, (NUMBER,), "a dict holds no facts of r"),
     "nothing": (7, (NUMBER,), "a int holds no facts"),
     "extension": ("facts.xlsx", (NUMBER,), "'.xlsx'"),
@@ -78,7 +78,8 @@ def test_spark_data(spark, values):
         [(1, "x", ("a", 1.0)), (2, "y", None)], "a int, b string, c struct<name: string, weight: double>"
     )
     assert sorted(rows(as_columns(frame, rel, TYPES, values), rel, values)) == [(1, "x", ("a", 1.0)), (2, "y", None)]
-    with pytest.raises(BadInput, match="r has 1 attributes"):
-        as_columns(frame, relation(NUMBER), TYPES, values)
+    assert sorted(rows(as_columns(frame, relation(NUMBER), TYPES, values), relation(NUMBER), values)) == [(1,), (2,)]  # by name
+    with pytest.raises(BadInput, match="r has 1 attribute"):
+        as_columns(frame.toDF("x", "y", "z"), relation(NUMBER), TYPES, values)
     with pytest.raises(BadInput, match=r"column r\.a, row \d: the value is null"):
         as_columns(spark.createDataFrame([(1,), (None,)], "a int"), relation(NUMBER), TYPES, values)
