@@ -3,13 +3,29 @@
 A `reader` is a task: `reader(partition, records)` yields what it makes of its partition's runs, here Arrow record batches.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from semi_naive.ra.runs import Run
+from semi_naive.ra.runs import Run, RunMissing
 from semi_naive.ra.session import map_in_arrow
 
 Reader = Callable
+GONE = (
+    "the tuples of this DataFrame are gone: the result that made it has been closed, or a host was lost. Read or write the"
+    " DataFrame before that, or run the program again"
+)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Say what it means that a run is missing, without the traceback of a worker, which ends with this error anyway."""
+    try:
+        yield
+    except RunMissing as missing:
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # what Spark's setting of that purpose does; workers end after an error
+        raise RuntimeError(f"{GONE} ({missing})") from None
 
 
 @dataclass
@@ -31,9 +47,10 @@ class Each:
     reader: Reader
 
     def __call__(self, rows):
-        for row in rows:
-            for partition in row.column(0).to_pylist():
-                yield from self.reader(partition, ())
+        with told():
+            for row in rows:
+                for partition in row.column(0).to_pylist():
+                    yield from self.reader(partition, ())
 
 
 @dataclass
@@ -46,11 +63,12 @@ class InBytes:
     def __call__(self, partition, records):
         import pyarrow as pa
 
-        for batch in self.reader(partition, records):
-            with pa.BufferOutputStream() as sink:
-                with pa.ipc.new_stream(sink, batch.schema) as writer:
-                    writer.write_batch(batch)
-                yield (sink.getvalue().to_pybytes(),)
+        with told():
+            for batch in self.reader(partition, records):
+                with pa.BufferOutputStream() as sink:
+                    with pa.ipc.new_stream(sink, batch.schema) as writer:
+                        writer.write_batch(batch)
+                    yield (sink.getvalue().to_pybytes(),)
 
 
 def unwrapped(rows):

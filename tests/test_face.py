@@ -464,3 +464,17 @@ def test_many_tuples_are_lent_to_spark_until_the_result_is_closed(spark, monkeyp
     assert not list(tmp_path.iterdir())
     monkeypatch.undo()
     assert Program(LENT).run({"many": rows}, spark)["many"].to_df().inputFiles() == []
+
+
+def test_a_frame_of_the_partitions_says_that_its_result_has_been_closed(spark):
+    edges = [(str(x), str(x + 1)) for x in range(20)]
+    result = Program(PATHS).run({"edge": edges}, spark, plan="balanced", local_tuples=0)
+    assert result["path"].on_partitions
+    frame = result["path"].to_df()
+    assert frame.count() == 210
+    result.close()
+    with pytest.raises(
+        Exception, match="the tuples of this DataFrame are gone: the result that made it has been closed"
+    ) as error:
+        frame.count()
+    assert "Traceback" not in str(error.value)
