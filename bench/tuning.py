@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from semi_naive.balance.numbers import counted
 
 from bench.command import command, parser_of, say, surroundings
 from semi_naive import Config, Program, graphs, transitive_closure
@@ -141,7 +142,7 @@ def tasks(record: dict) -> str:
 
 def checkpoints(record: dict) -> str:
     made = sum(event["event"] == "checkpoint" for event in record["events"])
-    return f"{made} checkpoint{'s' * (made != 1)} in {len(record['iterations'])} iterations"
+    return f"{counted(made, 'checkpoint')} in {counted(len(record['iterations']), 'iteration')}"
 
 
 def kept(settings: dict, toy: bool) -> str:

@@ -123,6 +123,11 @@ def test_a_preprocessor_that_is_another_one(run, paths):
     assert (status, out) == (2, "") and "m4 -P PROGRAM | semi-naive run -" in errors
 
 
+def test_a_preprocessor_without_a_name_is_the_one_that_is_built_in(run, paths):
+    status, _, errors = run("run", "p.dl", "-Ffacts", "-P", "preprocessor")
+    assert status == 0 and "the preprocessor is built in" in errors
+
+
 def test_magic_and_inlining_on_the_command_line(run, paths):
     """They go to the program as its own pragmas do, and win over them."""
     magic = '.pragma "magic-transform" "*"\n' + PATHS.replace(".output path\n", "")

@@ -119,7 +119,7 @@ def told(pragmas: dict[str, str], quiet: bool) -> None:
             continue
         if flag.refused:
             raise BadInput(f"{flag}: {flag.here}")
-        if name == "preprocessor" and os.path.basename(value.split()[0]) not in PREPROCESSORS:
+        if name == "preprocessor" and value.strip() and os.path.basename(value.split()[0]) not in PREPROCESSORS:
             raise BadInput(f"{flag}: the preprocessor is built in; for another: {value} PROGRAM | semi-naive run -")
         if not quiet:
             click.echo(f"semi-naive: {flag}: {flag.here}", err=True)

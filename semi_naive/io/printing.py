@@ -10,6 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
+from semi_naive.balance.numbers import counted
 from semi_naive.io.bits import BUILT_IN, short_float_text
 from semi_naive.io.formats import Format
 from semi_naive.io.in_order import InOrder
@@ -110,7 +111,7 @@ def _table(shown: Shown, stream) -> None:
         table.add_column(head, justify="right" if number else "left", overflow="fold")
     for row in zip(*_first(shown), strict=True):
         table.add_row(*map(Text, row))
-    told = f"{size:,} tuple{'s' * (size != 1)}" + f", the first {SHOWN} are shown" * (size > SHOWN)
+    told = counted(size, "tuple") + f", the first {SHOWN} are shown" * (size > SHOWN)
     here = sys.stdout.isatty()
     console = Console(width=None if here else WIDE, force_terminal=here)
     with console.capture() as text:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from semi_naive.balance.numbers import counted
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.inference import Typing
@@ -68,7 +69,7 @@ def _check(source: syntax.Source, uses: dict[str, syntax.Atom], columns: Mapping
             problems.append(Problem(f"Relation {name} has neither rules nor facts", atom.span, hint))
         if given is not None and len(given) != wanted:
             names = ", ".join(column or f"column {at}" for at, (column, _) in enumerate(given, 1))
-            message = f"{name} has {wanted} attribute{'s' * (wanted != 1)} here, and its file {len(given)} columns: {names}"
+            message = f"{name} has {counted(wanted, 'attribute')} here, and its file {counted(len(given), 'column')}: {names}"
             problems.append(Problem(message, atom.span, f"declare those that you want: .decl {name}(…), by their names"))
     if problems:
         raise ProgramError(problems, source.texts)
