@@ -17,7 +17,8 @@ import click
 from semi_naive import __version__
 from semi_naive.balance.account import opened, part
 from semi_naive.cli.live import live_page, looking, write_report
-from semi_naive.cli.options import together
+from semi_naive.cli.options import facts_from, together
+from semi_naive.cli.program import DATA
 from semi_naive.cli.progress import Progress
 from semi_naive.cli.quantities import Bytes
 from semi_naive.cli.souffle import flags, transforming, warning
@@ -37,6 +38,8 @@ class Commands(click.Group):
         except click.UsageError as wrong:
             if args[0].endswith(".dl"):
                 wrong.message += f" To run a program: semi-naive run {' '.join(args)}"
+            elif args[0].endswith(DATA):
+                wrong.message += f" To compute the closure of edges: semi-naive tc {' '.join(args)}"
             raise
 
 
@@ -63,11 +66,7 @@ reading = together(  # how a program is read: where functions of user-defined fu
 @cli.command(epilog="All flags of Soufflé 2.5 are taken: docs/souffle.md says what each means here.")
 @click.argument("program", required=False)
 @click.option("-e", "--rules", metavar="TEXT", help="Run these rules; declarations may be left out, and results are printed.")
-@click.option(
-    "-F", "--fact-dir", "facts", metavar="DIR|NAME=FILE", multiple=True,
-    help="Read the facts from this folder, those of a relation from this file or 'edges/*.parquet'.  [default: .]",
-)  # fmt: skip
-@click.option("--header", is_flag=True, help="Files of -F NAME=FILE begin with a line of names.")
+@facts_from("from this folder, the working directory by default")
 @click.option(
     "-D", "--output-dir", "output", metavar="DIR", default=".", show_default=True,
     help="Write the results to this folder, or with - to standard output.",
@@ -158,7 +157,7 @@ def lsp():
 
 session_options = together(  # of what keeps a session
     reading,
-    click.option("-F", "--fact-dir", "facts", metavar="DIR", help="Begin with the facts of this folder; without it with none."),
+    facts_from("to begin with from this folder"),
     click.option("--state", metavar="DIR", help="Keep the session in this folder: commits outlive it."),
     click.option(
         "-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too."
@@ -171,7 +170,7 @@ session_options = together(  # of what keeps a session
 @cli.command()
 @click.argument("program")
 @session_options
-def session(program, facts, state, **given):
+def session(program, state, **given):
     """Keep the relations of PROGRAM at their fixed point while facts come and go.
 
     \b
@@ -186,11 +185,11 @@ def session(program, facts, state, **given):
     A commit prints what has changed, a tuple a line: the relation, +1 or -1, and the values, with tabs between.
 
     With --state the session is kept in a folder. A commit is on the disk before it is printed, and the next session there goes
-    on after it. Facts of -F are read when the folder is new.
+    on after it. Facts of -F are read when the folder is new. Without -F there are none.
     """
     from semi_naive.cli.session import run_session
 
-    run_session(program, facts, state, given | {"options": dict(_assignment(text) for text in given["options"])})
+    run_session(program, state, given | {"options": dict(_assignment(text) for text in given["options"])})
 
 
 @cli.command()
@@ -201,7 +200,7 @@ def session(program, facts, state, **given):
     "--port", type=click.IntRange(0, 65535), default=8642, show_default=True, help="Listen at this port; 0: a free one."
 )
 @click.option("--retain", type=click.IntRange(0), default=100, show_default=True, help="Keep so many epochs for since=.")
-def serve(program, facts, state, host, port, retain, **given):
+def serve(program, state, host, port, retain, **given):
     """Keep the relations of PROGRAM at their fixed point, and serve them over HTTP.
 
     \b
@@ -215,7 +214,7 @@ def serve(program, facts, state, host, port, retain, **given):
     from semi_naive.cli.serve import run_server
 
     given["options"] = dict(_assignment(text) for text in given["options"])
-    run_server(program, facts, state, (host, port), retain, given)
+    run_server(program, state, (host, port), retain, given)
 
 
 @cli.command()
@@ -321,8 +320,8 @@ def plot(runs, output, only, report):
 @click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: buckets=64, tolerance=1.05, …")
 @click.option("--trace", metavar="FILE", help="Write the record as JSON. It needs a single number of ranks.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the tables and nothing else.")
-@click.option("-F", "--fact-dir", "facts", metavar="DIR", default=".", help="Read the facts of a program from this folder.")
-def simulate(source, ranks, policies, options, trace, quiet, facts):
+@facts_from("of a program from this folder, the working directory by default", "The edges, or files of -F NAME=FILE,")
+def simulate(source, ranks, policies, options, trace, quiet, **given):
     """Simulate the closure of EDGES, a program (.dl), or a run that --trace recorded, on many ranks.
 
     A rank is what a Spark partition is to the engine. The tables show time, balance, messages and memory.
@@ -330,7 +329,7 @@ def simulate(source, ranks, policies, options, trace, quiet, facts):
     from semi_naive.cli.simulate import simulate_command
 
     _check_writable(trace)
-    simulate_command(source, ranks, policies, dict(_assignment(text) for text in options), trace, quiet, facts)
+    simulate_command(source, ranks, policies, dict(_assignment(text) for text in options), trace, quiet, **given)
 
 
 @cli.command()
@@ -370,6 +369,11 @@ for _command in cli.commands.values():
 def _graph_of(paths, reading: dict):
     """The edges of files and patterns of files, before they are read."""
     from semi_naive.io.edges import edge_files, edge_source
+    from semi_naive.io.errors import BadInput
+
+    for path in paths:
+        if path.endswith(".dl"):
+            raise BadInput("a program, where edges are expected", path, hint=f"to run a program: semi-naive run {path}")
 
     return edge_source(paths[0], **reading) if len(paths) == 1 else edge_files(paths, **reading)
 

@@ -150,6 +150,31 @@ def test_what_is_meant_by_somebody_who_leaves_the_command_out(run, tmp_path):
     status, out, errors = run("p.dl", "-F", "facts")
     assert (status, out) == (2, "") and "To run a program: semi-naive run p.dl -F facts" in errors
     assert "To run" not in run("nosuch")[2]
+    assert "To compute the closure of edges: semi-naive tc edges.tsv -j 2" in run("edges.tsv", "-j", "2")[2]
+
+
+def test_a_program_is_no_graph_and_edges_are_no_program(run, edges):
+    for command in (["tc", "p.dl"], ["subgraphs", "p.dl", "--pattern", "triangle"]):
+        status, out, errors = run(*command)
+        assert (status, out) == (2, "") and "to run a program: semi-naive run p.dl" in errors
+    for command in ("run", "session", "check"):
+        status, out, errors = run(command, "edges.tsv")
+        assert (status, out) == (2, "") and "its closure: semi-naive tc edges.tsv" in errors
+
+
+def test_a_program_and_edges_are_simulated_with_their_files(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.dl").write_text(
+        ".decl edge(x: number, y: number)\n.decl path(x: number, y: number)\n.output path\n"
+        "path(x, y) :- edge(x, y).\npath(x, z) :- path(x, y), edge(y, z).\n"
+    )
+    (tmp_path / "e.csv").write_text("x,y\n1,2\n2,3\n3,4\n")
+    options = ["--ranks", "2", "-q", "--header", "--trace", "t.json"]
+    for source in (["e.csv"], ["p.dl", "-F", "edge=e.csv"]):
+        assert run("simulate", *source, *options)[::2] == (0, "")
+        assert json.loads((tmp_path / "t.json").read_text())["result"]["tuples"] == 6, source
+    status, out, errors = run("simulate", "e.csv", "-F", "edge=e.csv", *options)
+    assert (status, out) == (2, "") and "-F edge=e.csv is of a program (.dl), which e.csv is not" in errors
 
 
 def test_files_that_are_not_there_or_are_folders(run, tmp_path):

@@ -58,6 +58,22 @@ def test_the_command_begins_with_the_facts_of_a_folder(command, tmp_path):
     assert command("query path(x, y).\n")[1] == []
 
 
+def test_the_command_begins_with_files_of_relations_beside_a_folder(command, tmp_path):
+    (tmp_path / "p.dl").write_text(PATHS + ".decl more(x: number)\n.input more\n.input more(filename=\"2.facts\")\n")
+    (tmp_path / "edge.facts").write_text("5\t6\n")
+    (tmp_path / "more.facts").write_text("1\n")
+    (tmp_path / "2.facts").write_text("2\n")
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text(f"from,to\n{ord(name[0])},6\n")
+    asked = "query path(x, y).\nquery more(x).\n"
+    assert command(asked, "-F", "edge=?.csv", "--header", "-F", ".")[1] == ["97\t6", "98\t6", "1", "2"]
+    assert command(asked, "-F", "edge=?.csv", "--header")[1] == ["97\t6", "98\t6"]
+    (tmp_path / "more.facts").unlink()
+    assert command("insert more 3\n" + asked, "-F", "edge=edge.facts", "-F", ".")[1] == ["5\t6", "2", "3"]
+    status, _, errors = command(asked, "-F", "edges=edge.facts")
+    assert status == 2 and "facts for 'edges': the program has no such relation" in errors
+
+
 @pytest.mark.parametrize(
     "text, told",
     [

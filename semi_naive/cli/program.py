@@ -12,6 +12,7 @@ from semi_naive.io.files import io_errors
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 NAMED = re.compile(r"([A-Za-z_?][\w?.]*)=(.+)", re.DOTALL)
+DATA = ".facts", ".tsv", ".csv", ".mtx", ".gz", ".json", ".parquet", ".sqlite", ".db"  # which no program's name ends with
 LINE = "-e"  # what messages call a program of the command line
 
 
@@ -49,6 +50,27 @@ class Facts:
             if directive.kind == "input":
                 directive.parameters.setdefault("fact-dir", folder)
         return {name: self._source(program, name, path) for name, path in self.files.items()}
+
+    def of_session(self, program):
+        """The same for a session, which begins with what -F names and nothing else; files that a folder lacks have no facts."""
+        if not self.files:
+            return self.folder
+        beside = {} if self.folder is None else self._of_folder(program, self.folder)
+        return beside | {name: self._source(program, name, path) for name, path in self.files.items()}
+
+    def _of_folder(self, program, folder: str) -> dict:
+        """What .input says of the relations that no -F names, as sources."""
+        from semi_naive.io.directives import Options
+        from semi_naive.io.reading import source_of_directive
+        from semi_naive.io.sources import Files
+
+        options, types = Options(missing_ok=True, warn=lambda text: None), program.checked.types
+        found: dict[str, list] = {}
+        for each in program.checked.directives:
+            if each.kind == "input" and each.relation not in self.files:
+                source = source_of_directive(each, program.relations[each.relation], types, folder, options)
+                found.setdefault(each.relation, []).append(source)
+        return {name: Files(program.relations[name], types, folder, tuple(parts)) for name, parts in found.items()}
 
     def _source(self, program, name: str, path: str):
         from semi_naive.io.python_data import file_facts
@@ -126,6 +148,9 @@ def with_inputs(source, names):
 
 
 def check_readable(program: str) -> None:
-    """An error that names a file that cannot be read."""
+    """An error that names a file that cannot be read, or that is no program by its name."""
+    if program.endswith(DATA):
+        hint = f"-F NAME={program} reads it as the facts of a relation; its closure: semi-naive tc {program}"
+        raise BadInput("facts, where a program is expected", program, hint=hint)
     with io_errors(program), open(program, "rb"):
         pass

@@ -9,7 +9,7 @@ from semi_naive.cli.session import opened
 ANYWHERE = {"0.0.0.0", "::", ""}  # addresses that are all of a machine's
 
 
-def run_server(program: str, facts: str | None, state: str | None, place: tuple[str, int], retain: int, given: dict) -> None:
+def run_server(program: str, state: str | None, place: tuple[str, int], retain: int, given: dict) -> None:
     """Serve until somebody ends it. place: the address and the port to listen at."""
     try:
         import uvicorn
@@ -22,7 +22,7 @@ def run_server(program: str, facts: str | None, state: str | None, place: tuple[
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with (
         socket.create_server((host, port), family=family) as listening,
-        opened(program, facts, state, given, retain) as session,
+        opened(program, state, given, retain) as session,
     ):
         hosts = ["*"] if host in ANYWHERE else [host, "localhost", "127.0.0.1", "[::1]"]
         app = Web(session, program).app(hosts)

@@ -31,26 +31,27 @@ EXPECTED = ValueError, KeyError, OSError, NotImplementedError, ProgramError, Eva
 ESCAPES = {"n": "\n", "t": "\t"}
 
 
-def run_session(program: str, facts: str | None, state: str | None, given: dict) -> None:
-    """Read commands from standard input until it ends. given: the other options of
-    the command, by their names."""
+def run_session(program: str, state: str | None, given: dict) -> None:
+    """Read commands from standard input until it ends. given: the other options of the command, by their names."""
     if program == "-":
         raise BadInput("the program cannot be read from standard input", hint="commands are: name a file")
-    with opened(program, facts, state, given) as session:
+    with opened(program, state, given) as session:
         Shell(session, sys.stdin, sys.stdin.isatty()).run()
 
 
-def opened(program: str, facts: str | None, state: str | None, given: dict, retain: int = 0):
+def opened(program: str, state: str | None, given: dict, retain: int = 0):
     """The session of a program in a file."""
     from semi_naive import Config
-    from semi_naive.cli.program import Origin
+    from semi_naive.cli.program import Facts, Origin
     from semi_naive.cli.run import check_folders, complain, definitions, libraries_of
 
-    check_folders(facts or ".", "-", given["include_dirs"])
+    facts = Facts.given(given["facts"], given["header"])
+    check_folders(facts.folder or ".", "-", given["include_dirs"])
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
-    checked = Origin(program).checked(reading | {"functors": libraries_of(given), "legacy": given["legacy"]})
+    checked = Origin(program, facts=facts).checked(reading | {"functors": libraries_of(given), "legacy": given["legacy"]})
     complain(checked, checked.warnings)
-    session = checked.session(facts, path=state, retain=retain, config=Config().with_options(given["options"]))
+    config = Config().with_options(given["options"])
+    session = checked.session(facts.of_session(checked), path=state, retain=retain, config=config)
     if session.derived_anew:
         click.echo(f"semi-naive: derived anew by other rules: {', '.join(session.derived_anew)}", err=True)
     return session

@@ -10,7 +10,9 @@ from semi_naive.balance.numbers import counted
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.recorded import check, replayed
 from semi_naive.balance.trace import moved, read_trace, spread, work_of, write_trace
+from semi_naive.cli.program import Facts, Origin
 from semi_naive.config import Config
+from semi_naive.io.errors import BadInput
 
 WORD = 8  # bytes of a tuple in memory
 FEWEST = 64  # buckets, of the paper's policy: with more ranks, one for each
@@ -19,23 +21,26 @@ POLICIES = ("work", "paper", "none")
 
 
 def simulate_command(
-    source: str, ranks: str, policies=(), options=None, trace: str | None = None, quiet=False, facts: str = "."
+    source: str, ranks: str, policies=(), options=None, trace: str | None = None, quiet=False, facts=(), header=False
 ) -> None:
     """Simulate, and print a table for each policy or stratum. Every iteration of one simulation is in memory at a time.
 
-    source: edges, of any kind that `semi-naive tc` reads, a program (.dl) with its `facts`, or the .json of a recorded run.
+    source: edges, of any kind that `semi-naive tc` reads, a program (.dl) with its `facts`, each a folder or NAME=FILE, or the
+    .json of a recorded run.
     ValueError for what is wrong.
     """
     numbers, policies = rank_counts(ranks), list(dict.fromkeys(policies))
     if trace and len(numbers) * len(policies or [""]) > 1:
         raise ValueError(f"--trace {trace}: expected one number of ranks and one policy, as it takes one record")
+    if facts and not source.endswith(".dl"):
+        raise BadInput(f"-F {facts[0]} is of a program (.dl), which {source} is not", hint="edges are a file, without -F")
     with _working(quiet) as say:
         if source.endswith(".json"):
             runs = _of_record(source, numbers, bool(policies or options), trace)
         elif source.endswith(".dl"):
-            runs = _of_program(source, facts, numbers, policies, options or {}, trace)
+            runs = _of_program(source, Facts.given(facts, header), numbers, policies, options or {}, trace)
         else:
-            runs = _of_edges(source, numbers, policies, options or {}, say)
+            runs = _of_edges(source, header, numbers, policies, options or {}, say)
         tables: dict[str, list[dict]] = {}
         for title, count, record in runs:
             say(f"{title}: {counted(count, 'rank')}".removeprefix(": "))
@@ -72,28 +77,28 @@ def configured(policy: str | None, options: dict, ranks: int) -> Config:
     return given[policy].with_options(options)
 
 
-def _of_edges(source: str, numbers: list[int], policies, options: dict, say) -> Iterator[tuple[str, int, dict]]:
+def _of_edges(source: str, header: bool, numbers: list[int], policies, options: dict, say) -> Iterator[tuple[str, int, dict]]:
     """(title, ranks, record), policy by policy; what is born is found once."""
+    from semi_naive.io.edges import as_edges
     from semi_naive.simulation import Replayable
 
     configs = {(policy, count): configured(policy, options, count) for policy in policies or [None] for count in numbers}
     say("births")
-    closure = Replayable.of(source, next(iter(configs.values())))
+    closure = Replayable.of(as_edges(source, header), next(iter(configs.values())))
     for (policy, count), config in configs.items():
         yield f"policy {policy}" if policy else "", count, closure.simulate(count, config)
 
 
-def _of_program(source: str, facts: str, numbers: list[int], policies, options: dict, trace: str | None):
+def _of_program(source: str, facts: Facts, numbers: list[int], policies, options: dict, trace: str | None):
     """(title, ranks, record), stratum by stratum of each policy; the titles name the first relation."""
-    from semi_naive.cli.program import Origin
-    from semi_naive.cli.run import check_folders
+    from semi_naive.cli.run import folder_of
     from semi_naive.simulated_ranks import simulate_program
 
-    check_folders(facts, "-", ())
-    program = Origin(source).checked({})
+    program = Origin(source, facts=facts).checked({})
+    named = facts.of(program, folder_of(facts, program.checked.pragmas, {}, None))
     for policy in policies or [None]:
         for count in numbers:
-            records = spread(simulate_program(program, facts, count, configured(policy, options, count)))
+            records = spread(simulate_program(program, named, count, configured(policy, options, count)))
             if trace and len(records) > 1:
                 raise ValueError(
                     f"--trace {trace}: it takes one record, and {len(records)} strata of {source} were on the ranks"
