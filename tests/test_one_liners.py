@@ -1,8 +1,10 @@
 """`semi-naive run -e RULES -F edge=FILE --format …`: declarations that are left out, facts from any file, results printed."""
 
+import contextlib
 import csv
 import io
 import json
+import sqlite3
 import sys
 
 import numpy as np
@@ -123,10 +125,26 @@ def test_the_columns_of_parquet_and_of_headers(tmp_path, monkeypatch):
     (tmp_path / "q.sqlite").write_text("")
     for path, why in {
         "d.parquet": "column 'when' has type date32", "n.tsv": "the first row has names.*x, y", "empty.tsv": "there is no row",
-        "q.sqlite": "the columns of a .sqlite are not known", "none.tsv": "no such file", "*.txt": "no file fits",
+        "q.sqlite": "the database has nothing", "none.tsv": "no such file", "*.txt": "no file fits",
     }.items():  # fmt: skip
         with pytest.raises(BadInput, match=why):
             columns_of(path)
+
+
+def test_the_columns_of_a_database(run, edges):
+    with contextlib.closing(sqlite3.connect("d.sqlite")) as database:
+        database.execute("CREATE TABLE road (source TEXT, km INTEGER, hours, 'a b' BLOB)")
+        database.execute("CREATE VIEW far AS SELECT source, km * 1.5 AS miles FROM road")
+        assert columns_of("d.sqlite", table="road") == [
+            ("source", "symbol"), ("km", "number"), ("hours", "symbol"), ("a_b", "symbol")
+        ]  # fmt: skip
+        database.execute("INSERT INTO road VALUES ('7', 430, 4, 'x'), ('Ulm', 5, 2.5, NULL)")
+        database.commit()
+    assert [type_ for _, type_ in columns_of("d.sqlite", table="road")] == ["symbol", "number", "float", "symbol"]
+    assert columns_of("d.sqlite", table="far") == [("source", "symbol"), ("miles", "float")]
+    assert run("run", "-e", "a(x, k + 1) :- road(x, k, h, _), h < 3.", "-F", "road=d.sqlite") == (0, "Ulm\t6\n", "")
+    status, _, errors = run("run", "-e", "a(x) :- roads(x).", "-F", "roads=d.sqlite")
+    assert status == 2 and "relation roads: roads" in errors and "the database has road, far" in errors
 
 
 def test_a_line(run, edges):

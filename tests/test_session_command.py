@@ -59,7 +59,7 @@ def test_the_command_begins_with_the_facts_of_a_folder(command, tmp_path):
 
 
 def test_the_command_begins_with_files_of_relations_beside_a_folder(command, tmp_path):
-    (tmp_path / "p.dl").write_text(PATHS + ".decl more(x: number)\n.input more\n.input more(filename=\"2.facts\")\n")
+    (tmp_path / "p.dl").write_text(PATHS + '.decl more(x: number)\n.input more\n.input more(filename="2.facts")\n')
     (tmp_path / "edge.facts").write_text("5\t6\n")
     (tmp_path / "more.facts").write_text("1\n")
     (tmp_path / "2.facts").write_text("2\n")

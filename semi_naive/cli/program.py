@@ -116,7 +116,7 @@ class Origin:
             if os.path.isfile(path) and not (sandbox and not sandbox.holds(path)):
                 self.facts.files[name] = path
         files = {name: path for name, path in self.facts.files.items() if name in found}
-        return declared(source, {name: columns_of(path, self.facts.header) for name, path in files.items()})
+        return declared(source, {name: columns_of(path, self.facts.header, name) for name, path in files.items()})
 
     def checked(self, reading: dict, pragmas: Mapping[str, str] = NOTHING):
         """The `Program`. reading: how it is read, as `Program` takes it. pragmas: in place of those that it has itself."""

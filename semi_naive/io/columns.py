@@ -7,7 +7,7 @@ from semi_naive.io.bits import DECIMAL
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import kind_of
 from semi_naive.io.files import contents, io_errors, numbered_lines, open_binary
-from semi_naive.io.formats import DELIMITERS, Format, extension_of
+from semi_naive.io.formats import BY_NAME, DELIMITERS, Format, extension_of
 from semi_naive.io.lines import split
 from semi_naive.io.parquet import is_parquet, read_schema
 from semi_naive.io.patterns import files_of
@@ -15,22 +15,28 @@ from semi_naive.io.sniff import USUAL
 
 ROWS = 1000  # of a text that are looked at
 FLOAT = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?\s*", re.IGNORECASE | re.ASCII)
+AFFINITY = {"INT": "number", "REAL": "float", "FLOA": "float", "DOUB": "float"}  # what SQLite looks for in a column's type
 DECLARE = "declare the relation with the types that you want: .decl edge(x: symbol, y: number)"
 
 
-def columns_of(path: str, header: bool = False) -> list[tuple[str, str]]:
+def columns_of(path: str, header: bool = False, table: str = "") -> list[tuple[str, str]]:
     """The (name, type) of each column, of a pattern's first file; a name is "" where the file has none.
 
     Parquet has both. Of text the first 1,000 rows are looked at: a column is a number if all its fields are decimal integers, a
-    float if all are numbers, else a symbol. header: its first line has the names. BadInput where nothing can be told.
+    float if all are numbers, else a symbol. header: its first line has the names. Of a `table` of SQLite, whose columns may
+    hold anything, values are looked at likewise. BadInput where nothing can be told.
     """
     path = (files_of(path) or [path])[0]
     if is_parquet(path):
         schema = read_schema(path)[0].schema
         return [(name, _of_arrow(name, type_, path)) for name, type_ in zip(schema.names, schema.types, strict=True)]
     extension = extension_of(path)
-    if extension not in (*DELIMITERS, ".json"):
-        raise BadInput(f"the columns of a {extension} are not known", path, hint=DECLARE)
+    if BY_NAME.get(extension) == "sqlite":
+        from semi_naive.io.sqlite import first_rows
+
+        names, declared, rows = first_rows(path, table, ROWS)
+        types = [_of_sqlite(each, [row[at] for row in rows if row[at] is not None]) for at, each in enumerate(declared)]
+        return list(zip(map(_identifier, names), types, strict=True))
     with io_errors(path):
         names, rows = _json(path) if extension == ".json" else _text(path, extension, header)
     wide = max(map(len, rows), default=len(names))
@@ -48,6 +54,25 @@ def _of_arrow(name: str, type_, path: str) -> str:
     if (kind := kind_of(type_)) is None:
         raise BadInput(f"column {name!r} has type {type_}", path, hint="declare the relation with the columns that you want")
     return kind.value
+
+
+def _of_sqlite(declared: str, values: list) -> str:
+    """The type of a column with these values; without any, of what it is declared to hold.
+
+    >>> _of_sqlite("ANY", [1, 2]), _of_sqlite("INTEGER", [1, 2.5]), _of_sqlite("", [1, "x"]), _of_sqlite("BIGINT", [])
+    ('number', 'float', 'symbol', 'number')
+    """
+    if not values:
+        return (
+            "number"
+            if "INT" in declared
+            else "float"
+            if any(word in declared for word in ("REAL", "FLOA", "DOUB"))
+            else "symbol"
+        )
+    if not all(isinstance(value, int | float) for value in values):
+        return "symbol"
+    return "number" if all(isinstance(value, int) for value in values) else "float"
 
 
 def _text(path: str, extension: str, header: bool) -> tuple[list[str], list[list[str]]]:

@@ -23,10 +23,7 @@ TEXTUAL = (Kind.SYMBOL, Kind.RECORD)
 def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
     """The columns of the table or view with the relation's name. Missing and empty symbols are "n/a", as in Soufflé."""
     with _opened(path) as database:
-        found = database.execute("SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?", [form.name])
-        if not found.fetchone():
-            hint = "name= in the .input says otherwise"
-            raise BadInput(f"Required table or view does not exist for relation {relation.name}: {form.name}", path, hint=hint)
+        _check_there(database, path, form.name, relation.name)
         cursor = database.execute(f"SELECT * FROM {_name(form.name)}")
         rows, width = cursor.fetchall(), len(cursor.description)
     if width < relation.arity:
@@ -43,13 +40,37 @@ def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
 def only_table(path: str) -> tuple[str, object]:
     """The table or view of a database that has its edges: the one of that name, or the only one; and a value from it."""
     with _opened(path) as database:
-        found = database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
-        names = [name for (name,) in found if not name.startswith(("_", "sqlite_"))]
+        names = _public(_tables(database))
         name = "edges" if "edges" in names else names[0] if len(names) == 1 else None
         if name is None:
             hint = "name the one with the edges 'edges'"
             raise BadInput(f"the database has the tables {', '.join(names) or '(none)'}", path, hint=hint)
         return name, (database.execute(f"SELECT * FROM {_name(name)} LIMIT 1").fetchone() or (0,))[0]
+
+
+def first_rows(path: str, name: str, limit: int) -> tuple[list[str], list[str], list[tuple]]:
+    """Of a table or view the names of its columns, the types that they are declared with, in capitals, and the first rows."""
+    with _opened(path) as database:
+        _check_there(database, path, name, name)
+        columns = database.execute(f"PRAGMA table_info({_name(name)})").fetchall()
+        rows = database.execute(f"SELECT * FROM {_name(name)} LIMIT {limit}").fetchall()
+    return [column[1] for column in columns], [column[2].upper() for column in columns], rows
+
+
+def _tables(database) -> list[str]:
+    """The names of tables and views."""
+    return [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")]
+
+
+def _public(names: list[str]) -> list[str]:
+    """Those that are no part of a layout."""
+    return [name for name in names if not name.startswith(("_", "sqlite_"))]
+
+
+def _check_there(database, path: str, name: str, relation: str) -> None:
+    if name not in (known := _tables(database)):
+        hint = f"the database has {', '.join(_public(known)) or 'nothing'}; name= in the .input says which one is read"
+        raise BadInput(f"Required table or view does not exist for relation {relation}: {name}", path, hint=hint)
 
 
 def _value(value, kind: Kind):
