@@ -12,7 +12,7 @@ def account(trace: dict) -> str:
         return ""
     total, strata = sum(parts.values()) or 1.0, _in_strata(trace)
     rows = [
-        [name, f"{seconds:.3f} s", bar(seconds / total), *_within(strata, name), PARTS.get(name, "")]
+        [name, f"{seconds:.3f} s", bar(seconds / total, name), *_within(strata, name), PARTS.get(name, "")]
         for name, seconds in parts.items()
     ]
     rows.append(["all", f"{total:.3f} s", "", *_within({"all": sum(strata.values())} if strata else {}, "all"), ""])

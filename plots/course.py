@@ -32,14 +32,14 @@ class Course:
     def told(self) -> str:
         """What it made, and how long that took, in a sentence."""
         most = int(np.argmax(self.born / self.steps))
-        where = f"iteration {self.iteration[most]}"
+        where, each = f"iteration {self.iteration[most]:,}", ""
         if self.steps[most] > 1:
-            where = f"iterations {self.iteration[most] - self.steps[most] + 1:,} to {self.iteration[most]:,}"
+            where, each = f"iterations {self.iteration[most] - self.steps[most] + 1:,} to {self.iteration[most]:,}", " each"
         compiled = int(self.compiled.sum())
         how = f", {counted(compiled, 'iteration')} of them a tuple at a time" if compiled else ""
         return (
             f"{counted(self.iterations, 'iteration')} in the driver in {seconds(self.seconds.sum())}{how}; "
-            f"{about(self.born.sum(), 'tuple')} born, most in {where}, {number(self.born[most] / self.steps[most])} each"
+            f"{about(self.born.sum(), 'tuple')} born, most in {where}, {number(self.born[most] / self.steps[most])}{each}"
         )
 
 

@@ -52,8 +52,8 @@ def overview(trace: dict):
 
 
 def comparison(traces: list, names=None, only=None) -> dict:
-    """The figures of several records side by side, on the same axes and colours, each labelled by what differs in how they
-    were run; where nothing does, or not enough, by `names`. By figure, as `figures` names them.
+    """The figures of several records side by side, on the same axes and colours, each labelled by its name, if it has
+    one, and by what differs in how they were run. By figure, as `figures` names them.
 
     Programs are compared stratum by stratum: those that all have. ValueError when they have none in common.
     """

@@ -1,6 +1,7 @@
 """What tells runs apart, in a few words: "refine off", "rollover_threshold 200,000"."""
 
 SKIPPED = {"local_dir", "checkpoint_dir", "rule"}  # where files were, which no figure shows; and what the record says itself
+ROOM = 60  # letters of a label behind its name: more push the figure off the screen
 ONLY_WITH = {  # tunables that mean something only where another is on
     "refinement_ratio": "refine", "refinement_factor": "refine", "refinement_minimum": "refine", "relief_ratio": "refine",
     "consolidation_fraction": "consolidate", "rollover_threshold": "rollover", "run_ahead_budget": "run_ahead",
@@ -8,8 +9,8 @@ ONLY_WITH = {  # tunables that mean something only where another is on
 
 
 def labels(traces: list[dict], names=None) -> list[str]:
-    """A label for each record: the plan, rule and tunables that are not the same in all; then, as far as two are still alike,
-    their names, or their numbers if they have none.
+    """A label for each record: its name, and the plan, rule and tunables that are not the same in all, as many as have room.
+    Without names all of these where they tell the records apart, else their numbers, too.
 
     >>> labels([{"plan": "balanced", "config": {"refine": refine, "buckets": 64}} for refine in (True, False)])
     ['refine on', 'refine off']
@@ -18,15 +19,28 @@ def labels(traces: list[dict], names=None) -> list[str]:
     ['refine on', 'refine off']
     >>> labels([{"plan": "balanced"}] * 2, ["a.json", "b.json"])
     ['a.json', 'b.json']
+    >>> labels([{"plan": "balanced", "config": {"refine": refine}} for refine in (True, False)], ["as it is", "never refined"])
+    ['as it is: refine on', 'never refined: refine off']
     """
-    names = [f"run {number}" for number in range(1, len(traces) + 1)] if names is None else [str(name) for name in names]
     facts = [_facts(trace) for trace in traces]
     keys = dict.fromkeys(key for each in facts for key in each)
     differing = [key for key in keys if _differs(key, facts)]
-    found = [", ".join(_told(key, each[key]) for key in differing if key in each) for each in facts]
-    if len(set(found)) == len(found):
-        return found
-    return [f"{name}: {label}" if label else name for name, label in zip(names, found, strict=True)]
+    told = [[_told(key, each[key]) for key in differing if key in each] for each in facts]
+    if names is None and len({", ".join(each) for each in told}) == len(told):
+        short = list(map(_short, told))
+        return short if len(set(short)) == len(short) else list(map(", ".join, told))
+    called = [f"run {number}" for number in range(1, len(traces) + 1)] if names is None else map(str, names)
+    return [f"{name}: {_short(each)}" if each else name for name, each in zip(called, told, strict=True)]
+
+
+def _short(facts: list[str]) -> str:
+    """As many of them as have room, one at least.
+
+    >>> _short(["ranks 8", "buckets by default"]), _short(["x" * 70]) == "x" * 70, _short(["a", "x" * 70, "b"])
+    ('ranks 8, buckets by default', True, 'a, …')
+    """
+    kept = next((most for most in range(len(facts), 1, -1) if len(", ".join(facts[:most])) <= ROOM), 1)
+    return ", ".join([*facts[:kept], *["…"] * (kept < len(facts))])
 
 
 def _differs(key: str, facts: list[dict]) -> bool:

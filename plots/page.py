@@ -102,9 +102,10 @@ def code(text: str) -> Body:
     return Body(f"<code>{escape(text)}</code>")
 
 
-def bar(share: float) -> Body:
-    """A bar so long, of 1; what it says stands in another cell as a number."""
-    return Body(f'<i style="--share: {share:.1%}" aria-hidden="true"></i>')
+def bar(share: float, part: str = "") -> Body:
+    """A bar so long, of 1; what it says stands in another cell as a number. part: of an account, that it has the looks of."""
+    looks = f' data-part="{part}"' if part else ""
+    return Body(f'<i style="--share: {share:.1%}"{looks} aria-hidden="true"></i>')
 
 
 def _scrolled(what: str, body: str) -> str:

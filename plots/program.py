@@ -1,5 +1,7 @@
 """What a report says of a Datalog program: its strata, its rules, its relations, from the program's record."""
 
+from pathlib import PurePath
+
 from semi_naive.balance.numbers import in_full, number, seconds, size
 from semi_naive.plots.page import bar, code, folded, paragraph, table
 from semi_naive.plots.summary import bytes_a_tuple, named
@@ -9,18 +11,20 @@ ROWS = 500  # of any table: a program may have thousands of rules
 
 
 def strata(trace: dict) -> str:
-    """In the order of evaluation, with the plan of each and why."""
-    found = trace.get("strata", [])
-    most = max([stratum.get("seconds", 0) for stratum in found], default=0) or 1
+    """Those first that took longest, with the plan of each and why."""
+    found = list(enumerate(trace.get("strata", [])))
+    found.sort(key=lambda one: (one[1].get("plan") != "running", -one[1].get("seconds", 0)))
+    most = max([stratum.get("seconds", 0) for _, stratum in found], default=0) or 1
     rows = [
         [stratum.get("number", place), named(stratum), stratum.get("plan", ""), _iterations(stratum),
          number(stratum.get("tuples", 0)), seconds(stratum.get("seconds", 0)), bar(stratum.get("seconds", 0) / most),
          stratum.get("reason", "")]
-        for place, stratum in enumerate(found)
+        for place, stratum in found
     ]  # fmt: skip
     columns = [("#", "number"), ("relations", "text"), ("plan", ""), ("iterations", "number"), ("tuples", "number"),
                ("time", "number"), ("share", "bar"), ("why this plan", "text")]  # fmt: skip
-    return _long("strata", "In the order of evaluation", columns, rows) if rows else ""
+    caption = "Those that took longest first; # is the place in the order of evaluation"
+    return _long("strata", caption, columns, rows) if rows else ""
 
 
 def _iterations(stratum: dict) -> str:
@@ -51,7 +55,7 @@ def rules(trace: dict) -> str:
 
 
 def _place(rule: dict) -> str:
-    return f"{rule.get('file') or ''}:{rule['line']}" if rule.get("line") else ""
+    return f"{PurePath(rule.get('file') or '').name}:{rule['line']}" if rule.get("line") else ""
 
 
 def relations(trace: dict) -> str:

@@ -5,7 +5,7 @@ was configured. Of several runs, the same side by side.
 """
 
 import time
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from semi_naive.balance.files import whole
 from semi_naive.balance.joins import checked_join, is_join
@@ -79,7 +79,7 @@ def title_of(traces: list[dict], names: list[str]) -> str:
         return f"{len(traces)} runs side by side"
     trace, name = traces[0], names[0]
     if "strata" in trace:
-        return str(trace.get("program") or name or "A program")
+        return PurePath(trace.get("program") or name or "A program").name
     if is_join(trace):
         return title_of_join(trace)
     what = "Closure, simulated" if trace.get("plan") == "simulated" else "Transitive closure"
@@ -102,7 +102,7 @@ def _of_one(trace: dict) -> list[str]:
     if is_join(trace):
         return [section("figures", "Where the work was", _joined(trace))]
     return [
-        section("summary", "Summary", facts("Summary", summary(trace))),
+        section("summary", "Summary", facts("The run in short", summary(trace))),
         section("account", "Where the time went", account(trace)),
         section("strata", "Strata", strata(trace)),
         section("rules", "Hottest rules", rules(trace)),

@@ -1,10 +1,14 @@
 """The program as it was written, and beside each rule what it took."""
 
+from itertools import pairwise
+
 from semi_naive.balance.numbers import counted, in_full, seconds
 from semi_naive.plots.page import Body, code, folded, paragraph, table
 
 WHOLE = 150  # lines of a program that is shown whole; of a longer one what is around its rules
 AROUND = 2  # lines before and after a rule
+FEW = 3  # lines between two that are shown, which are shown as well
+LONGEST = 50  # lines of one rule that are looked for
 MOST = 1500  # lines, and letters of one, of any file
 LETTERS = 400
 
@@ -28,13 +32,13 @@ def _file(number: int, file: str, text: str, rules: list[dict], total: float, al
     for rule in rules:
         line = rule.get("line", 0)
         spent[line] = spent.get(line, 0.0) + rule["seconds"]
-        for at in range(line, line + 1 + rule["rule"].strip().count("\n")):
+        for at in range(line, _end(rule, lines) + 1):
             owner.setdefault(at, line)
     kept = _kept(len(lines), owner)
     rows, last = [], 0
     for at in [*kept, len(lines) + 1]:
         if at > last + 1:
-            rows.append(["", "", Body(""), Body(f'<em class="quiet">⋯ {counted(at - last - 1, "line")}</em>')])
+            rows.append(["⋯", "", Body(""), Body(f'<em class="quiet">{counted(at - last - 1, "line")}</em>')])
         if at <= len(lines):
             share = spent.get(owner.get(at, 0), 0.0) / total
             time = seconds(spent[at]) if at in spent else ""
@@ -45,12 +49,27 @@ def _file(number: int, file: str, text: str, rules: list[dict], total: float, al
     return listing if alone else folded(f"source-{number}", f"{file}: {seconds(sum(spent.values()))}", listing, not number)
 
 
+def _end(rule: dict, lines: list[str]) -> int:
+    """The last line of a rule, whose text says nothing of lines; the first where it is not found.
+
+    >>> _end({"rule": "a(x) :- b(x), c(x).", "line": 2}, ["", "a(x) :-", "  b(x),", "  c(x).", "d(1)."])
+    4
+    """
+    wanted, begin, words = " ".join(rule["rule"].split()), rule.get("line", 0), []
+    for at in range(begin, min(begin + LONGEST, len(lines) + 1)):
+        words += lines[at - 1].split()
+        if wanted in " ".join(words):
+            return at
+    return begin
+
+
 def _kept(lines: int, owner: dict[int, int]) -> list[int]:
     """The lines that are shown."""
     if lines <= WHOLE:
         return list(range(1, lines + 1))
-    near = {at + step for at in owner for step in range(-AROUND, AROUND + 1)}
-    return sorted(at for at in near if 1 <= at <= lines)[:MOST]
+    near = sorted({at + step for at in owner for step in range(-AROUND, AROUND + 1) if 1 <= at + step <= lines})
+    between = [at for here, there in pairwise(near) if there - here <= FEW + 1 for at in range(here + 1, there)]
+    return sorted([*near, *between])[:MOST]
 
 
 def _heat(share: float) -> Body:

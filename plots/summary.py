@@ -131,9 +131,15 @@ def _most_uneven(traces: dict[str, dict]) -> str:
 
 
 def _plans(strata: list[dict]) -> str:
-    """How many, and of these how many by each plan."""
+    """How many, and of these how many by each plan.
+
+    >>> _plans([{"plan": "local"}] * 5), _plans([{"plan": "local"}, {"plan": "balanced"}, {"plan": "local"}])
+    ('5, all local', '3: 2 local and 1 balanced')
+    """
     plans = [stratum.get("plan", "") for stratum in strata]
     kinds = [f"{number(plans.count(plan))} {plan}" for plan in dict.fromkeys(plans) if plan]
+    if len(kinds) == 1 and len(plans) > 1 and all(plans):
+        return f"{len(strata):,}, all {plans[0]}"
     return f"{len(strata):,}" + (f": {several(kinds)}" if kinds else "")
 
 

@@ -6,7 +6,9 @@ from semi_naive.balance.course import FIGURES, ROOM, Course
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION
 from semi_naive.plots.course import Course as Drawn
+from semi_naive.plots.panels.course import times
 from semi_naive.plots.report import report
+from semi_naive.plots.style import new_figure
 
 from semi_naive import Program
 
@@ -72,7 +74,17 @@ def test_the_machine_keeps_few_entries_of_many_iterations(machine):
 
 def test_a_sentence_says_what_it_made():
     one = {name: [1] for name in FIGURES} | {"compiled": [0], "seconds": [0.5]}
-    assert Drawn(one).told() == "1 iteration in the driver in 500 ms; 1 tuple born, most in iteration 1, 1 each"
+    assert Drawn(one).told() == "1 iteration in the driver in 500 ms; 1 tuple born, most in iteration 1, 1"
+    one |= {name: [3000] for name in ("iteration", "steps", "born", "full")}
+    assert Drawn(one).told().endswith("3,000 tuples born, most in iterations 1 to 3,000, 1 each")
+
+
+def test_short_iterations_beside_a_long_one_can_be_seen():
+    one = {name: [1] * 50 for name in FIGURES} | {"iteration": list(range(1, 51)), "compiled": [0] + [1] * 49}
+    for first, scale in ((1e-4, "linear"), (1.0, "log")):
+        axes = new_figure(5, 4).add_subplot()
+        times(axes, Drawn(one | {"seconds": [first] + [2e-6] * 49}))
+        assert axes.get_yscale() == scale and axes.get_ylim()[0] < 2e-6 and axes.get_ylim()[1] > first
 
 
 def test_a_hundred_thousand_iterations_are_a_small_page():

@@ -101,6 +101,15 @@ def test_labels_tell_what_had_an_effect():
     assert labels([REFINED, GROUPS]) == ["balanced", "decomposed"]
     assert labels([REFINED, REFINED, GROUPS], ["a", "b", "c"]) == ["a: balanced", "b: balanced", "c: decomposed"]
     assert labels([REFINED, REFINED]) == ["run 1", "run 2"]
+    many = [{"plan": "balanced", "config": {f"tunable_{n}": n + d for n in range(20)}} for d in (0, 1)]
+    assert labels(many, ["ours", "theirs"]) == [
+        "ours: tunable_0 0, tunable_1 1, tunable_2 2, tunable_3 3, …",
+        "theirs: tunable_0 1, tunable_1 2, tunable_2 3, tunable_3 4, …"
+    ]  # fmt: skip
+    many[1]["config"] |= {f"tunable_{n}": n for n in range(19)}
+    assert labels(many) == ["tunable_19 19", "tunable_19 20"]
+    several = [*many, many[0] | {"config": many[0]["config"] | {f"tunable_{n}": 7 for n in range(10, 20)}}]
+    assert len(set(labels(several))) == 3, "cut short they would be alike"
     assert labels([trace([entry(1, None, partitions=p)], **SIMULATED) for p in (3, 2048)]) == ["ranks 3", "ranks 2,048"]
 
 

@@ -9,11 +9,13 @@ from html import escape, unescape
 from html.parser import HTMLParser
 
 import pytest
+from semi_naive.balance.account import PARTS
 from semi_naive.balance.numbers import number, seconds, size, summands
 from semi_naive.balance.trace import VERSION
 from semi_naive.plots.described import described
 from semi_naive.plots.inline import inlined
 from semi_naive.plots.outlines import shorter
+from semi_naive.plots.page import style
 from semi_naive.plots.report import report
 from semi_naive.plots.run import Run
 from semi_naive.plots.style import new_figure
@@ -215,7 +217,39 @@ def test_of_a_long_program_what_is_around_its_rules_is_shown():
     facts = "".join(f"a({n}).\n" for n in range(3000))
     with Program(f".decl a(x: number)\n{facts}.decl b(x: number)\n.output b\nb(x) :- a(x).\n").run() as result:
         listing = re.search(r'id="source".*?</table>', result.report(), re.DOTALL)[0]
-    assert "⋯ 3,001 lines" in listing and listing.count("<tr>") == 5 and len(listing) < 3000
+    assert re.search("⋯</th>.*3,001 lines", listing) and listing.count("<tr>") == 5 and len(listing) < 3000
+
+
+def test_of_a_long_program_rules_are_shown_to_their_ends():
+    facts = "".join(f"a({n}).\n" for n in range(300))
+    body = "".join(f"  // {n}\n  x != {n},\n" for n in range(9))
+    text = f".decl a(x: number)\n{facts}.decl b(x: number)\n.output b\nb(x) :-\n{body}  a(x).\n\n\n\n\n\nb(0) :- a(1).\n"
+    for blank, elided in ((7, 1), (9, 2)):  # after and before a rule two lines are shown, and three between them
+        with Program(text.replace("\n" * 6, "\n" * (blank + 1))).run() as result:
+            listing = re.search(r'id="source".*?</table>', result.report(), re.DOTALL)[0]
+        assert listing.count("⋯</th>") == elided and all(f"x != {n}," in listing for n in range(9))
+
+
+def test_no_two_parts_of_the_time_look_the_same():
+    told = style()
+    hue = {part: value for rule, value in re.findall(r"((?:\[data-part=\"\w+\"\](?:, )?)+) \{ --hue: ([^;]+); \}", told)
+           for part in re.findall(r'"(\w+)"', rule)}  # fmt: skip
+    striped = re.findall(r'"(\w+)"', re.search(r"i:is\((.*?)\)", told)[1])
+    assert hue.keys() == PARTS.keys() and len({(value, part in striped) for part, value in hue.items()}) == len(PARTS)
+
+
+def test_the_slowest_stratum_is_the_first_of_the_table(program):
+    rows = re.findall(r"<tr><th[^>]*>(\d+)</th>", re.search(r'id="strata".*?</table>', report(program), re.DOTALL)[0])
+    found = sorted(program["strata"], key=lambda stratum: -stratum["seconds"])
+    assert [int(row) for row in rows] == [stratum["number"] for stratum in found] and len(rows) > 1
+
+
+def test_what_a_program_is_called_is_its_file():
+    stratum = {"relations": ["b"], "plan": "local", "reason": "", "tuples": 5, "seconds": 1.0}
+    rule = {"rule": "b(1).", "file": "/a/long/way/p.dl", "line": 7, "seconds": 1.0, "made": 1}
+    record = {"version": VERSION, "program": "/a/long/way/p.dl", "seconds": 1.0, "config": {}, "strata": [stratum]}
+    text = report(record | {"profile": {"rules": [rule]}})
+    assert "<h1>p.dl</h1>" in text and ">p.dl:7<" in text and "/a/long" not in text
 
 
 def test_several_side_by_side(balanced, decomposed):
@@ -422,7 +456,7 @@ def rendered(path, profile) -> str:
 
 
 def test_escaped_everywhere():
-    nasty = '<script>alert("&")</script>'
+    nasty = '<script>alert("&")<b>'
     rule = {"rule": nasty, "relation": nasty, "seconds": 1.0, "made": 1, "tuples": 1, "line": 3, "file": nasty}
     stratum = {"relations": [nasty], "plan": "local", "reason": nasty, "tuples": 1, "seconds": 1.0}
     trace = {"version": VERSION, "program": nasty, "seconds": 1.0, "config": {nasty: nasty}, "strata": [stratum],

@@ -6,6 +6,7 @@ from ..style import DARK, SAND, YELLOW, iteration_axis, legend, log_ticks, numbe
 
 MOST_STEPS = 400  # narrower steps cannot be seen
 FAR = 1000  # times as many tuples in one iteration as in another: a logarithmic axis
+LONG = 100  # times as long as half of the iterations: the same
 
 
 def born(axes, course) -> None:
@@ -36,20 +37,28 @@ def born(axes, course) -> None:
 def times(axes, course) -> None:
     """Time of each iteration, by how it was evaluated: a tuple at a time, or a block at a time."""
     starts, steps = _together(course)
-    edges, base = np.append(course.spans[starts], course.spans[-1]), np.zeros(len(starts))
+    edges, means = np.append(course.spans[starts], course.spans[-1]), np.add.reduceat(course.seconds, starts) / steps
+    positive = means[means > 0]
+    log = positive.size > 0 and positive.max() > LONG * np.median(positive)
+    base = np.full(len(starts), positive.min() / 2 if log else 0.0)
     by_tuple = course.seconds * course.compiled / course.steps
     for label, values, style in (
         ("a tuple at a time", by_tuple, {"facecolor": YELLOW, "hatch": "----"}),
         ("a block at a time", course.seconds - by_tuple, {"facecolor": DARK}),
     ):
         if values.any():
-            top = base + np.add.reduceat(values, starts) / steps
+            top = base + np.add.reduceat(values, starts) / steps  # a logarithmic axis begins at half of the shortest
             axes.stairs(top, edges, baseline=base, fill=True, label=f"{label}: {values.sum():.3f} s", linewidth=0.2, **style)
             base = top
-    axes.set_ylim(0, max(base.max() * 1.05, 1e-9))
+    if log:
+        axes.set_yscale("log")
+        axes.set_ylim(positive.min() / 2, base.max() * 1.5)
+        log_ticks(axes.yaxis, "s")
+    else:
+        axes.set_ylim(0, max(base.max() * 1.05, 1e-9))
+        number_ticks(axes.yaxis, "s", whole=False)
     axes.set_ylabel("time of an iteration" + _means(course, starts))
     titled(axes, "Time of each iteration")
-    number_ticks(axes.yaxis, "s", whole=False)
     iteration_axis(axes, course.spans)
     legend(axes)
 
