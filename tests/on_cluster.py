@@ -24,6 +24,7 @@ from semi_naive.session.maintenance import continuing, spread
 
 PARTITIONED = Config(local_tuples=0)
 LONGEST = 600  # seconds that a host is kept busy
+LENGTH, CUT = 14, 10  # of a chain, in edges: as many iterations; where it is cut
 REACH = """
 .decl edge(x: number, y: number)
 .input edge
@@ -186,8 +187,8 @@ def dataframes(spark) -> None:
 
 
 def written(answer) -> str:
-    """The file that tasks write in pieces, which come to the driver a hundred bytes at a time."""
-    files.MANY, ranges.CHUNK = 10, 100
+    """The file that tasks write in pieces, which come to the driver in some chunks each."""
+    files.MANY, ranges.CHUNK = 10, 10_000
     return "".join(lines(answer, keepends=True))
 
 
@@ -269,19 +270,19 @@ def killed(spark) -> None:
             print("kill", flush=True)
             sys.stdin.readline()
 
-    chain = np.stack([np.arange(40), np.arange(1, 41)], axis=1)
+    chain = np.stack([np.arange(LENGTH), np.arange(1, LENGTH + 1)], axis=1)
     session = Program(LOOPS).session({"edge": chain}, spark=spark, config=PARTITIONED)
     try:
         slowly = PARTITIONED.with_options({"run_ahead": 0})
         with Program(REACH).run({"edge": chain}, spark, slowly, progress=tell) as found:
-            say("killed", right=found["reach"].to_set() == {(i,) for i in range(41)}, error=None)
+            say("killed", right=found["reach"].to_set() == {(i,) for i in range(LENGTH + 1)}, error=None)
     except RunsLost as error:
         say("killed", right=True, error=str(error))
     program("after it", REACH, {"edge": chain}, spark)
     with session:
-        changes = session.delete("edge", [(30, 31)]).changes["path"].to_set()
-        pairs = {(x, y) for x in range(41) for y in range(x + 1, 41)}
-        lost = {(x, y) for x, y in pairs if x <= 30 < y}
+        changes = session.delete("edge", [(CUT, CUT + 1)]).changes["path"].to_set()
+        pairs = {(x, y) for x in range(LENGTH + 1) for y in range(x + 1, LENGTH + 1)}
+        lost = {(x, y) for x, y in pairs if x <= CUT < y}
         right = session["path"].to_set() == pairs - lost and changes == {(*pair, -1) for pair in lost}
         say("a session whose host was lost", right=right)
 
