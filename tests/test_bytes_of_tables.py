@@ -12,7 +12,7 @@ from semi_naive.ra.rules.table import Table
 
 MAKERS = {
     "plain": lambda: Table(2),
-    "lattice": lambda: LatticeTable(2, "min", Kind.NUMBER),
+    "lattice": lambda: LatticeTable(2, better="min", kind=Kind.NUMBER),
     "equivalence": lambda: EquivalenceTable(2),
 }
 STEPS = st.lists(

@@ -8,6 +8,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from semi_naive.balance.jit import known, name_of
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.thinned import parted
+from semi_naive.ra.tuple_at_a_time.rows import Rows
 from session_cases import PATHS, SAME, SHORTEST, same
 
 from bench import sessions
@@ -51,6 +54,13 @@ LABEL = """
 .output label
 label(x, min(x)) :- edge(x, _).
 label(y, min(least)) :- label(x, least), edge(x, y).
+"""
+
+
+LINKED = """
+.decl linked(x: number, y: number)
+linked(x, y) :- edge(x, y).
+linked(y, x) :- edge(x, y).
 """
 
 
@@ -127,6 +137,36 @@ def test_the_next_best_value_comes_when_the_best_one_goes(anew):
     told = same(SHORTEST, facts, ("delete", "edge", [(3, 3, 1)]), ("clear", "edge", []))
     assert told[0]["distance"] == [(3, 1, -1), (3, 2, 1), (4, 6, -1), (4, 7, 1)]
     assert told[1]["distance"] == [(3, 2, -1), (3, 7, 1), (4, 7, -1), (4, 9, 1)] and anew == []
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_best_values_follow_at_the_cost_of_what_changes(anew, machine, request, monkeypatch, timed):
+    """Blocks stay, but for tuples that have gone. A pass over all of them, or a copy in the machine, would be seen."""
+    if timed:
+        request.getfixturevalue("guarded")
+    rng = np.random.default_rng(3)
+    edges = np.unique(rng.integers(20_000, size=(9_000, 2)), axis=0)
+    program, packed, inside = Program(LABEL.replace("label(x, least), edge", "label(x, least), linked") + LINKED), [], []
+    with program.session({"edge": edges}) as s:
+
+        def wholes():
+            return {id(parted(block)[0]) for block in s.upkeep.tables["label"].blocks("full", (0, 1)) if block.size > 4_096}
+
+        s.insert("edge", [(0, 20_001)])  # what is made once
+        s.delete("edge", edges[:1])
+        before, made, rows = wholes(), Block.of.__func__, Rows.__init__
+        monkeypatch.setattr(
+            Block, "of", classmethod(lambda cls, columns, size, *more: packed.append(size) or made(cls, columns, size, *more))
+        )
+        monkeypatch.setattr(Rows, "__init__", lambda self, *given: rows(self, *given) or inside.append(self.count))
+        computed = len(anew)
+        s.insert("edge", edges[:1])
+        s.delete("edge", edges[7:8])
+        assert before and wholes() == before and len(anew) == computed
+        assert 0 < sum(packed) < 1_000 and 0 < sum(inside) < 1_000
+        found = s["label"].to_set()
+    with program.run({"edge": np.delete(edges, 7, axis=0).tolist() + [(0, 20_001)]}) as result:
+        assert result["label"].to_set() == found
 
 
 def test_a_class_falls_apart_where_nothing_holds_it(anew):

@@ -247,6 +247,33 @@ def test_lattices_supersede(better, kind):
     assert len(found["dist"]) == 200
 
 
+@pytest.mark.parametrize("better", ["min", "max"])
+@pytest.mark.parametrize("kind", ["number", "unsigned", "float"])
+@pytest.mark.parametrize(
+    "other", ["", "dist(k, to_number(to_string(y)), {better}(d + w)) :- dist(k, x, d), edge(x, y, w), x % 3 = 0."]
+)
+def test_rows_of_a_lattice_supersede_what_was_there_before(better, kind, other):
+    """In blocks that the machine begins with, and searches by all of the key and by its second column. `other`: a rule that it
+    does not know, for which the tables are in each iteration as they are by then."""
+    text = f"""
+    .decl edge(x: number, y: number, w: {kind})
+    .input edge
+    .decl dist(k: number, x: number, d: {kind})
+    .input dist
+    .output dist
+    dist(20, x, {better}(w)) :- edge(x, _, w).
+    dist(k, y, {better}(d + w)) :- dist(k, x, d), edge(x, y, w).
+    dist(k + 10, x, {better}(d + e)) :- dist(k, x, d), dist(j, x, e), j < k, k < 3.
+    {other.format(better=better)}
+    """
+    made, (near, far) = float if kind == "float" else int, (1, 10_000) if better == "min" else (10_000, 1)
+    known = [(k, x, made(far + k)) for x in range(0, 600, 3) for k in range(3)]
+    edges = [(x, x + 1, made(1)) for x in range(300)] + [(x, x + 7, made(5)) for x in range(0, 300, 5)]
+    found, _ = agree(text, {"edge": edges, "dist": [*known, (0, 0, made(near)), (1, 40, made(near))]}, small_delta=30)
+    assert any(rows.based for machine in used for rows in machine.relations.values() if rows.sort >= at.MIN)
+    assert len(found["dist"]) == len({(k, x) for k, x, _ in found["dist"]}) > 1_000
+
+
 def test_equivalences_grow_by_whole_classes():
     text = """
     .decl next(x: number, y: number)

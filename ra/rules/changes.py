@@ -12,7 +12,7 @@ from semi_naive.ra.blocks import among
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules.block import Block, bounds_of, fits, merged, pack, packing_of
 from semi_naive.ra.rules.table import Table, snapshot
-from semi_naive.ra.rules.thinned import Thinned, thinned
+from semi_naive.ra.rules.thinned import Thinned, parted, thinned
 
 NEAR = 16  # times as large as another: from there on the tuples of the smaller block are searched for
 
@@ -74,6 +74,23 @@ def within(block: Block, table: Table) -> np.ndarray:
     for known in table.blocks("all", own_order(table.arity)):
         found |= _among(block, known)
     return found
+
+
+def with_keys(table: Table, keys: list[np.ndarray], size: int) -> Block:
+    """The tuples of full and delta that begin with some distinct keys, given as columns; the table is at home in the relation's
+    own order, and has one tuple of a key at most."""
+    found = []
+    for block in table.blocks("all", table.home):
+        lows, highs = block.ranges(keys, size)
+        rows = lows[highs > lows].view(np.uint64)
+        found.append(taken(block, words.sort(rows).view(np.int64)))
+    return together(found, table.arity)
+
+
+def taken(block: Block, rows: np.ndarray) -> Block:
+    """The tuples of a block at some positions (k,), which ascend; no other is read."""
+    columns = [block.column(number, rows) for number in range(block.arity)]
+    return Block(block.packing, pack(columns, block.packing, rows.size))
 
 
 def own_order(arity: int) -> tuple[int, ...]:
@@ -142,23 +159,33 @@ def plain(table) -> Table:
     """The tuples of a table of any sort, settled, as a plain table at home in the relation's own order."""
     home = own_order(table.arity)
     if isinstance(table, Table) and table.home == home:
-        found = Table(table.arity, home, dict(table.full), dict(table.delta), list(table.new), table.packing, table.most)
-    else:
-        columns = table.columns()
-        found = Table(table.arity)
-        found.insert(columns, table.count)
+        settled = snapshot(table)
+        settled.settle()
+        return Table(table.arity, home, settled.full, packing=settled.packing, most=settled.most)
+    columns = table.columns()
+    found = Table(table.arity)
+    found.insert(columns, table.count)
     found.settle()
     return found
 
 
 def difference(before: Table, after: Table) -> Change:
     """What a settled table has that an earlier one has not, and the other way round. 10 ns a tuple of blocks that they do not
-    share."""
-    olds, news = (table.blocks("all", own_order(table.arity)) for table in (before, after))
-    same = {id(block) for block in olds} & {id(block) for block in news}
-    old = together([block for block in olds if id(block) not in same], before.arity)
-    new = together([block for block in news if id(block) not in same], before.arity)
-    return Change(apart(new, old), apart(old, new))
+    share; of a block that both have without a few of its tuples, only these are looked at."""
+    olds, news = (_by_whole(table.blocks("all", own_order(table.arity))) for table in (before, after))
+    old = [block for number, block in olds.items() if number not in news]
+    new = [block for number, block in news.items() if number not in olds]
+    for number in olds.keys() & news.keys():
+        if olds[number] is not news[number]:
+            (whole, left_out), (_, left_out_now) = parted(olds[number]), parted(news[number])
+            old.append(taken(whole, np.setdiff1d(left_out_now, left_out, assume_unique=True)))
+            new.append(taken(whole, np.setdiff1d(left_out, left_out_now, assume_unique=True)))
+    lost, born = together(old, before.arity), together(new, before.arity)
+    return Change(apart(born, lost), apart(lost, born))
+
+
+def _by_whole(blocks: list[Block]) -> dict[int, Block]:
+    return {id(parted(block)[0]): block for block in blocks}
 
 
 def grown(table: Table, born: Block) -> Table:

@@ -8,7 +8,7 @@ import numpy as np
 from semi_naive.balance.hashing import bucket_of
 from semi_naive.balance.private import digest
 from semi_naive.ra.blocks import combined
-from semi_naive.ra.rules.block import Block, merged_as
+from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import MOST
@@ -106,7 +106,7 @@ def _slice(block: Block, begin: int, end: int) -> Block:
 
 def lattice_table(spread: PartitionedRelation, partition: int) -> LatticeTable:
     """The best tuples of a partition. Where there is more than one block, they have no key in common."""
-    table, order = LatticeTable(spread.arity, *spread.lattice), spread.home.order
-    if known := [stored.open() for stored in spread.home.full[partition]]:
-        table.current = merged_as(known, spread.arity).reordered(tuple(order.index(i) for i in range(spread.arity)))
-    return table
+    own, order, (better, kind) = tuple(range(spread.arity)), spread.home.order, spread.lattice
+    places = tuple(order.index(i) for i in own)
+    blocks = [stored.open().reordered(places) for stored in spread.home.full[partition]]
+    return LatticeTable.of(spread.arity, own, {own: blocks}, [], better=better, kind=kind)

@@ -59,7 +59,7 @@ class Sink:
         self.blocks, self.few = [], 0  # small blocks that wait, and the words they take
 
     def take(self, heads) -> None:
-        if isinstance(heads, Block) and hasattr(self.table, "insert_block"):
+        if isinstance(heads, Block) and getattr(self.table, "takes_blocks", False):
             words = 2 * heads.chunks[0].size if isinstance(heads, Chunked) else heads.size
             self.made += heads.size
             self.words += words

@@ -37,23 +37,26 @@ class Home:
 
     def table(self, full: list[Block], delta: Block | None) -> Table | LatticeTable:
         """A table of tuples in home order. Of a lattice only a delta is given, which is all there is."""
+        known = [] if delta is None else [delta]
+        if self.lattice is not None:
+            own = tuple(self.order.index(place) for place in range(self.arity))
+            known = [block.reordered(own) for block in known]
+        return self.table_of(full, known)
+
+    def table_of(self, full: list[Block], delta: list[Block]) -> Table | LatticeTable:
+        """A table of blocks that a table like it has had."""
         if self.lattice is None:
-            return Table.of(self.arity, self.order, {self.order: full}, [] if delta is None else [delta])
-        table = LatticeTable(self.arity, *self.lattice)
-        if delta is not None:
-            table.insert([delta.column(self.order.index(i)) for i in range(self.arity)], delta.size)
-            table.advance()
-        return table
+            return Table.of(self.arity, self.order, {self.order: full}, delta)
+        own, (better, kind) = tuple(range(self.arity)), self.lattice
+        return LatticeTable.of(self.arity, own, {own: full}, delta, better=better, kind=kind)
 
     def places(self) -> tuple[int, ...]:
         """Of the carried columns in the blocks of a table, as a lattice keeps its columns in their own order."""
         return self.order[: self.keys] if self.lattice else tuple(range(self.keys))
 
     def blocks(self, table: Table | LatticeTable) -> list[Block]:
-        """All tuples of a table that has settled, in home order; of a lattice with their values encoded."""
-        if self.lattice is None:
-            return table.full[self.order]
-        return [] if table.current is None else [table.current.reordered(self.order)]
+        """All tuples of a table that has settled, in home order."""
+        return table.blocks("full", self.order)
 
 
 @dataclass
@@ -272,8 +275,6 @@ def middle(state: PieceState, homes: dict[str, Home]) -> tuple | None:
 
 def held(table: Table | LatticeTable) -> list[Block]:
     """What a table has but for what is new, as it keeps it."""
-    if isinstance(table, LatticeTable):
-        return [] if table.current is None else [table.current]
     delta = [table.delta[table.home]] if table.delta else []
     return [block for block in table.full[table.home] + delta if block.size]
 
@@ -290,10 +291,5 @@ def part(table: Table | LatticeTable, home: Home, key: tuple, first: bool) -> Ta
             same &= column == value
         return Block(block.packing, np.ascontiguousarray(block.words[:, before if first else ~before]))
 
-    if isinstance(table, LatticeTable):
-        made = LatticeTable(table.arity, table.better, table.kind)
-        made.current = None if table.current is None else chosen(table.current)
-        made.delta = {table.home: chosen(delta)} if (delta := table.delta.get(table.home)) is not None else {}
-        return made
     full, delta = [chosen(block) for block in table.full[table.home]], table.delta.get(table.home)
-    return Table.of(table.arity, table.home, {table.home: full}, [] if delta is None else [chosen(delta)])
+    return home.table_of(full, [] if delta is None else [chosen(delta)])

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import apart, take_out, together
+from semi_naive.ra.rules.changes import apart, take_out, together, with_keys
 from semi_naive.ra.rules.table import Table
 
 Join = Callable[[list[np.ndarray], int, Any], np.ndarray]  # of two columns their least upper bounds, row by row
@@ -71,7 +71,7 @@ class JoinTable(Table):
 
     def _join(self) -> None:
         born = self._joined([together(self.new, self.arity)])
-        before = self._of_same_keys(born)
+        before = with_keys(self, [born.column(at) for at in range(self.arity - len(self.joins))], born.size)
         born = self._joined([born, before])
         kept, gone = apart(born, before), apart(before, born)
         if gone.size:
@@ -86,14 +86,3 @@ class JoinTable(Table):
         columns = [np.concatenate([block.column(at) for block in blocks]) for at in range(self.arity)]
         columns = joined(columns, self.joins, self.values)
         return Block.of(columns, len(columns[0]))
-
-    def _of_same_keys(self, born: Block) -> Block:
-        """What there was when the iteration began of the keys of some tuples."""
-        keys = [np.ascontiguousarray(born.column(at)) for at in range(self.arity - len(self.joins))]
-        found = []
-        for block in self.blocks("all", self.home):
-            lows, highs = block.ranges(keys, born.size) if keys else (np.zeros(1, np.int64), np.array([block.size]))
-            rows = lows[highs > lows]
-            if len(rows):
-                found.append(Block(block.packing, np.ascontiguousarray(block.words[:, rows])))
-        return together(found, self.arity)

@@ -3,16 +3,16 @@
     dist(y, min(d + w)) :- dist(x, d), edge(x, y, w).
 
 A tuple that improves on what its key had is born and supersedes it; so a fixpoint is reached whenever values cannot improve
-for ever. Rules see, as delta, what improved; as full, the best of now.
+for ever. Rules see, as delta, what improved; as full, what else is the best of now.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
-from semi_naive.ra.blocks import sort_unique
-from semi_naive.ra.rules.block import Block, bounds_of, fits, merged, pack, roomy
+from semi_naive.ra.rules.block import Block, bounds_of, merged_as
+from semi_naive.ra.rules.changes import take_out, with_keys
 from semi_naive.ra.rules.ir import Kind
-from semi_naive.ra.rules.table import NOBODY
+from semi_naive.ra.rules.table import NOBODY, Table
 
 SIGN = np.int64(-1 << 63)
 
@@ -48,140 +48,105 @@ def best(block: Block) -> Block:
     return Block(block.packing, np.ascontiguousarray(block.words[:, first]))
 
 
-def plain(block: Block, better: str, kind: Kind) -> Block:
-    """A block of encoded values as the tuples that rules see."""
-    columns = block.columns()
-    return Block.of([*columns[:-1], decoded(columns[-1], kind, better)], block.size)
-
-
 @dataclass
-class LatticeTable:
-    """The same face as `ra.rules.table.Table`. `current` and `fresh` are blocks of encoded values, one tuple a key."""
+class LatticeTable(Table):
+    """One tuple a key, at home in the relation's own order. `improved`: what has been born since the iteration began, one tuple
+    a key, its values encoded.
 
-    arity: int
-    better: str
-    kind: Kind
-    current: Block | None = None
-    fresh: Block | None = None
-    delta: dict = field(default_factory=dict)
-    shown: dict = field(default_factory=dict)
+    >>> table = LatticeTable(2, better="max")
+    >>> table.insert([np.array([1, 1, 2]), np.array([5, 7, 3])], 3), table.advance()
+    (2, 2)
+    >>> table.insert([np.array([1, 2]), np.array([6, 4])], 2), table.advance(), table.count
+    (1, 1, 2)
+    >>> sorted(zip(*(column.tolist() for column in table.columns())))
+    [(1, 7), (2, 4)]
+    """
 
-    def insert(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> int:
-        """Tuples in any order; how many improve on what is known. `alone`: see `Table.insert`."""
+    better: str = "min"
+    kind: Kind = Kind.NUMBER
+    improved: Block | None = None
+    takes_blocks = False  # as values have to be encoded
+
+    def fresh(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> Block:
+        """The first half of `insert`: what improves on what was there when the iteration began, for `add`."""
+        block = best(Block.of([*columns[:-1], encoded(columns[-1], self.kind, self.better)], size))
         with alone:
-            return self._insert(columns, size) if size else 0
+            before = self._before()
+        for known in before:
+            block = self._improving(block, known, lambda values: encoded(values, self.kind, self.better))
+        return block
 
-    def _insert(self, columns: list[np.ndarray], size: int) -> int:
-        columns = [*columns[:-1], encoded(columns[-1], self.kind, self.better)]
-        packing = self._packing(columns)
-        block = best(Block(packing, sort_unique(pack(columns, packing, size))))
-        for known in (self.current, self.fresh):
-            if known is not None:
-                block = self._improving(block, known.repacked(packing))
-        if block.size:
-            known = [] if self.fresh is None else [self.fresh]
-            self.fresh = best(merged([*known, block], packing))
+    def fresh_block(self, block: Block, alone=NOBODY) -> Block:
+        return self.fresh(block.columns(), block.size, alone)
+
+    def add(self, block: Block, alone=NOBODY) -> int:
+        """The second half of `insert`: tuples that are `fresh`, of whose keys better ones may have been added since."""
+        with alone:
+            if self.improved is not None:
+                block = self._improving(block, self.improved, lambda values: values)
+            if block.size:
+                known = [] if self.improved is None else [self.improved]
+                self.improved = best(merged_as([*known, block], self.arity))
         return block.size
 
-    def _packing(self, columns):
-        """One that has room for these and all that is known."""
-        known = next((block for block in (self.fresh, self.current) if block is not None), None)
-        bounds = bounds_of(columns)
-        if known is not None and fits(bounds, known.packing):
-            return known.packing
-        for block in (self.current, self.fresh):
-            if block is not None:
-                own = bounds_of(block.columns())
-                bounds = tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(bounds, own, strict=True))
-        return roomy(bounds)
-
-    def _improving(self, block: Block, known: Block) -> Block:
-        """The tuples whose key the known block lacks, or has with a worse value."""
-        lows, highs = known.ranges([block.column(i) for i in range(self.arity - 1)], block.size)
+    def _improving(self, block: Block, known: Block, code) -> Block:
+        """The tuples whose key a known block lacks, or has with a worse value, which `code` encodes."""
+        lows, highs = known.ranges(self._keys(block), block.size)
         good, found = np.ones(block.size, np.bool_), np.flatnonzero(highs > lows)
-        good[found] = block.column(self.arity - 1, found) < known.column(self.arity - 1, lows[found])
-        return Block(block.packing, np.ascontiguousarray(block.words[:, good]))
+        good[found] = block.column(self.arity - 1, found) < code(known.column(self.arity - 1, lows[found]))
+        return block if good.all() else Block(block.packing, np.ascontiguousarray(block.words[:, good]))
+
+    def _keys(self, block: Block) -> list[np.ndarray]:
+        return [block.column(number) for number in range(self.arity - 1)]
 
     def advance(self) -> int:
         """An iteration is over: what improved is the delta, and supersedes; how many tuples that is."""
-        self.delta, self.shown = {}, {}
-        if self.fresh is None:
-            return 0
-        known = [] if self.current is None else [self.current]
-        self.current = best(merged([*known, self.fresh], self.fresh.packing))
-        self.delta[tuple(range(self.arity))] = plain(self.fresh, self.better, self.kind)
-        self.fresh = None
-        return self.delta_size
+        if self.improved is not None:
+            columns, size, self.improved = self.improved.columns(), self.improved.size, None
+            columns = [*columns[:-1], decoded(columns[-1], self.kind, self.better)]
+            self._supersede(columns[:-1], size)
+            self._make_room(bounds_of(columns))
+            self.new = [Block.of(columns, size, self._ordered(self.home))]
+        return super().advance()
+
+    def _supersede(self, keys: list[np.ndarray], size: int) -> None:
+        """Nothing is known of some keys any longer."""
+        gone = with_keys(self, keys, size)
+        if gone.size:
+            take_out(self, gone)
 
     def mark(self) -> Block | None:
         """For `back_to`: what has been born by now."""
-        return self.fresh
+        return self.improved
 
     def back_to(self, mark: Block | None) -> None:
         """Forget what has been born since."""
-        self.fresh = mark
-
-    def for_machine(self) -> tuple[np.ndarray, np.ndarray]:
-        """(rows of full, rows of the delta): all that there is, each key once."""
-        blocks, none = self.blocks("all", self.home), np.empty((0, self.arity), np.int64)
-        if not blocks:
-            return none, none
-        columns, improved = blocks[0].columns(), self.delta.get(self.home)
-        new = np.zeros(blocks[0].size, np.bool_)
-        if improved is not None:
-            lows, highs = improved.ranges(columns, blocks[0].size)
-            new = highs > lows
-        rows = np.array(columns, np.int64).reshape(self.arity, -1).T
-        return rows[~new], rows[new]
+        self.improved = mark
 
     def from_machine(self, full: np.ndarray, delta: np.ndarray) -> None:
-        """All that there is, as rows (n, arity), each key once: what has not improved last, and what has."""
-        columns = [np.concatenate([full[:, i], delta[:, i]]) for i in range(self.arity)]
-        self.current, self.fresh, self.delta, self.shown = None, None, {}, {}
-        self.insert(columns, columns[0].size)
-        self.current, self.fresh = self.fresh, None
-        if delta.shape[0]:
-            self.delta[self.home] = Block.of([np.ascontiguousarray(delta[:, i]) for i in range(self.arity)], delta.shape[0])
-
-    def settle(self) -> None:
-        while self.advance():
-            pass
-
-    @property
-    def home(self):
-        return tuple(range(self.arity))
-
-    @property
-    def delta_size(self) -> int:
-        return self.delta[self.home].size if self.delta else 0
+        """Rows that are to be in full as well, and the delta of now, one a key: they supersede what else is known of it."""
+        self.delta = {}
+        rows = np.concatenate([full, delta])
+        self._supersede([np.ascontiguousarray(rows[:, i]) for i in range(self.arity - 1)], rows.shape[0])
+        super().from_machine(full, delta)
 
     @property
     def nbytes(self) -> int:
-        """Of all blocks, encoded and as rules see them. May be asked for from any thread."""
-        encoded_ones = [block for block in (self.current, self.fresh) if block is not None]
-        return sum(block.nbytes for block in [*encoded_ones, *list(self.delta.values()), *list(self.shown.values())])
+        return super().nbytes + (0 if self.improved is None else self.improved.nbytes)
 
     @property
     def count(self) -> int:
-        known = [block for block in (self.current, self.fresh) if block is not None]
-        return best(merged(known, self._packing(known[0].columns()))).size if known else 0
-
-    def blocks(self, part: str, order) -> list[Block]:
-        """The blocks of "delta", or, whichever else is asked for, the best of now."""
-        shown = self.delta if part == "delta" else self.shown
-        if part != "delta" and not shown and self.current is not None:
-            shown[self.home] = plain(self.current, self.better, self.kind)
-        if shown and order not in shown:
-            shown[order] = shown[self.home].reordered(order)
-        return [shown[order]] if shown else []
+        """Keys."""
+        if self.improved is None:
+            return super().count
+        return super().count + self.improved.size - with_keys(self, self._keys(self.improved), self.improved.size).size
 
     def columns(self) -> list[np.ndarray]:
-        """All tuples."""
+        """All tuples, those of now."""
         self.settle_new()
-        blocks = self.blocks("all", self.home)
-        return blocks[0].columns() if blocks else [np.empty(0, np.int64) for _ in range(self.arity)]
+        return super().columns()
 
     def settle_new(self) -> None:
         """Take in what has been inserted since the last turn."""
-        if self.fresh is not None:
+        if self.improved is not None:
             self.advance()

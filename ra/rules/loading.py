@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from semi_naive.ra.reports import Report
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block, merged_as
-from semi_naive.ra.rules.context import lattice_table
 from semi_naive.ra.rules.ir import Order
-from semi_naive.ra.rules.lattice import plain
 from semi_naive.ra.rules.local_insert import Born, weighed
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import StoredBlock, store
@@ -31,9 +29,6 @@ def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: 
 
 def blocks_of(source: PartitionedRelation, partition: int, order: Order, passed: Container[str] = ()) -> Iterator[Block]:
     """What a partition has of a relation, in an order, but for the runs at some paths, which are `passed` over."""
-    if source.lattice:
-        yield from lattice_table(source, partition).blocks("all", order)
-        return
     places = tuple(source.home.order.index(i) for i in order)
     yield from (one.open().reordered(places) for one in source.home.full[partition] if one.run.path not in passed)
 
@@ -45,14 +40,12 @@ class DealHome:
     relations: dict[str, PartitionedRelation]
     blocks: Mapping[str, PartitionedRelation | Shared]
     partitions: int
-    encoded: bool = False  # whether blocks of a lattice are as they rest on partitions
 
     def __call__(self, partition, records):
         for name, shared in self.blocks.items():
             relation, streams = self.relations[name], parcels.Streams(partition)
             home = relation.home
             for block in tuples_of(shared, partition, self.partitions, home.order):
-                block = plain(block, *relation.lattice) if relation.lattice and self.encoded else block
                 yield from parcels.home(block, home.keys, home.map, name, streams)
 
 
@@ -99,7 +92,7 @@ class Relocate:
     label: str
 
     def __call__(self, partition, records):
-        if self.relation.home.order == self.order and not self.relation.lattice:
+        if self.relation.home.order == self.order:
             return [self.relation.home.full[partition]]
         blocks = list(tuples_of(self.relation, partition, 1, self.order))
         if not blocks:

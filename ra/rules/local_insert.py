@@ -95,13 +95,13 @@ class Insert:
         if arrived is None or not table.insert(arrived.columns(), arrived.size):
             sizes = np.zeros_like(home.sizes)
             return Born(relation.name, 0, partition, home.full[partition], home.new[partition], sizes, 0, report), {}
-        before = table.current.size if table.current is not None else 0
         table.advance()
-        delta = table.blocks("delta", table.home)[0]
+        delta, whole = table.blocks("delta", table.home)[0], merged_as(table.blocks("all", table.home), table.arity)
         report.sent = delta.size
-        sizes = weighed(table.current, home)[0]
-        sizes = sizes - weighed(home.full[partition][0].open(), home)[0] if before else sizes
-        full, new = store(path + "-full", table.current), home.new[partition] + store(path, delta)
+        sizes = weighed(whole, home)[0]
+        for stored in home.full[partition]:
+            sizes = sizes - weighed(stored.open(), home)[0]
+        full, new = store(path + "-full", whole), home.new[partition] + store(path, delta)
         return Born(relation.name, 0, partition, full, new, sizes, delta.size, report), {"": delta}
 
 

@@ -85,7 +85,7 @@ def at_rest(index: PartitionedIndex) -> PartitionedIndex:
 @dataclass
 class PartitionedRelation:
     """`lasting`: no tuple will be added. `lattice`: (min or max, kind of the last column) of a relation that is aggregated in
-    recursion: then the home's full is one block of encoded values (`ra.rules.lattice`), and delta holds plain tuples."""
+    recursion: then full has all that is best by now, and what has improved last is delta as well."""
 
     name: str
     arity: int

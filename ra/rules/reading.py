@@ -1,6 +1,6 @@
 """Reading a relation that is on the partitions back as columns, a chunk at a time.
 
-A chunk is what is read apart from all others: some rows of a run, all of a lattice's partition, or one piece of groups whose
+A chunk is what is read apart from all others: some rows of a run, or one piece of groups whose
 tuples are made again. Chunks are read in any order, by tasks on their partition's host or by threads where that is this one.
 """
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from semi_naive.ra.rules.context import lattice_table
 from semi_naive.ra.rules.ir import Order
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reaching import Reachability
@@ -25,7 +24,7 @@ def chunks_of(relation: Source, partition: int) -> list:
     if isinstance(relation, Signed):
         found = relation.stored(partition)
         return [(stored, begin, sign) for stored, sign in found for begin in range(0, stored.size, ROWS)]
-    if isinstance(relation, Reachability) or relation.lattice:
+    if isinstance(relation, Reachability):
         return [partition]
     runs = relation.home.full[partition]
     return [(stored, begin) for stored in runs for begin in range(0, stored.size, ROWS)]
@@ -39,8 +38,6 @@ def read(relation: Source, chunk):
         stored, begin, sign = chunk
         columns = _columns(stored, begin, relation.order)
         yield np.concatenate([columns, np.full((1, columns.shape[1]), sign)])
-    elif relation.lattice:
-        yield np.array(lattice_table(relation, chunk).columns(), np.int64).reshape(relation.arity, -1)
     else:
         yield _columns(*chunk, relation.home.order)
 

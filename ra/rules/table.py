@@ -7,6 +7,7 @@ the rest is born into `new`; `advance` makes it `delta`, and the delta before go
 import copy
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from semi_naive.ra.packing import Bounds, Packing, widen
@@ -35,15 +36,17 @@ class Table:
     new: list[Block] = field(default_factory=list)
     packing: Packing | None = None  # of the columns in their own order
     most: int = FEW  # blocks in a part before some are merged
+    takes_blocks = True  # whether heads that come as blocks are best inserted as such
 
     def __post_init__(self):
         self.home = self.home or tuple(range(self.arity))
         self.full.setdefault(self.home, [])
 
     @classmethod
-    def of(cls, arity: int, home: Order, full: dict[Order, list[Block]], delta: list[Block]) -> "Table":
-        """A table of blocks that are there already, at home and in other orders, largest first from now on."""
-        table = cls(arity, home)
+    def of(cls, arity: int, home: Order, full: dict[Order, list[Block]], delta: list[Block], **more) -> Self:
+        """A table of blocks that are there already, at home and in other orders, largest first from now on. more: what else a
+        table of the sort is made of."""
+        table = cls(arity, home, **more)
         packing = packing_of(full[home] + delta, arity)
         table.packing = Packing(tuple(packing.bounds[home.index(i)] for i in range(arity)))
         for order, blocks in full.items():

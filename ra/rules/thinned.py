@@ -15,6 +15,7 @@ from semi_naive.ra.words import JIT, i64
 MOST = 1 / 64  # of a block's tuples may be gone: with more of them, a search takes longer than is saved
 MANY = 64  # tuples to copy in the time in which one binding is searched for
 LEAST = 1 << 12  # tuples of a block that is worth it: a smaller one is copied in 20 µs
+NOTHING = np.zeros(0, np.int64)
 
 
 class Thinned(Block):
@@ -94,6 +95,11 @@ def _leave(words, gone, found):
             for i in range(begin, end):
                 found[lane, i - k] = words[lane, i]
             begin = end + 1
+
+
+def parted(block: Block) -> tuple[Block, np.ndarray]:
+    """(the whole that a block is of, the positions of what is gone of it)."""
+    return (block.whole, block.gone) if isinstance(block, Thinned) else (block, NOTHING)
 
 
 def is_searched(block: Block, bindings: int) -> bool:

@@ -104,10 +104,9 @@ def grouped(parts: list[Part]) -> Iterator[list[Part]]:
 def resting(table) -> tuple[list[Block], Order]:
     """All tuples of a table of any sort, as blocks that share none, and the order of the columns in them. Blocks in the
     relation's own order, if an index of the table has it."""
-    table = snapshot(table)  # a lattice settles when it is read
+    table = snapshot(table)  # what has been born of a lattice supersedes when it is read
     if isinstance(table, LatticeTable):
         table.settle_new()
-        return table.blocks("all", table.home), table.home
     own = tuple(range(table.arity))
     if own in table.full and not (table.delta or table.new):
         return table.full[own], own

@@ -17,6 +17,7 @@ from semi_naive.ra.tuple_at_a_time.memory import (
     value_at,
     word_at,
 )
+from semi_naive.ra.tuple_at_a_time.searching import value_in
 
 TAG, ROW = np.uint64(32), np.uint64(0xFFFFFFFF)  # of a slot: what its hash is shifted by, and the number of its row
 AHEAD = 8  # rows that are put into an index while what is fetched for one comes from memory
@@ -185,6 +186,35 @@ def visible(relations, relation, indexes, index, row, low, high):
     while row >= high or (row >= low and sort >= at.MIN and flag_at(dead, row)):
         row = np.int64(row_at(chain, row))
     return row if row >= low else np.int64(-1)
+
+
+@njit(**COMPILED)
+def superseded(relations, relation, indexes, blocks, access, block, position):
+    """Whether a row that rules see has the key of a tuple in a block of a lattice; `access`: the list that has the block."""
+    end, home = value_at(relations, relation + at.DELTA_END), value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
+    if end == 0:
+        return False
+    slots, mask = value_at(indexes, home + at.SLOTS), np.uint64(value_at(indexes, home + at.MASK))
+    count, places = value_at(indexes, home + at.INDEX_KEYS), access + 1 + value_at(blocks, access)
+    rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)
+    hashed = np.uint64(count)
+    for column in range(count):
+        hashed = _mix(hashed ^ np.uint64(value_in(blocks, block, value_at(blocks, places + column), position)))
+    slot = hashed & mask
+    while True:
+        found = word_at(slots, np.int64(slot))
+        if found == np.uint64(0):
+            return False
+        if (found ^ hashed) >> TAG == np.uint64(0):
+            row, same = np.int64(found & ROW) - 1, True
+            for column in range(count):
+                value = value_in(blocks, block, value_at(blocks, places + column), position)
+                same &= value_at(rows, row * arity + column) == value
+            if same:
+                while row >= end:
+                    row = np.int64(row_at(value_at(indexes, home + at.NEXT), row))
+                return row >= 0
+        slot = (slot + np.uint64(1)) & mask
 
 
 @njit(**COMPILED)

@@ -5,10 +5,20 @@ from semi_naive.balance.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.functors import LEAST
 from semi_naive.ra.tuple_at_a_time.indexing import fetch_home, index_new, newest
-from semi_naive.ra.tuple_at_a_time.memory import COMPILED, address, held, increase, put_flag, put_value, row_at, value_at
-from semi_naive.ra.tuple_at_a_time.searching import in_blocks
+from semi_naive.ra.tuple_at_a_time.memory import (
+    COMPILED,
+    address,
+    flag_at,
+    held,
+    increase,
+    put_flag,
+    put_value,
+    row_at,
+    value_at,
+)
+from semi_naive.ra.tuple_at_a_time.searching import find, first_left, in_blocks, value_in
 
-KNOWN = -2
+NEW, KNOWN, BETTER = -1, -2, -3  # of a head: nothing is known of it, it is no news, or it improves on what was there before
 AHEAD = 8  # heads of others that are inserted while what is fetched for one comes from memory
 
 
@@ -104,7 +114,7 @@ def _unite(code, values, relations, relation, indexes, regs, state):
 
 @njit(**COMPILED)
 def _known(code, pc, relations, indexes, regs):
-    """KNOWN if a head is no news to the rows; else the row of a lattice that it improves on, or -1."""
+    """KNOWN if a head is no news to the rows; else the row of a lattice that it improves on, or NEW."""
     relation, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
     arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
     home = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
@@ -118,23 +128,39 @@ def _known(code, pc, relations, indexes, regs):
 
 @njit(**COMPILED)
 def _in_base(code, pc, relations, blocks, regs):
-    """Whether a head is among the tuples that were there before."""
-    arity = value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.ARITY)
-    return in_blocks(code, value_at(code, pc + at.HEAD_ACCESS), blocks, pc + at.HEAD_VALUES + arity, arity, regs)
+    """What a head is to the tuples that were there before, of which the rows know nothing: NEW, KNOWN, or BETTER."""
+    relation, access = value_at(code, pc + at.HEAD_RELATION), value_at(code, pc + at.HEAD_ACCESS)
+    arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
+    keys = pc + at.HEAD_VALUES + arity
+    if sort < at.MIN:
+        return np.int64(KNOWN) if in_blocks(code, access, blocks, keys, arity, regs) else np.int64(NEW)
+    for number in range(value_at(blocks, access)):
+        block = value_at(blocks, access + 1 + number)
+        low, high = find(blocks, block, code, keys, arity - 1, regs)
+        low = first_left(blocks, block, low, high)
+        if low < high:
+            better = _improves(sort, held(regs, code, keys + arity - 1), value_in(blocks, block, arity - 1, low))
+            return np.int64(BETTER) if better else np.int64(KNOWN)
+    return np.int64(NEW)
+
+
+@njit(**COMPILED)
+def _news(code, pc, relations, indexes, blocks, regs):
+    """KNOWN if a head is no news; else the row of a lattice that it improves on, NEW or BETTER."""
+    known = _known(code, pc, relations, indexes, regs)
+    return _in_base(code, pc, relations, blocks, regs) if known == NEW else known
 
 
 @njit(**COMPILED)
 def insert(code, pc, relations, indexes, blocks, regs, state):
     """Insert a head: how many tuples were born, or -1 if there is no room."""
-    known = _known(code, pc, relations, indexes, regs)
-    if known == KNOWN or (known < 0 and _in_base(code, pc, relations, blocks, regs)):
-        return np.int64(0)
-    return _insert_new(code, pc, known, relations, indexes, regs, state)
+    known = _news(code, pc, relations, indexes, blocks, regs)
+    return np.int64(0) if known == KNOWN else _insert_new(code, pc, known, relations, indexes, regs, state)
 
 
 @njit(**COMPILED)
 def _insert_new(code, pc, known, relations, indexes, regs, state):
-    """The same of a head that is new; `known`: the row that it improves on, or -1."""
+    """The same of a head that is news; `known`: see `_news`."""
     relation, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
     arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
     rows, count = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.COUNT)
@@ -148,9 +174,10 @@ def _insert_new(code, pc, known, relations, indexes, regs, state):
         put_value(rows, count * arity + column, held(regs, code, values + column))
     if sort >= at.MIN:
         dead = value_at(relations, relation + at.DEAD)
-        put_flag(dead, count, np.uint8(0))
+        put_flag(dead, count, np.uint8(at.OVER if known == BETTER else at.ALIVE))
         if known >= value_at(relations, relation + at.DELTA_END):
-            put_flag(dead, known, np.uint8(1))
+            put_flag(dead, count, flag_at(dead, known))
+            put_flag(dead, known, np.uint8(at.SUPERSEDED))
             increase(relations, relation + at.DEAD_COUNT, 1)
     _append(relations, relation, indexes)
     return np.int64(1)
@@ -175,8 +202,7 @@ def insert_rows(code, pc, regs, relations, indexes, blocks, state, rows, count):
 @njit(**COMPILED)
 def propose(code, pc, version, relations, indexes, blocks, regs, state):
     """Keep a head, unless it is known, for `insert_proposed`: 0, or -1 if there is no room."""
-    known = _known(code, pc, relations, indexes, regs)
-    if known == KNOWN or (known < 0 and _in_base(code, pc, relations, blocks, regs)):
+    if _news(code, pc, relations, indexes, blocks, regs) == KNOWN:
         return np.int64(0)
     count, size = value_at(state, at.PROPOSED_COUNT), value_at(state, at.PROPOSED_SIZE)
     if count == value_at(state, at.PROPOSED_ROOM):
@@ -192,23 +218,25 @@ def propose(code, pc, version, relations, indexes, blocks, regs, state):
 
 
 @njit(**COMPILED)
-def _insert_one(code, heads, place, relations, indexes, versions, regs, state):
+def _insert_one(code, heads, place, relations, indexes, blocks, versions, regs, state):
     """Insert a head that was proposed: how many tuples were born, or -1 if there is no room. Only what has been inserted since
-    may be the same."""
+    may be the same; of a lattice it is asked once more whether it improves on what was there before."""
     pc = value_at(heads, place + at.INSTRUCTION)
     for column in range(value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.ARITY)):
         put_value(regs, value_at(code, pc + at.HEAD_VALUES + column), value_at(heads, place + at.VALUES + column))
     known = _known(code, pc, relations, indexes, regs)
     if known == KNOWN:
         return np.int64(0)
+    if known == NEW and value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.SORT) >= at.MIN:
+        known = _in_base(code, pc, relations, blocks, regs)
     born = _insert_new(code, pc, known, relations, indexes, regs, state)
     if born > 0:
         increase(versions, value_at(heads, place + at.PROPOSER) + at.BORN, born)
     return born
 
 
-@njit(types.boolean(*9 * (address,)), **COMPILED)
-def insert_proposed(code, regs, relations, indexes, versions, state, shares, shares_end, size):
+@njit(types.boolean(*10 * (address,)), **COMPILED)
+def insert_proposed(code, regs, relations, indexes, blocks, versions, state, shares, shares_end, size):
     """Insert what threads have proposed, heads of `size` numbers, version after version as if one had made them all. False
     where there is no room: it goes on from there when there is."""
     for version in range(0, value_at(state, at.VERSIONS_END), at.VERSION_SIZE):
@@ -218,7 +246,7 @@ def insert_proposed(code, regs, relations, indexes, versions, state, shares, sha
             while done < count and value_at(heads, done * size + at.PROPOSER) == version:
                 if done + AHEAD < count:
                     fetch_home(code, relations, indexes, heads, (done + AHEAD) * size)
-                if _insert_one(code, heads, done * size, relations, indexes, versions, regs, state) < 0:
+                if _insert_one(code, heads, done * size, relations, indexes, blocks, versions, regs, state) < 0:
                     return False
                 done += 1
                 put_value(shares, share + at.HEADS_DONE, done)

@@ -4,20 +4,35 @@ import numpy as np
 from semi_naive.balance.jit import njit
 from semi_naive.ra.rules.ranges import MOST
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.indexing import ROW, TAG, first_alive, hash_of, newest, rows_of, visible
+from semi_naive.ra.tuple_at_a_time.indexing import ROW, TAG, first_alive, hash_of, newest, rows_of, superseded, visible
 from semi_naive.ra.tuple_at_a_time.memory import COMPILED, held, increase, put_value, put_word, row_at, value_at, word_at
-from semi_naive.ra.tuple_at_a_time.searching import find, first_left, in_blocks, may_have
+from semi_naive.ra.tuple_at_a_time.searching import find, first_left, may_have, value_in
 
 SAMPLE = 1 << 13  # bindings after which it is known whether many are repetitions
 MOST_BINDINGS = 1 << 22  # that a set holds: what comes after them may be a repetition
 
 
 @njit(**COMPILED)
+def _left_in_base(relations, relation, indexes, blocks, access, block, low, high):
+    """The first of the positions [low, high) of a block whose tuple is there, neither gone nor superseded; high if there is
+    none."""
+    low = first_left(blocks, block, low, high)
+    if relation >= 0 and value_at(relations, relation + at.SORT) >= at.MIN:
+        while low < high and superseded(relations, relation, indexes, blocks, access, block, low):
+            low = first_left(blocks, block, low + 1, high)
+    return low
+
+
+@njit(**COMPILED)
 def exists(code, pc, relations, indexes, blocks, regs):
     """Whether there is any tuple that begins with the keys of an instruction."""
     count, keys, relation = value_at(code, pc + at.KEYS), pc + at.LISTS, value_at(code, pc + at.RELATION)
-    if in_blocks(code, value_at(code, pc + at.ACCESS), blocks, keys, count, regs):
-        return True
+    access = value_at(code, pc + at.ACCESS)
+    for number in range(value_at(blocks, access)):
+        block = value_at(blocks, access + 1 + number)
+        low, high = find(blocks, block, code, keys, count, regs)
+        if _left_in_base(relations, relation, indexes, blocks, access, block, low, high) < high:
+            return True
     if relation < 0:
         return False
     low, high = rows_of(relations, relation, value_at(code, pc + at.PART))
@@ -42,7 +57,8 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
     while stage < listed:
         if stage >= 0:
             block, end = value_at(blocks, access + 1 + stage), value_at(cursors, cursor + at.END)
-            position = first_left(blocks, block, value_at(cursors, cursor + at.AT), end)
+            low = value_at(cursors, cursor + at.AT)
+            position = _left_in_base(relations, relation, indexes, blocks, access, block, low, end)
             if position < end:
                 _bind_word(code, pc, blocks, block, position, regs)
                 put_value(cursors, cursor + at.AT, position + 1)
@@ -121,14 +137,9 @@ def _let_through(code, sieve, blocks, rows, begin):
 @njit(**COMPILED)
 def _bind_word(code, pc, blocks, block, position, regs):
     """The new variables of a join, of a tuple in a block."""
-    words, size = value_at(blocks, block + at.WORDS), value_at(blocks, block + at.WORDS_SIZE)
     bind = pc + at.LISTS + 2 * value_at(code, pc + at.KEYS)
     for _ in range(value_at(code, pc + at.BINDS)):
-        field = block + at.FIELDS + value_at(code, bind) * at.FIELD_SIZE
-        shift = np.uint64(value_at(blocks, field + at.SHIFT))
-        word = word_at(words, value_at(blocks, field + at.LANE) * size + position)
-        distance = (word >> shift) & np.uint64(value_at(blocks, field + at.FIELD_MASK))
-        put_value(regs, value_at(code, bind + 2), np.int64(distance + np.uint64(value_at(blocks, field + at.LOW))))
+        put_value(regs, value_at(code, bind + 2), value_in(blocks, block, value_at(code, bind), position))
         bind += at.BIND
 
 

@@ -41,20 +41,24 @@ DELTA, FULL, ALL = range(3)  # the part of a relation that is read
 
 # -- a relation of the stratum. Its rows lie in the order they were born in: full, delta, new. INDEX_LIST: where in `indexes`
 # its indexes are listed, first the one by which known tuples are found: by all columns, of a lattice by all but the last; of an
-# equivalence the second is by the first column. SHARES: how many threads share an iteration, if they do; SHARE: which of them
-# this is; TAKEN: rows of the delta that it takes in turn. TIMES: of each row when it was born, if that is asked for, by the
-# CLOCK of all relations.
+# equivalence the second is by the first column. BASED: tuples that were there before, and have not been superseded. SHARES: how
+# many threads share an iteration, if they do; SHARE: which of them this is; TAKEN: rows of the delta that it takes in turn.
+# TIMES: of each row when it was born, if that is asked for, by the CLOCK of all relations.
 (
     ROWS, ARITY, COUNT, DELTA_BEGIN, DELTA_END, ROOM, INDEX_LIST, INDEXES, SORT, DEAD, DEAD_COUNT, BASED, LIMIT, SHARE, SHARES,
     TAKEN, TIMES, CLOCK, RELATION_SIZE,
 ) = range(19)  # fmt: skip
 PLAIN, EQUIVALENCE, MIN, MAX, MIN_UNSIGNED, MAX_UNSIGNED, MIN_FLOAT, MAX_FLOAT = range(8)  # SORT; from MIN on: a lattice
+ALIVE, SUPERSEDED, OVER = range(
+    3
+)  # DEAD, of a row of a lattice. OVER: alive, new, and in the place of a tuple that was there before
 
 # -- an index of it: slots with 32 bits of a hash and the number, from 1, of the newest row that has a key; NEXT: of each row,
 # the one before it that has the same. INDEX_COLUMNS: where in `indexes` its columns are listed.
 SLOTS, MASK, NEXT, INDEX_KEYS, INDEX_COLUMNS, INDEX_SIZE = range(6)
 
-# -- a block of sorted words, as it is searched by some of its first columns. Before its blocks, a list has their number. REST,
+# -- a block of sorted words, as it is searched by some of its first columns. Before its blocks, a list has their number; after
+# them, of a lattice, the place of each key column in the order. REST,
 # BASE, COARSE, STARTS, GROUPS: the directory of the keys in its first lane; PRESENT, LEAST_VALUE, WITHIN, CELLS: the values of
 # its first column, see `Block.present`. GONE, GONE_COUNT: positions in it of tuples that are gone (`ra.rules.thinned`).
 (

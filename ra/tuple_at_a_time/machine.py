@@ -46,10 +46,16 @@ def _advanced(relations, indexes, relation):
     dead, chain = value_at(relations, relation + at.DEAD), value_at(indexes, home + at.NEXT)
     born = np.int64(0)
     for row in range(begin, end):
-        if flag_at(dead, row):
+        flag = flag_at(dead, row)
+        if flag == at.SUPERSEDED:
             continue
         born += 1
+        if flag == at.OVER:
+            put_flag(dead, row, np.uint8(at.ALIVE))
+            increase(relations, relation + at.BASED, -1)
         before = np.int64(row_at(chain, row))
+        while before >= begin:  # has been superseded in the same iteration
+            before = np.int64(row_at(chain, before))
         while before >= 0 and not flag_at(dead, before):
             put_flag(dead, before, np.uint8(1))
             increase(relations, relation + at.DEAD_COUNT, 1)

@@ -71,7 +71,9 @@ class Rows:
 
     def base(self, order: Order, part: str | None) -> list[Block]:
         """The blocks that were there before: those of `full`; rows are what has been born since."""
-        return [] if self.sort != at.PLAIN or part == "delta" else [b for b in self.table.blocks("full", order) if b.size]
+        if self.sort == at.EQUIVALENCE or part == "delta":
+            return []
+        return [block for block in self.table.blocks("full", order) if block.size]
 
     def grow(self, room: int) -> None:
         """Have room for so many rows. The indexes are empty then."""
@@ -92,24 +94,31 @@ class Rows:
     def nbytes(self) -> int:
         return self.rows.nbytes + self.dead.nbytes + sum(index.nbytes for index in self.indexes)
 
-    def parts(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """(full, delta): the rows before the delta and those of it, without what has been superseded."""
-        full, delta = self.rows[:begin], self.rows[begin:end]
+    def parts(self, first: int, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """(full, delta): the rows from one on before the delta, and those of it, without what has been superseded."""
+        full, delta = self.rows[first:begin], self.rows[begin:end]
         if self.sort >= at.MIN:
-            full, delta = full[self.dead[:begin] == 0], delta[self.dead[begin:end] == 0]
+            full, delta = full[self.dead[first:begin] == at.ALIVE], delta[self.dead[begin:end] == at.ALIVE]
         return full, delta
 
     def hand_over(self, begin: int, end: int) -> None:
         """The table becomes what there is: full is the rows before the delta, which is those up to `end`."""
-        full, delta = self.parts(begin, end)
-        first = self.handed if self.sort < at.MIN else 0
-        if self.sort < at.MIN:
-            full, self.handed = full[self.handed :], begin
+        first, self.handed = self.handed, begin
+        full, delta = self.parts(first, begin, end)
         if self.times is None:
             self.table.from_machine(full, delta)
         else:
-            alive = self.dead[first:end] == 0 if self.dead.size else slice(None)
+            alive = self.dead[first:end] == at.ALIVE if self.dead.size else slice(None)
             self.table.from_machine(full, delta, self.times[first:end][alive])
+
+    def compact(self, begin: int, end: int) -> int:
+        """Without the rows that have been superseded, where no row is new; how many there are before the delta."""
+        full, delta = self.parts(0, begin, end)
+        if self.times is not None:
+            self.times = self.times[:end][self.dead[:end] == at.ALIVE]
+        self.handed = int(np.count_nonzero(self.dead[: self.handed] == at.ALIVE))
+        self.rows, self.dead = np.concatenate([full, delta]), np.zeros(0, np.uint8)
+        return full.shape[0]
 
 
 def sort_of(table) -> int:

@@ -111,6 +111,15 @@ def _in_lane(blocks, block, lane, word, mask, low, high):
 
 
 @njit(**COMPILED)
+def value_in(blocks, block, place, position):
+    """The value of a column of a block, by its place in the order, of one tuple."""
+    field = block + at.FIELDS + place * at.FIELD_SIZE
+    lane = value_at(blocks, field + at.LANE) * value_at(blocks, block + at.WORDS_SIZE)
+    word = word_at(value_at(blocks, block + at.WORDS), lane + position) >> np.uint64(value_at(blocks, field + at.SHIFT))
+    return np.int64((word & np.uint64(value_at(blocks, field + at.FIELD_MASK))) + np.uint64(value_at(blocks, field + at.LOW)))
+
+
+@njit(**COMPILED)
 def in_blocks(code, access, blocks, keys, count, regs):
     """Whether some block of a list has a tuple that begins with keys."""
     for number in range(value_at(blocks, access)):

@@ -98,18 +98,20 @@ class Interpreter:
         if rows is None:
             part = part or "all"
             return self._list(relation, order, keys, part, self.context.blocks(relation, part, order)), -1, -1
-        listed = self._list(relation, order, keys, part, rows.base(order, part))
+        if part is None:
+            keys = len(rows.key)  # a head
+        listed = self._list(relation, order, keys, part, rows.base(order, part), rows.key if rows.sort >= at.MIN else ())
         index = -1
         if keys and part is not None:
             index = rows.index_by(order[:keys], self.numbers).number * at.INDEX_SIZE
         return listed, rows.number * at.RELATION_SIZE, index
 
-    def _list(self, relation: str, order: Order, keys: int, part: str | None, blocks: list[Block]) -> int:
+    def _list(self, relation: str, order: Order, keys: int, part: str | None, blocks: list[Block], key: Order = ()) -> int:
         name = relation, order, keys, part
         if name not in self.lists:
             begins = [self._block(block, keys) for block in blocks if block.size]
             self.lists[name] = len(self.blocks)
-            self.blocks += [len(begins), *begins]
+            self.blocks += [len(begins), *begins, *map(order.index, key)]
         return self.lists[name]
 
     def _ages(self, ticks: Ticks, relation: str) -> int:
@@ -226,7 +228,7 @@ class Interpreter:
             listed = self.shares.listed()
             while not insert_proposed(
                 *map(address_of, (self.code, self.registers, self.relation_table, self.index_words)),
-                *map(address_of, (self.versions, self.state, listed)), listed.size, self.shares.width,
+                *map(address_of, (self.block_words, self.versions, self.state, listed)), listed.size, self.shares.width,
             ):  # fmt: skip
                 self._grow()
             self.state[at.VERSION] = self.state[at.VERSIONS_END]
@@ -271,12 +273,7 @@ class Interpreter:
         for rows in self.relations.values():
             entry = self.relation_table[rows.number]
             if rows.sort >= at.MIN and entry[at.DEAD_COUNT]:
-                full, delta = rows.parts(*self._delta(rows))
-                if rows.times is not None:
-                    end = self._delta(rows)[1]
-                    rows.times = rows.times[:end][rows.dead[:end] == 0]
-                rows.rows, rows.dead = np.concatenate([full, delta]), np.zeros(0, np.uint8)
-                entry[at.DELTA_BEGIN], entry[at.COUNT] = full.shape[0], rows.rows.shape[0]
+                entry[at.DELTA_BEGIN], entry[at.COUNT] = rows.compact(*self._delta(rows)), rows.rows.shape[0]
                 entry[at.DELTA_END], entry[at.DEAD_COUNT] = entry[at.COUNT], 0
                 self._give_room(rows, room_for(rows.rows.shape[0]))
 
@@ -286,7 +283,7 @@ class Interpreter:
         for rows in self.relations.values():
             entry = self.relation_table[rows.number]
             forget_new(address_of(self.relation_table), rows.number * at.RELATION_SIZE, address_of(self.index_words))
-            rows.dead[entry[at.COUNT] :] = 0
+            rows.dead[entry[at.COUNT] :] = at.ALIVE
             entry[at.DEAD_COUNT] = np.count_nonzero(rows.dead)
 
     def _delta(self, rows: Rows) -> tuple[int, int]:

@@ -182,7 +182,7 @@ class Brought(dict):
 
 def brought(spread: OnPartitions | Remade) -> Table:
     """A table of a relation on the partitions."""
-    if isinstance(spread, OnPartitions) and spread.cluster.local and not spread.relation.lattice:
+    if isinstance(spread, OnPartitions) and spread.cluster.local:
         whole = [index for index in spread.relation.indexes if len(index.order) == spread.relation.arity]
         full = {index.order: list(unless_lost(one.open() for runs in index.full for one in runs)) for index in whole}
         return Table.of(spread.relation.arity, spread.relation.home.order, full, [])

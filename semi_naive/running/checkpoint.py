@@ -24,7 +24,7 @@ from semi_naive.running.manifest import DurableFiles
 from semi_naive.running.state import State
 
 LONG = 10.0  # seconds since the last checkpoint after which the end of a stratum is worth one
-VERSION = f"{semi_naive.__version__}, format 2"  # of what writes and reads checkpoints
+VERSION = f"{semi_naive.__version__}, format 3"  # of what writes and reads checkpoints
 IDS = {Kind.SYMBOL, Kind.RECORD}
 
 
@@ -209,7 +209,7 @@ class Checkpoints:
                 for name, record in records.items()
             }
             if any(stored for stored, _ in blocks.values()):
-                deal(self.cluster, relations, blocks, encoded=True)
+                deal(self.cluster, relations, blocks)
             if part == "full":
                 for relation in relations.values():
                     relation.settle()

@@ -186,7 +186,7 @@ def table_for(relation, values: Values) -> Table | LatticeTable:
     if relation.joins:
         return JoinTable(relation.arity, joins=relation.joins, values=values)
     if relation.lattice:
-        return LatticeTable(relation.arity, relation.lattice, relation.kinds[-1])
+        return LatticeTable(relation.arity, better=relation.lattice, kind=relation.kinds[-1])
     if relation.choice:
         return ChoiceTable(relation.arity, keys=relation.choice)
     return EquivalenceTable(2) if relation.eqrel else Table(relation.arity)

@@ -5,9 +5,9 @@ from semi_naive.ra.rules.local_insert import absorb, inserts
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 
 
-def deal(cluster, relations: dict[str, PartitionedRelation], blocks: dict, encoded: bool = False) -> None:
-    """One job: each tuple goes home, and what is not known there is born. `blocks`, `encoded`: see `Deal`."""
-    bring_home(cluster, relations, DealHome(relations, blocks, cluster.jobs.partitions, encoded))
+def deal(cluster, relations: dict[str, PartitionedRelation], blocks: dict) -> None:
+    """One job: each tuple goes home, and what is not known there is born. `blocks`: see `DealHome`."""
+    bring_home(cluster, relations, DealHome(relations, blocks, cluster.jobs.partitions))
 
 
 def bring_home(cluster, relations: dict[str, PartitionedRelation], task, source=None) -> list:

@@ -5,9 +5,10 @@ Between two iterations the balance is looked at, and a checkpoint is made when o
 
 import sys
 from dataclasses import dataclass
+from itertools import chain
 
 from semi_naive.planning.strata import names_read
-from semi_naive.ra.rules.block import merged_as
+from semi_naive.ra.rules.changes import apart, shared, together
 from semi_naive.ra.rules.context import lattice_table
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.partitioned import PartitionedRelation
@@ -97,13 +98,17 @@ def opened(relation: PartitionedRelation) -> Table | LatticeTable:
     """A relation that is on the partitions of this host, as a table of this process: its blocks are mapped, not copied."""
     home, partitions = relation.home, range(relation.home.map.partitions)
     if relation.lattice:
-        table = LatticeTable(relation.arity, *relation.lattice)
-        blocks = [lattice_table(relation, p).current for p in partitions]
-        delta = [stored.open() for p in partitions for stored in home.delta[p]]
-        known = [block for block in blocks if block is not None]
-        table.current = merged_as(known, relation.arity) if known else None
-        table.delta = {table.home: merged_as(delta, relation.arity)}
-        return table
+        return _best(relation)
     found = {index.order: [stored.open() for p in partitions for stored in index.full[p]] for index in relation.indexes}
     delta = [stored.open() for p in partitions for stored in home.delta[p]]
     return Table.of(relation.arity, home.order, found, delta)
+
+
+def _best(relation: PartitionedRelation) -> LatticeTable:
+    """The same of one that is aggregated in recursion: its full has what is in delta, too."""
+    tables = [lattice_table(relation, p) for p in range(relation.home.map.partitions)]
+    every = [block for table in tables for block in table.full[table.home]]
+    last = together([stored.open() for stored in chain(*relation.home.delta)], relation.arity)
+    full, improved = ([part(block, last) for block in every] for part in (apart, shared))
+    found, home = tables[0], tables[0].home
+    return LatticeTable.of(relation.arity, home, {home: full}, improved, better=found.better, kind=found.kind)

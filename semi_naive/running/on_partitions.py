@@ -171,7 +171,7 @@ class OnPartitions(InRuns):
         return max(1.0, float(self.count) ** (1 / max(1, self.relation.arity)))
 
     def source(self) -> Blocks | Columns:
-        if not self.cluster.local or self.relation.lattice:
+        if not self.cluster.local:
             return super().source()
         try:
             return Blocks([stored.open() for runs in self.relation.home.full for stored in runs], self.relation.home.order)
@@ -180,7 +180,7 @@ class OnPartitions(InRuns):
 
     def as_they_are(self, kinds) -> bool:
         """Whether this process sees the runs, and they are sorted in the order of the rows."""
-        source = self.source() if self.cluster.local and not self.relation.lattice else None
+        source = self.source() if self.cluster.local else None
         return isinstance(source, Blocks) and source.as_they_are(kinds)
 
 

@@ -18,6 +18,7 @@ from semi_naive.ra.rules.choice import ChoiceTable
 from semi_naive.ra.rules.derive import Derivation, Sink
 from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.rules.ir import Order, Rule
+from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.slices import divisible, searches, slices
 from semi_naive.ra.rules.table import Table
 from semi_naive.threads import in_threads
@@ -45,7 +46,10 @@ class Together:
         if local.cores < 2 or len(wanted) < 2 or sum(table.delta_size for table in local.tables.values()) < LEAST:
             return None
         tables = [local.tables[one[0].head.relation] for one in wanted]
-        if not all(isinstance(table, Table) and not isinstance(table, EquivalenceTable | ChoiceTable) for table in tables):
+        if not all(
+            isinstance(table, Table) and not isinstance(table, EquivalenceTable | ChoiceTable | LatticeTable)
+            for table in tables
+        ):
             return None
         derivations = [local._body(*one).derivation.towards(table.home) for one, table in zip(wanted, tables, strict=True)]
         if not all(map(divisible, derivations)):

@@ -8,7 +8,7 @@ whatever rules and facts still say of these is inserted again.
 import numpy as np
 
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import selected, together, within
+from semi_naive.ra.rules.changes import own_order, selected, taken, together, within
 from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.lattice import LatticeTable
@@ -19,19 +19,14 @@ def is_closed(relation: Relation) -> bool:
     return relation.eqrel or relation.lattice is not None
 
 
-def closed(relation: Relation, table: Table) -> Table | LatticeTable:
-    """The table of a relation's own sort with the tuples of a settled one, none of which is new. A pass over them."""
-    columns = table.columns()
-    if relation.lattice:
-        lattice = LatticeTable(relation.arity, relation.lattice, relation.kinds[-1])
-        lattice.insert(columns, table.count)
-        lattice.advance()
-        lattice.delta = {}
-        return lattice
-    found = EquivalenceTable(2)
+def closed(relation: Relation, table: Table) -> Table:
+    """The table of a relation's own sort with the tuples of a settled one, none of which is new. It shares the blocks; of an
+    equivalence it takes a pass over them to know the classes."""
+    best = LatticeTable(relation.arity, better=relation.lattice, kind=relation.kinds[-1]) if relation.lattice else None
+    found = best or EquivalenceTable(2)
     vars(found).update(vars(snapshot(table)))
-    if table.count:
-        found.know(columns)
+    if isinstance(found, EquivalenceTable) and table.count:
+        found.know(table.columns())
     return found
 
 
@@ -49,17 +44,25 @@ def reached(relation: Relation, block: Block, table: Table) -> Block:
     if not relation.eqrel:
         return selected(block, within(block, table))
     members = _partners(np.concatenate(block.columns()), table)
-    return together([_from(members, one) for one in table.blocks("full", (0, 1))], 2)
+    return together([_from([members], one) for one in table.blocks("full", (0, 1))], 2)
+
+
+def explicit_again(relation: Relation, facts: Table, gone: Block | None) -> list[Block]:
+    """The explicit facts that tell something of a relation that has lost some tuples: of its keys, or all of an equivalence."""
+    blocks = facts.blocks("all", own_order(facts.arity))
+    if relation.eqrel or gone is None:
+        return blocks if relation.eqrel else []
+    keys = [gone.column(place) for place in range(gone.arity - 1)]
+    return [_from(keys, block) for block in blocks]
 
 
 def _partners(values: np.ndarray, table: Table) -> np.ndarray:
-    found = [_from(values, block).column(1) for block in table.blocks("full", (0, 1))]
+    found = [_from([np.unique(values)], block).column(1) for block in table.blocks("full", (0, 1))]
     return np.unique(np.concatenate([np.empty(0, np.int64), *found]))
 
 
-def _from(values: np.ndarray, block: Block) -> Block:
-    """The pairs of a block that begin with one of some values."""
-    values = np.unique(values)
-    lows, highs = block.ranges([values], values.size)
+def _from(keys: list[np.ndarray], block: Block) -> Block:
+    """The tuples of a block that begin with one of some distinct keys, given as columns."""
+    lows, highs = block.ranges(keys, keys[0].size if keys else 1)
     rows = np.concatenate([np.empty(0, np.int64), *map(np.arange, lows, highs)]).astype(np.int64)
-    return Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
+    return taken(block, np.sort(rows))

@@ -29,7 +29,7 @@ from semi_naive.running.choose_plan import in_one_place
 from semi_naive.running.local import TooLarge
 from semi_naive.running.recovery import Recovery
 from semi_naive.session.maintenance.anew import Closure
-from semi_naive.session.maintenance.closed_tables import closed
+from semi_naive.session.maintenance.closed_tables import closed, explicit_again
 from semi_naive.session.maintenance.closures import changed, felt, is_dense
 from semi_naive.session.maintenance.continuing import Continuing
 from semi_naive.session.maintenance.flips import is_exact
@@ -312,7 +312,7 @@ class Upkeep(Continuing):
         clock = Clock(stratum, ticks.next) if ticks else None
         for name, table in rest.items():
             if name in local.closed:
-                self._close(name, table, name in own or name in suspected)
+                self._close(name, table, own.get(name), suspected.get(name))
                 tables[name] = clock.timed(name, tables[name]) if clock else tables[name]
                 continue
             tables[name] = clock.timed(name, snapshot(table)) if clock else snapshot(table)
@@ -363,12 +363,16 @@ class Upkeep(Continuing):
         yield
         self.tables.update(now)
 
-    def _close(self, name: str, table: Table, facts: bool) -> None:
-        """A relation has a table of its own sort with the tuples that are left, and with `facts` its explicit ones, as new."""
+    def _close(self, name: str, table: Table, own: Change | None, suspected: Block | None) -> None:
+        """A relation has a table of its own sort with the tuples that are left, and, as new, explicit facts that may not be
+        among them."""
         relation = self.program.relations[name]
         found = closed(relation, table)
-        for columns in self.facts.columns(name) if facts else ():
-            found.insert(columns, columns[0].size)
+        for facts in (self.facts.given.get(name), self.facts.written.get(name)) if own or suspected else ():
+            for block in explicit_again(relation, facts, suspected) if facts else ():
+                found.insert_block(block)
+        if own:
+            found.insert_block(own.born)
         self.database.tables[name] = found
 
     def _changed(self, name: str, before: Table, rest: Table, suspected: Block | None) -> Change:
