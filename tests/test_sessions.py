@@ -11,13 +11,14 @@ from semi_naive.balance.jit import known, name_of
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.thinned import parted
 from semi_naive.ra.tuple_at_a_time.rows import Rows
+from semi_naive.ra.tuple_at_a_time.stratum import Interpreter
 from session_cases import PATHS, SAME, SHORTEST, same
 
 from bench import sessions
 from semi_naive import BadInput, EvaluationError, Program
 from semi_naive.session.maintenance import closures, upkeep
 from semi_naive.session.maintenance.following import Following
-from semi_naive.session.maintenance.suspecting import InTime
+from semi_naive.session.maintenance.suspecting import SLICE, InTime
 from semi_naive.session.maintenance.upkeep import Upkeep
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -801,3 +802,60 @@ EDITED = """
 .printsize result
 result(a, b) :- Insert_input(a, b, _, _), !Remove_input(a, b).
 """
+
+
+MEANS = """
+.decl pay(who: number, kind: number, at: number, amount: float)
+.input pay
+.decl paid(who: number, kind: number, at: number, amount: float)
+.output paid
+paid(w, k, t, a) :- pay(w, k, t, a), a > 0.0, 1.0 < mean b : { pay(w, _, _, b) }.
+.decl person(who: number)
+.input person
+.decl told(who: number)
+.output told
+told(w) :- person(w), paid(w, _, _, _).
+"""
+
+
+@pytest.mark.parametrize("count", [1, 30, 400])
+def test_what_follows_a_relation_that_was_computed_anew_sees_what_is_new_of_it(anew, count):
+    """Also where most of that has changed, so that its new table takes the place of the old one."""
+    rows = [(i, i % 7, i % 5, 1.5 + i % 3) for i in range(500)]
+    facts = {"pay": rows, "person": [(i,) for i in range(2000)]}
+    steps = [("delete", "pay", rows[:count]), ("insert", "pay", rows[:count])]
+    told = same(MEANS, facts, *steps)
+    assert [len(each["told"]) for each in told] == [count] * 2 and set(anew) == {("paid",)}
+
+
+def test_what_is_computed_anew_is_packed_as_before_and_reads_single_blocks(monkeypatch):
+    blocks, again = [], Upkeep._anew
+
+    def noted(upkeep, number):
+        blocks.append(len(upkeep.tables["pay"].full[0, 1, 2, 3]) + upkeep.tables["pay"].delta_size)
+        again(upkeep, number)
+
+    rows = [(i, i % 7, i % 5, 1.5 + i % 3) for i in range(500)]
+    with Program(MEANS).session({"pay": rows}) as session:
+        session.upkeep.paces[session.upkeep.read_by["pay"].pop()].anew = 1.0  # so that one block is soon made
+        before = session["paid"].count(), session.upkeep.tables["paid"].packing
+        monkeypatch.setattr(Upkeep, "_anew", noted)
+        session.insert("pay", [(1000, 1, 1, 1.5)])
+        assert blocks == [1]
+        session.delete("pay", [(1000, 1, 1, 1.5)])
+        assert (session["paid"].count(), session.upkeep.tables["paid"].packing) == before
+
+
+def test_a_following_looks_at_the_clock_more_often_than_a_run(machine, monkeypatch):
+    slices, run = [], Interpreter.run
+
+    def noted(self, bounds, *given):
+        slices.append(bounds.slice)
+        return run(self, bounds, *given)
+
+    monkeypatch.setattr(Interpreter, "run", noted)
+    edges = [(i, i + 1) for i in range(30)]
+    with Program(REACH).session({"seed": [(0,)], "edge": edges}) as session:
+        session.delete("edge", edges[20:21])
+        assert session["reach"].count() == 21
+    assert set(slices) == {None, SLICE}

@@ -33,6 +33,7 @@ class Bounds:
     made: int  # heads of one iteration, with repetitions
     work: int  # instructions of one iteration
     iterations: int | None = None
+    slice: int | None = None  # instructions between two looks at the world outside, if these are fewer than `SLICE`
 
 
 class Interpreter:
@@ -183,13 +184,15 @@ class Interpreter:
 
     def run(self, bounds: Bounds, pause: Callable[[], bool], do_others: Callable[[], bool]) -> int:
         """To the end of an iteration after which there is a reason to stop: `layout.FIXPOINT` and those after it. `pause`:
-        called every some 20 ms, it says whether to go on; if not, the iteration is forgotten. `do_others`: once in each
-        iteration, to `insert` what the versions of `others` make, if there are any. It says whether that could be done."""
+        called every some 20 ms, or after a slice, it says whether to go on; if not, the iteration is forgotten. `do_others`:
+        once in each iteration, to `insert` what the versions of `others` make, if there are any. It says whether that could be
+        done."""
         iterations = -1 if bounds.iterations is None else bounds.iterations
         self.state[[at.SMALL, at.MOST, at.BUDGET, at.ITERATIONS]] = bounds.small, bounds.most, bounds.made, iterations
-        self.state[[at.MOST_WORK, at.SLICE]] = bounds.work, SLICE
+        size = min(SLICE, bounds.slice or SLICE)
+        self.state[[at.MOST_WORK, at.SLICE]] = bounds.work, size
         while True:
-            why = self._share(pause) if self._is_for_threads() else self._go_on()
+            why = self._share(size, pause) if self._is_for_threads() else self._go_on()
             if why == at.SHARING:
                 continue
             if why == at.GROW and self.state[at.GROWING] < 0:
@@ -199,7 +202,7 @@ class Interpreter:
             elif why == at.COMPACT:
                 self._compact()
             elif why == at.PAUSED and pause():
-                self.state[at.SLICE] = SLICE
+                self.state[at.SLICE] = size
             elif why == at.OTHERS and self._advised(do_others):
                 continue
             else:
@@ -218,12 +221,12 @@ class Interpreter:
         """Whether an iteration begins that several threads are to share."""
         return self.state[at.COUNTER] < 0 and self.state[at.VERSION] < 0 and self.delta >= self.state[at.SHARED]
 
-    def _share(self, pause: Callable[[], bool]) -> int:
+    def _share(self, size: int, pause: Callable[[], bool]) -> int:
         """All versions of an iteration, by threads; PAUSED, and none, if it is time to."""
         if self.state[at.SLICE] < 0:
             return at.PAUSED
         self.shares = self.shares or Shares(self, self.cores, self.in_threads)
-        why = self.shares.make(SLICE, pause)
+        why = self.shares.make(size, pause)
         if why == at.SHARING:
             listed = self.shares.listed()
             while not insert_proposed(

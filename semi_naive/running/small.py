@@ -57,7 +57,7 @@ class Small:
             return False
         with memory.at(self._place):
             self._look()
-            bounds = Bounds(GROWN * local.small, most, made, local.work, iterations)
+            bounds = Bounds(GROWN * local.small, most, made, local.work, iterations, local.slice)
             why = self.machine.run(bounds, self._pause, self._do_others)
         if why in (at.FAULT, at.TOO_MANY):
             self.done = []
@@ -114,6 +114,7 @@ class Small:
                 except EvaluationError:
                     return False
                 self.done.append((rule, made, born, 1, time.perf_counter() - begun))
+        self._tell()
         return True
 
     def _derive(self, head: Atom, derivation: Derivation) -> tuple[int, int]:

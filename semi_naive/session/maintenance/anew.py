@@ -1,14 +1,15 @@
 """Strata that are computed anew, by the plan that a run would choose, and compared with what they were."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 
 from semi_naive.planning.loops import Loop
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra import memory
 from semi_naive.ra.rules.ages import Ticks
-from semi_naive.ra.rules.changes import Change, difference, grown, plain, without
+from semi_naive.ra.rules.changes import Change, compacted, difference, grown, is_compact, plain, without
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.detect_closure import Following as Closure
 from semi_naive.running.detect_closure import following
@@ -19,7 +20,9 @@ from semi_naive.session.maintenance.placed import Placed
 from semi_naive.session.maintenance.spread import AnyChange, Kept
 from semi_naive.session.maintenance.ticks import Clock
 
-MOST_GONE = 0.25  # of a relation may be taken out of its indexes; where more has changed, they are made anew
+MOST_GONE = 1 / 32  # of a relation that is computed anew may be taken out of its indexes; else those are that come with it
+SOON = 0.1  # of the seconds in which a stratum is computed anew
+COPIED = 3e-9  # seconds a tuple
 PAIRS = 4  # times local_tuples: a closure of so many pairs comes to this process, where an edge that changes few is quick
 
 
@@ -31,6 +34,7 @@ class Anew(Placed):
         self.paces: defaultdict[int, Pace] = defaultdict(Pace)  # of strata
         self.closures: dict[int, Closure] = {}
         self.shared: set[str] = set()  # relations whose explicit facts are all that they have
+        self.whole: dict[str, Table] = {}  # relations that the open transaction has changed, in as few blocks as a run has
         self.dense: dict[int, bool] = {}  # of strata: whether they get ticks when they are next computed, and can have them
 
     def _are_plain(self, stratum: Stratum) -> bool:
@@ -46,11 +50,28 @@ class Anew(Placed):
         return not eqrel and not self._is_stepwise(stratum)
 
     def _all_anew(self, number: int, before: Mapping[str, Kept]) -> dict[str, AnyChange]:
-        watch = Stopwatch()
-        self._anew(number)
-        found = {name: self._compared(name, before[name]) for name in self.strata[number].relations}
+        watch, stratum = Stopwatch(), self.strata[number]
+        with self._wholly(number):
+            self._anew(number)
+        found = {name: self._compared(name, before[name]) for name in stratum.relations}
         self.paces[number].anew = self._seconds(watch)
         return found
+
+    @contextmanager
+    def _wholly(self, number: int) -> Iterator[None]:
+        """What a stratum reads is in one block each, as in a run, if that is soon done; what is new among all other tuples."""
+        told, least = {}, SOON * self.paces[number].anew / COPIED
+        for name in names_read(self.strata[number].rules) - set(self.strata[number].relations):
+            table = self.tables[name]
+            if is_compact(table) or table.count * len(table.full) > least:
+                continue
+            if name not in self.whole:
+                self.whole[name] = compacted(table)
+            told[name], self.tables[name] = table, self.whole[name]
+        try:
+            yield
+        finally:
+            self.tables.update({name: table for name, table in told.items() if table.delta_size})
 
     def _seconds(self, watch: Stopwatch) -> float:
         """That something has taken: by the clock, once other processes work for this one."""
@@ -72,10 +93,11 @@ class Anew(Placed):
         if not change.size:
             self.tables[name] = before
             return change
-        rest = without(before, change.lost)
-        if change.lost.size and change.size > MOST_GONE * after.count:
-            rest = without(after, change.born)
-        self.tables[name] = grown(rest, change.born)
+        if change.size > MOST_GONE * after.count:
+            self.tables[name] = self.whole[name] = after
+        else:
+            self.whole.pop(name, None)
+            self.tables[name] = grown(without(before, change.lost), change.born)
         return change
 
     def _all(self, numbers: Iterable[int]) -> None:

@@ -20,6 +20,8 @@ from semi_naive.running.cluster import Cluster
 from semi_naive.running.database import table_for
 from semi_naive.running.run import Run
 
+PAIR = 2  # columns that are packed in the same way whatever they hold
+
 
 @dataclass
 class Facts:
@@ -125,9 +127,13 @@ class Explicit(Run):
         return both
 
     def _restart(self, name: str) -> None:
-        """A relation has its facts, and they are new. Where it has a choice, the first of those in the program's text stay."""
+        """A relation has its facts, and they are new. Where it has a choice, the first of those in the program's text stay.
+        Many columns in one word are packed as they were, to be compared as words."""
         self.database.on_partitions.pop(name, None)
+        known = self.tables[name].packing if name in self.tables else None
         table = self.database.tables[name] = table_for(self.program.relations[name], self.values)
+        if known and known.lanes == 1 and table.arity > PAIR and type(table) is Table:
+            table.packing = known
         for facts in (self.facts.given, self.facts.written):
             if name not in facts or not facts[name].count:
                 continue

@@ -1,10 +1,11 @@
 """How long a stratum may follow a change until it is computed anew.
 
 What a change leads to is not known before: one edge may join two halves of a graph. What is known is how long the stratum takes
-when it is computed anew, and how changes of about the size have gone before. So the first one may take a fifth of the former,
-and then wastes no more. What following has saved since may be spent on longer attempts, of which no more than half a
-computation each time; so all transactions together never take more than a fifth longer than if each had been computed anew.
-Changes of a size that fail again and again are not tried for some transactions, each time for twice as many.
+when it is computed anew, and how it has followed before. So an attempt may take a small part of the former, and then wastes no
+more: no transaction takes more than a fifth longer than to compute everything. Where tuples are gone, the time to find suspects
+tells the rest: what comes after them has taken some times as long before. So a following that is likely to be quicker goes on,
+and one that is not ends as soon as the suspects are known. Changes of a size that fail again and again are not tried for some
+transactions, each time for twice as many.
 """
 
 import math
@@ -12,14 +13,17 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-WORTH = 0.2  # of the seconds in which it is computed anew, for any attempt
-SPENT = 0.5  # of them, from what has been saved
-INVESTED = 1.0  # of them, for ticks: to compute a stratum with those takes about twice as long
+WORTH = 0.15  # of the seconds in which it is computed anew, for any attempt
+QUICKER = 0.8  # of them: what is expected to take longer is not gone on with
+LIKELY = 1.25  # times as long as expected it may take
+AFTER = 4.0  # seconds for each one of looking for suspects, until more is known: 1 to 5 in points-to analyses and closures
+DEARER = 4.0  # times as long for a tuple it may take as to compute it anew: in a run, most are made several times
+INVESTED = 1.0  # of them, of what has been saved, for ticks: to compute a stratum with those takes longer, and may be in vain
 KEPT = 2.0  # of them, at most: what has been saved long ago says little
-LEAST = 0.005  # seconds that it may follow in any case
+LEAST = 0.0005  # seconds that it may follow in any case
 AGAIN = 2  # attempts in a row that fail, after which changes of the size are left
 LEFT = 32  # transactions at most until one is tried again
-ROUGH = 1e-6  # seconds a tuple: the first run of a process loads kernels, so it tells no more than that
+ROUGH = 3e-7  # seconds a tuple: the first run of a process loads kernels, so it tells no more than that
 
 Kind = tuple[bool, int]  # whether tuples are lost; how many have changed, as a power of four
 
@@ -63,6 +67,8 @@ class Pace:
 
     anew: float = 0.0  # seconds that it takes to compute it anew
     saved: float = 0.0  # seconds
+    after: float = AFTER  # seconds for each one of looking for suspects, as far as that is known
+    vain: float = math.inf  # as a power of four, the fewest tuples that have changed and were too much even with ticks
     failed: dict[Kind, int] = field(default_factory=dict)  # attempts in a row
     left: dict[Kind, int] = field(default_factory=dict)  # transactions that are computed anew without an attempt
 
@@ -75,40 +81,69 @@ class Pace:
 
         >>> pace = Pace(anew=1.0)
         >>> pace.allowed((True, 3))
-        0.2
-        >>> for _ in range(2): pace.failing((True, 3), 0.2)
+        0.15
+        >>> for _ in range(2): pace.failing((True, 3), 0.15)
         >>> [pace.allowed(kind) for kind in ((False, 3), (True, 2), (True, 3), (True, 4))]
-        [0.2, 0.2, 0.0, 0.0]
+        [0.15, 0.15, 0.0, 0.0]
         """
-        for each in self.failed:
-            if each[0] == kind[0] and each[1] <= kind[1] and self.left.get(each, 0):
+        for each in self.left:
+            if each[0] == kind[0] and each[1] <= kind[1] and self.left[each]:
                 self.left[each] -= 1
-                self.saved = min(KEPT * self.anew, self.saved + WORTH * self.anew)
                 return 0.0
-        return max(LEAST, WORTH * self.anew + min(self.saved, SPENT * self.anew))
+        return max(LEAST, WORTH * self.anew)
 
-    def failing(self, kind: Kind, seconds: float) -> None:
-        """It has followed for so long in vain."""
-        self.saved = max(0.0, self.saved - max(0.0, seconds - WORTH * self.anew))
+    def expected(self, seconds: float) -> float:
+        """Seconds that it may follow in all, after so many have found the suspects; 0 if it is likely to take too long.
+
+        >>> pace = Pace(anew=1.0)
+        >>> [round(pace.expected(seconds), 3) for seconds in (0.01, 0.1, 0.18)]
+        [0.15, 0.625, 0.0]
+        """
+        forecast = (1 + self.after) * seconds
+        if forecast > max(LEAST, QUICKER * self.anew):
+            return 0.0
+        return max(LEAST, WORTH * self.anew, LIKELY * forecast)
+
+    def each(self, tuples: int) -> float:
+        """Seconds that it may follow for each tuple that comes, where nothing is gone and there are so many tuples."""
+        return DEARER * self.anew / max(1, tuples)
+
+    def learn(self, suspecting: float, seconds: float) -> None:
+        """It has followed, or tried to, for so many seconds, of which it looked for suspects for some."""
+        if suspecting and seconds > WORTH / 2 * self.anew:
+            found = seconds / suspecting - 1
+            self.after = found if found > self.after else (self.after + found) / 2
+
+    def failing(self, kind: Kind, seconds: float, timed: bool = False) -> None:
+        """It has followed for so long in vain; timed: with ticks."""
+        self.vain = min(self.vain, kind[1]) if timed and kind[0] else self.vain
+        self.saved = max(0.0, self.saved - seconds)
         self.failed[kind] = self.failed.get(kind, 0) + 1
         if self.failed[kind] >= AGAIN:
             self.left[kind] = min(LEFT, 1 << self.failed[kind])
 
-    def invests(self) -> bool:
-        """Whether what has been saved is enough to compute the stratum in a way that takes longer, and is spent on that."""
-        enough = self.saved >= INVESTED * self.anew
-        self.saved -= INVESTED * self.anew if enough else 0.0
-        return enough
+    def leave(self, kind: Kind) -> None:
+        """The next such change is not tried."""
+        self.left[kind] = max(1, self.left.get(kind, 0))
+
+    def can_invest(self, kind: Kind) -> bool:
+        """Whether what has been saved is enough to compute the stratum with ticks, which takes longer, and these have not been
+        in vain for such a change."""
+        return self.saved >= INVESTED * self.anew and kind[1] < self.vain
+
+    def invest(self) -> None:
+        self.saved -= INVESTED * self.anew
 
     def forget(self) -> None:
         """What was tried without success may succeed from now on."""
-        self.failed, self.left = {}, {}
+        self.left, self.after = {}, AFTER
 
     def following(self, kind: Kind, seconds: float) -> None:
         """It has followed, and whatever changes no more is worth another attempt; if that took no longer than anew."""
         if seconds > max(self.anew, LEAST):
             return self.failing(kind, seconds)
         self.saved = min(KEPT * self.anew, self.saved + self.anew - seconds)
+        self.vain = math.inf if kind[0] and kind[1] >= self.vain else self.vain
         for each in [each for each in self.failed if each[0] == kind[0] and each[1] <= kind[1]]:
             del self.failed[each]
             self.left.pop(each, None)

@@ -15,6 +15,8 @@ from semi_naive.running.local import Local
 from semi_naive.session.maintenance.guard import Guard, Kinds, columns_of
 from semi_naive.session.maintenance.pace import Stopwatch
 
+SLICE = 50_000  # instructions of the machine between two looks at the clock: some 1 ms
+
 
 class TooSlow(Exception):
     """To follow takes longer than to compute anew may be worth."""
@@ -25,16 +27,26 @@ class InTime(Local):
     """A stratum that is evaluated for some seconds and no longer: then TooSlow."""
 
     allowed: Stopwatch = field(default_factory=Stopwatch)
+    each: float = 0.0  # seconds more that it may take for each tuple that is born
 
     def __post_init__(self):
         super().__post_init__()
-        self.usual = self.small
-        self.tell = lambda *_: self._in_time()
+        self.usual, self.slice = self.small, SLICE
+        self.tell = self._told
+        self.least, self.begun, self.tuples = 0.0, 0, 0
 
     def begin(self, allowed: Stopwatch) -> None:
         """Before the first iteration; a stratum is evaluated many times."""
         self.allowed, self.iteration, self.small = allowed, 1, self.usual
         self.made, self.rest, self.rested = 0, 1, 0
+        self.least, self.begun, self.tuples = allowed.most, self._count(), 0
+
+    def _count(self) -> int:
+        return sum(self.database.tables[name].count for name in self.stratum.relations) if self.each else 0
+
+    def _told(self, iteration: int, delta: int, tuples: int, **_) -> None:
+        self.tuples = tuples
+        self._in_time()
 
     def _indexes_made(self) -> dict[str, set[Order]]:
         """An index of a large relation takes longer than what most transactions search in it."""
@@ -49,8 +61,14 @@ class InTime(Local):
         self._in_time()
 
     def _in_time(self) -> None:
-        if self.allowed.over:
+        if self.allowed.over and not self._goes_on():
             raise TooSlow
+
+    def _goes_on(self) -> bool:
+        """Whether so much has been born by now that to compute all of it anew would take as long."""
+        born = max(self.tuples, self._count()) - self.begun
+        self.allowed.most = max(self.allowed.most, self.least + self.each * born)
+        return not self.allowed.over
 
 
 @dataclass

@@ -11,7 +11,7 @@ changed in place: those of the epoch before stay as they are, and are there agai
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -22,7 +22,19 @@ from semi_naive.planning.strata import Stratum, is_fact, names_read, readers
 from semi_naive.ra import memory
 from semi_naive.ra.failures import told
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change, apart, difference, empty, grown, plain, reversed_to, selected, within, without
+from semi_naive.ra.rules.changes import (
+    Change,
+    apart,
+    at_home,
+    difference,
+    empty,
+    grown,
+    plain,
+    reversed_to,
+    selected,
+    within,
+    without,
+)  # fmt: skip
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.tuple_at_a_time.ready import LOADED, ready
 from semi_naive.running.choose_plan import in_one_place
@@ -40,6 +52,7 @@ from semi_naive.session.maintenance.suspecting import TooSlow
 from semi_naive.session.maintenance.ticks import Clock
 
 LARGE = 0.2  # of what a stratum reads and has: where more of it is new, the stratum is computed anew
+MOST = 0.5  # of a relation's facts: where more come or go, its indexes are made again when they are searched
 FEW = 100  # tuples that are followed whatever part they are
 MANY = 1 << 17  # tuples of a session whose transactions call kernels by their machine code, from the first one on
 SEARCHES = "kernels.ranges", "kernels.inside", "kernels.expand_some", "kernels.field_at"
@@ -176,6 +189,7 @@ class Upkeep(Continuing):
             with told(lambda: self.cluster.known):
                 changes = self._trying(partial(self._followed_all, net, set(told_of)), self._again)
             for name in changes:
+                self.tables[name] = self.whole.pop(name, self.tables[name])
                 self.tables[name].settle()
             self.facts.given |= {name: self.tables[name] for name in net.keys() & self.shared}
             last(changes)
@@ -186,12 +200,14 @@ class Upkeep(Continuing):
                 self._end_job()
             raise
         finally:
+            self.whole.clear()
             self.database.kept.clear()
 
     def _followed_all(self, net: dict[str, Change], told_of: set[str]) -> dict[str, AnyChange]:
         for name in net.keys() - self.shared:
             self.facts.given[name] = _changed(self.facts.given[name], net[name])
         changes: dict[str, AnyChange] = {}
+        self.whole.clear()
         for number, stratum in enumerate(self.strata):
             own = {name: net[name] for name in stratum.relations if name in net}
             found: Mapping[str, AnyChange] = {}
@@ -217,6 +233,7 @@ class Upkeep(Continuing):
             found[known] = found[name]
             kept = self.kept(name)
             self._keep(known, snapshot(kept) if isinstance(kept, Table) else kept)
+            self.whole.update({known: self.tables[known]} if name in self.whole else {})
         return found
 
     def _of_stratum(self, number: int, stratum: Stratum, own: dict, changes: dict) -> Mapping[str, AnyChange]:
@@ -225,6 +242,7 @@ class Upkeep(Continuing):
         if number in self.stale:
             return self._all_anew(number, {name: self.kept(name) for name in stratum.relations})
         if closure := self._closure(number, own, changes):
+            self._tell({closure.edges}, changes)
             pairs = None if closure.relation in self.spread else self.tables[closure.relation]
             if not felt(self.tables[closure.edges], cast(Change, changes[closure.edges]), pairs):
                 return {}
@@ -239,10 +257,12 @@ class Upkeep(Continuing):
         if self._can_follow(stratum, own, changes):
             pace, kind = self.paces[number], self._kind(stratum, own, changes)
             if seconds := pace.allowed(kind):
+                self._tell(names_read(stratum.rules), changes)
                 self.tables.update(counts)
                 self._count_missing(self._following(number, stratum), changes)
-            else:
-                self._mark_dense(number, own, changes)  # it is computed anew in any case
+            elif pace.can_invest(kind) and self._may_get_ticks(number, own, changes):
+                pace.invest()
+                self.dense.setdefault(number, True)  # it is computed anew in any case
             allowed = Stopwatch(seconds)
             try:
                 found = self._follow(number, stratum, own, changes, allowed) if seconds else None
@@ -251,8 +271,9 @@ class Upkeep(Continuing):
                     return found
             except (TooSlow, TooLarge):
                 self.tables = before.copy()
-                pace.failing(kind, allowed.seconds)
-                self._mark_dense(number, own, changes)
+                pace.failing(kind, allowed.seconds, number in self.ticks)
+                if pace.can_invest(kind) and self._may_get_ticks(number, own, changes):
+                    pace.leave(kind)
         if closure and not dense and (found := self._by_components(closure, changes)):
             return found
         return self._all_anew(number, before)
@@ -281,8 +302,17 @@ class Upkeep(Continuing):
         written = self.facts.written.get(name)
         born = change.born if written is None else selected(change.born, ~within(change.born, written))
         lost = change.lost if written is None else selected(change.lost, ~within(change.lost, written))
+        if born.size + lost.size > MOST * table.count:
+            table = at_home(table)
         self.tables[name] = grown(without(table, lost), born)
         return Change(born, lost)
+
+    def _tell(self, names: Iterable[str], changes: Mapping[str, AnyChange]) -> None:
+        """Tables of relations that were computed anew have what is new as their delta, for who follows it."""
+        for name in self.whole.keys() & names & changes.keys():
+            if self.tables[name] is self.whole[name]:
+                born = cast(Change, changes[name]).born
+                self.tables[name] = grown(without(self.whole[name], born), born)
 
     def _can_follow(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> bool:
         if not all(map(is_exact, stratum.rules)) or self._is_stepwise(stratum):
@@ -306,7 +336,29 @@ class Upkeep(Continuing):
             if name in before or name in below:
                 tables[name].blocks("full", order)  # an index that is missing is made once, whatever becomes of this
         allowed.most += allowed.seconds - begun
+        begun, local.each = allowed.seconds, 0.0
         suspected = self._suspected(local, own, below, allowed, self.ticks.get(number))
+        with self._expecting(number, begun, allowed) if suspected else nullcontext():
+            return self._derived(number, own, below, suspected, allowed)
+
+    @contextmanager
+    def _expecting(self, number: int, begun: float, allowed: Stopwatch) -> Iterator[None]:
+        """From suspects on, which have been looked for since `begun`: TooSlow if what comes now is likely to take too long."""
+        pace, looked = self.paces[number], allowed.seconds - begun
+        if not (expected := pace.expected(looked)):
+            raise TooSlow
+        allowed.most = begun + expected
+        try:
+            yield
+        finally:
+            pace.learn(looked, allowed.seconds - begun)
+
+    def _derived(
+        self, number: int, own: dict, below: dict[str, Change], suspected: dict[str, Block], allowed: Stopwatch
+    ) -> dict[str, Change]:
+        """The same, once the suspects are known."""
+        tables, stratum, local = self.tables, self.strata[number], self.local[number]
+        before = {name: tables[name] for name in stratum.relations}
         rest = {name: without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
         ticks = self.ticks.get(number)
         clock = Clock(stratum, ticks.next) if ticks else None
@@ -318,6 +370,7 @@ class Upkeep(Continuing):
             tables[name] = clock.timed(name, snapshot(table)) if clock else snapshot(table)
             if name in own:
                 tables[name].insert_block(own[name].born)
+        local.each = 0.0 if suspected else self.paces[number].each(sum(table.count for table in before.values()))
         local.follow(own, below, suspected, allowed)
         found = {}
         for name, table in rest.items():
@@ -408,19 +461,13 @@ class Upkeep(Continuing):
             )  # fmt: skip
         return self.local[number]
 
-    def _mark_dense(self, number: int, own: dict[str, Change], changes: dict[str, Change]) -> None:
-        """What has gone made a stratum follow for too long: from now on its suspects are to be guarded, if they can be, and are
-        not yet. To compute it so takes longer; what was saved pays for that."""
-        local, stratum = self.local[number], self.strata[number]
+    def _may_get_ticks(self, number: int, own: dict[str, Change], changes: dict[str, Change]) -> bool:
+        """Whether what has gone made a stratum follow for too long whose suspects can be guarded, and are not yet. To compute
+        it so takes longer; what was saved pays for that, in a transaction without an attempt."""
+        local, stratum = self._following(number, self.strata[number]), self.strata[number]
         lost = any(change.lost.size for name, change in (own | changes).items() if name in own or name in local.below)
-        if (
-            lost
-            and stratum.recursive
-            and self._can_have_ticks(stratum)
-            and not {number} & (self.closures.keys() | self.ticks.keys())
-        ):
-            if self.paces[number].invests():
-                self.dense.setdefault(number, True)
+        able = stratum.recursive and self._can_have_ticks(stratum)
+        return lost and able and not {number} & (self.closures.keys() | self.ticks.keys() | self.dense.keys())
 
 
 def _changed(table: Table, change: Change) -> Table:
