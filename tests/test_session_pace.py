@@ -134,7 +134,7 @@ def test_it_is_never_left_for_ever():
 def test_the_first_run_of_a_process_says_less_than_its_tuples():
     pace = Pace()
     pace.begins(30.0, 1000)
-    assert pace.anew == pytest.approx(0.0003)
+    assert pace.anew == pytest.approx(0.001)
 
 
 def test_a_kind_is_what_was_lost_and_how_many():

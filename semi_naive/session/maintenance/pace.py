@@ -23,7 +23,7 @@ KEPT = 2.0  # of them, at most: what has been saved long ago says little
 LEAST = 0.0005  # seconds that it may follow in any case
 AGAIN = 2  # attempts in a row that fail, after which changes of the size are left
 LEFT = 32  # transactions at most until one is tried again
-ROUGH = 3e-7  # seconds a tuple: the first run of a process loads kernels, so it tells no more than that
+ROUGH = 1e-6  # seconds a tuple: the first run of a process loads kernels, so it tells no more than that
 
 Kind = tuple[bool, int]  # whether tuples are lost; how many have changed, as a power of four
 
