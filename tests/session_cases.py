@@ -5,20 +5,13 @@ from datalog_oracle import solve, value
 from datalog_programs import VALUES, listing
 from hypothesis import HealthCheck, Phase, note
 from hypothesis import strategies as st
+from paths import PATHS  # noqa: F401
 from semi_naive.ra.rules import ir
 
 from semi_naive import BadInput, Program
 
 # Not shrunk: a case that fails prints itself, and is small anyway.
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate]}
-PATHS = """
-.decl edge(x: number, y: number)
-.input edge
-.decl path(x: number, y: number)
-.output path
-path(x, y) :- edge(x, y).
-path(x, z) :- path(x, y), edge(y, z).
-"""
 SHORTEST = """
 .decl edge(x: number, y: number, w: number)
 .input edge

@@ -6,6 +6,7 @@ import threading
 from itertools import count
 
 import pytest
+from paths import NAMED_PATHS
 from semi_naive.balance import account
 from semi_naive.balance.account import PARTS, Account, as_sum, between, current, opened, part
 from semi_naive.balance.numbers import summands
@@ -13,17 +14,13 @@ from semi_naive.balance.trace import VERSION, checked
 
 from semi_naive import Program, transitive_closure
 
-PATHS = """
-.decl edge(x: symbol, y: symbol)
-.input edge
-.decl path(x: symbol, y: symbol)
-.output path
-path(x, y) :- edge(x, y).
-path(x, z) :- path(x, y), edge(y, z).
-.decl ends(x: symbol)
+PATHS = (
+    NAMED_PATHS
+    + """.decl ends(x: symbol)
 .output ends
 ends(x) :- path(x, _), !edge(_, x).
 """
+)
 EDGES = [(f"n{i}", f"n{i + 1}") for i in range(40)]
 
 

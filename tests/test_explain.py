@@ -2,21 +2,19 @@
 
 import re
 
+import paths
 import pytest
 
 from semi_naive import Program
 from semi_naive.io.errors import BadInput
 
-PATHS = """.decl edge(x: number, y: number)
-.input edge
-.decl path(x: number, y: number)
-.output path
-path(x, y) :- edge(x, y).
-path(x, z) :- path(x, y), edge(y, z).
-.decl far(x: number)
+PATHS = (
+    paths.PATHS.lstrip()
+    + """.decl far(x: number)
 .output far
 far(x) :- path(x, _), !edge(x, _), x > 2.
 """
+)
 PATHS_WITHOUT_FACTS = """\
 paths.dl: 3 relations, 3 rules besides facts
 

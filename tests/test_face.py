@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from paths import NAMED_PATHS as PATHS
 
 import semi_naive
 from semi_naive import (
@@ -30,14 +31,6 @@ from semi_naive.__main__ import main
 
 EDGES = [("a", "b"), ("b", "c")]
 CLOSED = {("a", "b"), ("b", "c"), ("a", "c")}
-PATHS = """
-.decl edge(x: symbol, y: symbol)
-.input edge
-.decl path(x: symbol, y: symbol)
-.output path
-path(x, y) :- edge(x, y).
-path(x, z) :- path(x, y), edge(y, z).
-"""
 
 
 def paths(**options):

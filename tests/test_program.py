@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pandas as pd
+import paths
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -12,17 +13,13 @@ from pyarrow import parquet
 from semi_naive import EvaluationError, Program
 from semi_naive.io.errors import BadInput
 
-PATHS = """
-.decl edge(x: number, y: number)
-.input edge
-.decl path(x: number, y: number)
-.output path
-path(x, y) :- edge(x, y).
-path(x, z) :- path(x, y), edge(y, z).
-.decl ends(x: number)
+PATHS = (
+    paths.PATHS
+    + """.decl ends(x: number)
 .output ends
 ends(x) :- path(_, x), !edge(x, _).
 """
+)
 EDGES = [(1, 2), (2, 3), (2, 4)]
 PATH = {(1, 2), (2, 3), (2, 4), (1, 3), (1, 4)}
 

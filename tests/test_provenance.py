@@ -9,6 +9,7 @@ from datalog_oracle import matched, ordered, satisfied, solve, value
 from datalog_programs import listing, programs
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
+from paths import NAMED_PATHS as PATHS
 from plot_texts import outside, overlapping, seen
 from semi_naive.ra.rules import ir
 
@@ -19,14 +20,6 @@ from semi_naive.provenance.instances import closures
 from semi_naive.running.on_partitions import Remade
 
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate]}
-PATHS = """
-.decl edge(x: symbol, y: symbol)
-.input edge
-.decl path(x: symbol, y: symbol)
-.output path
-path(x, y) :- edge(x, y).
-path(x, z) :- path(x, y), edge(y, z).
-"""
 EDGES = {"edge": [("a", "b"), ("b", "c"), ("c", "d"), ("a", "c"), ("c", "a")]}
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import page_commands
 import pytest
+from paths import PATHS
 
 from semi_naive.cli.souffle import FLAGS, WARNINGS
 
@@ -16,14 +17,6 @@ SOUFFLE = """
 --magic-transform-exclude=; --no-preprocessor; -w --no-warn; -D --output-dir=; --parse-errors; -P --pragma=; --preprocessor=;
 -p --profile=; --profile-frequency; -t --provenance=; --show=; -s --swig=; -v --verbose; --version; -W --warn=; --wno=
 """  # all that `souffle --help` of 2.5 has
-PATHS = """
-.decl edge(x: number, y: number)
-.input edge
-.decl path(x: number, y: number)
-.output path
-path(x, y) :- edge(x, y).
-path(x, z) :- path(x, y), edge(y, z).
-"""
 ANSWER = "---------------\npath\nx\ty\n===============\n1\t2\n1\t3\n2\t3\n===============\n"
 GIVEN = {  # to flags that take something: what changes no answer
     "auto-schedule": "none", "debug-report": "none/r.html", "disable-transformers": "MagicSet", "dl-program": "path",
