@@ -24,7 +24,7 @@ class ContextHere:
 
 
 class JobsAsSpark(JobsHere):
-    """Jobs as Spark runs them: the tasks pickled, the records in any order."""
+    """Jobs as Spark runs them: a task is pickled once and made of that in each partition, the records come in any order."""
 
     def __init__(self, partitions: int, sc: ContextHere | None = None):
         super().__init__(partitions, sc or ContextHere())
@@ -34,6 +34,10 @@ class JobsAsSpark(JobsHere):
         """As a `PartitionedJobs` is made; of a context of Spark's, that is what it is."""
         return cls(partitions, sc) if isinstance(sc, ContextHere) else PartitionedJobs(sc, partitions)
 
+    def _everywhere(self, task, inputs: list[list]) -> list:
+        self.pickled = pickle.dumps(task)
+        return super()._everywhere(task, inputs)
+
     def run(self, task, partition: int, records: list) -> list:
         random.shuffle(records)
-        return super().run(pickle.loads(pickle.dumps(task)), partition, records)
+        return super().run(pickle.loads(self.pickled), partition, records)

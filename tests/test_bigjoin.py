@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from semi_naive.balance import jit
 from semi_naive.graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_vertex
 from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.multiway.agm import agm_bound
@@ -155,14 +154,6 @@ def test_values_of_64_bits(edges, data):
 
 
 ADVERSARIES = [through_one_vertex, one_heavy_list, one_heavy_proposer]
-SMALLER = {  # of the same shape, for kernels that run uncompiled
-    "through_one_vertex": {"vertices": 400, "others": 800}, "one_heavy_list": {"vertices": 400, "others": 2000},
-    "one_heavy_proposer": {"extensions": 400},
-}  # fmt: skip
-
-
-def relations_of(adversary):
-    return adversary(**SMALLER[adversary.__name__] if jit.mode == "uncompiled" else {})
 
 
 @pytest.mark.parametrize("adversary", ADVERSARIES)
@@ -170,7 +161,7 @@ def relations_of(adversary):
 def test_work_is_worst_case_optimal(adversary, skew):
     """Lemma 3.1 and theorem 3.2: at each stage no more prefixes and proposals than the AGM bound, and for each of them one
     lookup an atom at most; rounds as many as the proposals take in batches."""
-    query, relations = CORNERS, relations_of(adversary)
+    query, relations = CORNERS, adversary()
     partitions, batch = 4, 4096
     most = agm_bound(query, {name: len(rows) for name, rows in relations.items()}) * (
         1 + 1e-9
@@ -192,7 +183,7 @@ def ratio(work):
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 def test_skewed_data_is_even_work_for_bigjoin_s_alone(adversary):
     """*Distributed Evaluation of Subgraph Queries*, section 3.4: what is heavy there is heavy here."""
-    query, relations = CORNERS, relations_of(adversary)
+    query, relations = CORNERS, adversary()
     traces, counts = [], []
     for skew in (False, True):
         with BigJoin(query, relations, JobsAsSpark(8), skew=skew) as join:
