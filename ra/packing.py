@@ -54,10 +54,34 @@ class Packing:
             for (lane, end), width, (low, _) in zip(lanes, widths, self.bounds, strict=True)
         )
 
+    def __reduce__(self):
+        return Packing, (self.bounds,)
+
     @property
+    def arity(self) -> int:
+        return len(self.bounds)
+
+    @cached
     def lanes(self) -> int:
         """Words a tuple takes; the empty tuple takes one, so that there can be one or none of it."""
         return self.fields[-1].lane + 1 if self.fields else 1
+
+    @cached
+    def layout(self) -> np.ndarray:
+        """The fields as compiled kernels take them, (arity, 5): each with how far its greatest value is from its least."""
+        spans = (high - low for low, high in self.bounds)
+        rows = [(*field[:3], field.low & WORD, span) for field, span in zip(self.fields, spans, strict=True)]
+        return np.array(rows, np.uint64).reshape(-1, 5).view(np.int64)
+
+    @cached
+    def _orders(self) -> dict[tuple[int, ...], "Packing"]:
+        return {}
+
+    def ordered(self, order: tuple[int, ...]) -> "Packing":
+        """Of the same columns in another order of them, or of some of them."""
+        if order not in self._orders:
+            self._orders[order] = Packing(tuple(self.bounds[place] for place in order))
+        return self._orders[order]
 
     def pack(self, columns: np.ndarray) -> np.ndarray:
         """The words, (lanes, n), of tuples given as int64 columns, (arity, n), all within the bounds."""

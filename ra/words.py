@@ -148,17 +148,26 @@ def places(words, known):
 def _drop(words, known):
     """Move the words that are not in `known` to the front, in order; how many they are.
 
-    Steps along both without a branch to mispredict (1.5 ns a step; half the words being known is the usual case), and
-    gallops when `known` is much the longer: O(n log(known ÷ n)).
+    Only where the ranges of the two overlap is anything looked at: the inner iterations of one outer iteration make
+    heads in ascending order, so a run of one has little in common with those of the others. There it steps along both
+    without a branch to mispredict (1.5 ns a step; half the words being known is the usual case), and gallops when `known` is
+    much the longer: O(n log(known ÷ n)).
     """
-    size = i = j = 0
-    if known.size > 16 * words.size:
-        for word in words:
+    if not words.size or not known.size:
+        return words.size
+    i, end = seek(words, 0, known[0]), seek(words, 0, known[-1])
+    end += end < words.size and words[end] == known[-1]
+    if i == end:
+        return words.size
+    size, j = i, seek(known, 0, words[i])
+    if known.size - j > 16 * (end - i):
+        while i < end:
+            word = words[i]
             j = seek(known, j, word)
             words[size] = word
             size += j == known.size or known[j] != word
-        return size
-    while i < words.size and j < known.size:
+            i += 1
+    while i < end and j < known.size:
         word, other = words[i], known[j]
         words[size] = word
         size += word < other
@@ -174,27 +183,21 @@ def _drop(words, known):
 def drop(words: np.ndarray, known: np.ndarray) -> np.ndarray:
     """The sorted words that are not among the sorted `known`: a view of `words`, which is overwritten.
 
-    Only where the ranges of the two overlap is anything looked at: the inner iterations of one outer iteration make
-    heads in ascending order, so a run of one has little in common with those of the others.
-
     >>> drop(np.array([1, 5, 9], "u8"), np.array([5, 7], "u8")).tolist()
     [1, 9]
     """
-    if not words.size or not known.size:
-        return words
-    low, high = seek(words, 0, known[0]), seek(words, 0, known[-1])
-    high += high < words.size and words[high] == known[-1]
-    if low == high:
-        return words
-    end = low + _drop(words[low:high], known[seek(known, 0, words[low]) :])
-    words[end : end + words.size - high] = words[high:]
-    return words[: end + words.size - high]
+    return words[: _drop(words, known)]
+
+
+@njit(u64(u64), uncompiled=np.unique, **JIT)
+def _sorted_set(words):
+    ordered = sort(words)
+    size = _unique(ordered)
+    return ordered if size == ordered.size else ordered[:size].copy()
 
 
 def sort_unique(words: np.ndarray) -> np.ndarray:
-    ordered = sort(np.ascontiguousarray(words, dtype=np.uint64))
-    size = _unique(ordered)
-    return ordered if size == ordered.size else ordered[:size].copy()
+    return _sorted_set(np.ascontiguousarray(words, dtype=np.uint64))
 
 
 def merge_all(arrays: list[np.ndarray]) -> np.ndarray:

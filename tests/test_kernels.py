@@ -13,6 +13,7 @@ from semi_naive.ra import chunks, codec, unions, words
 from semi_naive.ra.graph import intern, relabel
 from semi_naive.ra.local_join import KeyedJoin
 from semi_naive.ra.local_join_by_row import compose
+from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import HALVES, Block, Chunked, merged, snug
@@ -49,6 +50,36 @@ def test_merge_and_drop(left, right):
 @given(st.lists(st.integers(0, 3000), max_size=5), st.integers(100, 3000))
 def test_drop_gallops(few, many):
     assert words.drop(array(few), np.arange(many, dtype=np.uint64)).tolist() == sorted(v for v in {*few} if v >= many)
+
+
+ends = st.tuples(st.sampled_from([-(2**63), -(2**40), -3, 0, 7, 2**33]), st.sampled_from([0, 1, 2, 1000, 2**31, 2**63 - 1]))
+
+
+@given(st.lists(ends, min_size=1, max_size=5), st.integers(1, 50), st.randoms(use_true_random=False))
+def test_columns_as_words(ends, size, random):
+    """As compiled kernels do it, as they do uncompiled, and as numpy does it."""
+    packing = Packing(tuple((low, min(low + span, 2**63 - 1)) for low, span in ends))
+    columns = np.array([[random.randint(low, high) for _ in range(size)] for low, high in packing.bounds], np.int64)
+    expected = packing.pack(columns)
+    some = [(max(low - 1, -(2**63)), low, high, min(high + 1, 2**63 - 1)) for low, high in packing.bounds]
+    asked = np.array([[random.choice(values) for _ in range(size)] for values in some], np.int64)
+    inside = [all(low <= v <= high for v, (low, high) in zip(row, packing.bounds, strict=True)) for row in asked.T.tolist()]
+    for way in ("__call__", "uncompiled"):
+        words = np.zeros((packing.lanes, size), np.uint64)
+        getattr(kernels.pack, way)(words, columns, packing.layout)
+        assert words.tolist() == expected.tolist()
+        assert getattr(kernels.unpack, way)(words, packing.layout).tolist() == columns.tolist()
+        assert getattr(kernels.inside, way)(asked, packing.layout).tolist() == inside
+        low, high = packing.bounds[0]
+        assert getattr(kernels.inside, way)(asked[:1], packing.layout).tolist() == [low <= v <= high for v in asked[0].tolist()]
+        assert [tuple(each) for each in getattr(kernels.bounds, way)(columns).tolist()] == [
+            (min(c), max(c)) for c in columns.tolist()
+        ]
+    first = np.zeros((packing.lanes, size), np.uint64)
+    for column, (low, _) in zip(columns[1:], packing.bounds[1:], strict=True):
+        column[:] = low
+    kernels.pack(first, columns[:1], packing.layout)
+    assert first.tolist() == packing.pack(columns).tolist()
 
 
 @given(anywords, st.sampled_from([0, 9, 32, 63]), st.integers(1, 5))

@@ -59,14 +59,14 @@ triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
 
 
 def test_what_tells_its_own_derivation_is_not_derived_again(monkeypatch):
-    again, begin = [], Following._begin
+    again, heads = [], Following.heads
 
-    def told(self):
-        asked = {rule.head.relation: rule.body[place].relation for rule, place, *_ in self.first}
-        again.append({name: self.database.tables[each].count for name, each in asked.items() if each.endswith("?")})
-        begin(self)
+    def told(self, name, below, part, rederived, allowed):
+        if part == "born":
+            again.append({name: rederived.size} if rederived is not None and rederived.size else {})
+        return heads(self, name, below, part, rederived, allowed)
 
-    monkeypatch.setattr(Following, "_begin", told)
+    monkeypatch.setattr(Following, "heads", told)
     facts = {"edge": [(1, 2), (2, 3), (1, 3), (3, 3)], "triangle": [(1, 3, 3), (7, 8, 9)]}
     steps = [("delete", "edge", [(1, 3), (3, 3)]), ("insert", "edge", [(1, 3)]), ("delete", "triangle", [(1, 3, 3)])]
     changed = same(TRIANGLES, facts, *steps)

@@ -524,7 +524,7 @@ def test_what_a_session_cannot_do_is_refused_with_advice():
 
 
 def test_what_comes_and_goes_is_followed_and_nothing_else_is_touched(monkeypatch, many_edges, anew):
-    follow = Following.follow
+    searches = Following.searches
     text = (
         PATHS
         + """
@@ -541,7 +541,7 @@ def test_what_comes_and_goes_is_followed_and_nothing_else_is_touched(monkeypatch
     with Program(text).session({"edge": [(i, i + 1) for i in range(100)], "other": [(3,)]}) as session:
         entered = []
         monkeypatch.setattr(
-            Following, "follow", lambda self, *given: entered.append(self.stratum.relations) or follow(self, *given)
+            Following, "searches", lambda self, *given: entered.append(self.stratum.relations) or searches(self, *given)
         )
         changes = session.insert("edge", [(100, 101)]).changes
         assert entered == [("path",), ("lonely",)] and changes["path"].count() == 101 and "lonely" not in changes

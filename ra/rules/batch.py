@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.block import HALVES, Block, Chunked, bounds_of, roomy, snug
+from semi_naive.ra.rules.columns import ready
 from semi_naive.ra.unions import BELOW
 from semi_naive.ra.words import seek
 
@@ -82,7 +83,7 @@ class Batch:
             return True  # and `distinct` has nothing to do
         hashes, share = np.zeros(self.size, np.uint64), min(1.0, SAMPLE / self.size)
         for name in names:
-            kernels.mix_in(hashes, np.require(self.columns[name], np.int64, ["C", "W"]))
+            kernels.mix_in(hashes, ready(self.columns[name]))
         rows = np.flatnonzero(hashes <= np.uint64(share * EVERY_HASH))
         return Batch(rows.size, self.take(rows, names)).distinct(names).size < 0.9 * share * self.size
 

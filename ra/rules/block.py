@@ -14,6 +14,7 @@ from semi_naive.ra.cached import Here, cached
 from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_at, words_of
 from semi_naive.ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
 from semi_naive.ra.rules import kernels
+from semi_naive.ra.rules.columns import FEW, Columns, few, ready
 from semi_naive.ra.unions import ROW, cells_of
 
 EVERY = 64  # bits of a word
@@ -71,18 +72,25 @@ def fits(bounds: Bounds, packing: Packing) -> bool:
     return all(low >= least and high <= most for (low, high), (least, most) in zip(bounds, packing.bounds, strict=True))
 
 
-def pack(columns: list[np.ndarray], packing: Packing, size: int) -> np.ndarray:
+def pack(columns: Columns, packing: Packing, size: int) -> np.ndarray:
     """The words (lanes, n) of the packing's columns, or of its first ones, as keys are: the rest is 0."""
     words = np.zeros((packing.lanes, size), np.uint64)
-    for place, column in zip(packing.fields, columns, strict=False):
-        if place.bits:
-            low = np.uint64(place.low & (1 << 64) - 1)
-            kernels.pack_field(words[place.lane], np.require(column, np.int64, ["C", "W"]), place.shift, low)
+    if (together := few(columns, size)) is not None:
+        kernels.pack(words, together, packing.layout)
+        return words
+    for number, column in enumerate(columns[: packing.arity]):
+        kernels.pack(words, ready(column)[None], packing.layout[number : number + 1])
     return words
 
 
-def bounds_of(columns: list[np.ndarray]) -> Bounds:
-    return tuple((int(column.min()), int(column.max())) if column.size else (0, 0) for column in columns)
+def bounds_of(columns: Columns) -> Bounds:
+    """The least and the greatest value of each column; (0, 0) where there is nothing."""
+    if not len(columns) or not columns[0].size:
+        return ((0, 0),) * len(columns)
+    together = few(columns, columns[0].size)
+    if together is not None and columns[0].size <= FEW:
+        return tuple(map(tuple, kernels.bounds(together).tolist()))
+    return tuple((int(column.min()), int(column.max())) for column in columns)
 
 
 @dataclass
@@ -95,8 +103,9 @@ class Block:
     sought = 0  # keys that have been searched for without a directory
 
     @classmethod
-    def of(cls, columns: list[np.ndarray], size: int, packing: Packing | None = None) -> "Block":
+    def of(cls, columns: Columns, size: int, packing: Packing | None = None) -> "Block":
         """From columns in any order of rows, repetitions allowed. 20 ns a tuple of one word."""
+        columns = columns if (together := few(columns, size)) is None else together
         packing = packing or roomy(bounds_of(columns))
         return cls(packing, sort_unique(pack(columns, packing, size)))
 
@@ -129,7 +138,7 @@ class Block:
 
     @property
     def arity(self) -> int:
-        return len(self.packing.bounds)
+        return self.packing.arity
 
     @property
     def nbytes(self) -> int:
@@ -151,6 +160,8 @@ class Block:
         return kernels.field_at(self.words[place.lane], positions, place.shift, mask, low)
 
     def columns(self) -> list[np.ndarray]:
+        if self.size <= FEW and "words" in vars(self):
+            return list(kernels.unpack(np.ascontiguousarray(self.words), self.packing.layout))
         return [self.column(number) for number in range(self.arity)]
 
     def repacked(self, packing: Packing) -> "Block":
@@ -161,7 +172,7 @@ class Block:
         """The tuples with column order[i] in place i, sorted again."""
         if order == tuple(range(self.arity)):
             return self
-        packing = packing or Packing(tuple(self.packing.bounds[i] for i in order))
+        packing = packing or self.packing.ordered(order)
         if self.packing.lanes == packing.lanes == 1 and len(order) == 2 and _halves(packing) and _halves(self.packing):
             return Block(packing, single.exchanged(self.words_once()[0], 32)[None])
         return Block.of([self.column(i) for i in order], self.size, packing)
@@ -188,13 +199,9 @@ class Block:
         """For each of `size` keys, given as columns, the positions [low, high) of the tuples that begin with it."""
         if not keys:
             return np.zeros(size, np.int64), np.full(size, self.size, np.int64)
-        within = np.ones(size, np.bool_)
-        for column, (low, high) in zip(keys, self.packing.bounds, strict=False):
-            if (low, high) != (LOWEST, HIGHEST):
-                within &= kernels.inside(np.require(column, np.int64, ["C", "W"]), low, high)
         if not self.size:
             return np.zeros(size, np.int64), np.zeros(size, np.int64)
-        prefix = pack(keys, self.packing, size)
+        within, prefix = _inside(keys, self.packing, size), pack(keys, self.packing, size)
         if self.packing.lanes == 1:
             rest = self.packing.fields[len(keys) - 1].shift
             if rest < 64 and rest not in self._directories and self._is_dear(rest, size):
@@ -245,6 +252,16 @@ class Block:
         return int((self.words[0] & np.uint64((1 << 32) - 1)).max(initial=0))
 
 
+def _inside(keys: Columns, packing: Packing, size: int) -> np.ndarray:
+    """Which keys are within the bounds of a packing's first columns: booleans (n,)."""
+    if (together := few(keys, size)) is not None:
+        return kernels.inside(together, packing.layout)
+    within = np.ones(size, np.bool_)
+    for number, column in enumerate(keys):
+        within &= kernels.inside(ready(column)[None], packing.layout[number : number + 1])
+    return within
+
+
 class Chunked(Block):
     """A block of chunks: `words` are made only if somebody asks for them."""
 
@@ -274,7 +291,7 @@ class Chunked(Block):
         if positions is not None:
             if not self._few(positions):
                 return super().column(number, positions)
-            some = words_at(*self.chunks, np.require(positions, np.int64, ["C", "W"]))
+            some = words_at(*self.chunks, ready(positions))
             return Block(self.packing, some[None]).column(number)
         mask, low = np.uint64((1 << place.bits) - 1), np.uint64(place.low & (1 << 64) - 1)
         return field_of(*self.chunks, self.size, place.shift, mask, low)

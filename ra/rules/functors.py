@@ -9,6 +9,7 @@ import operator
 import numpy as np
 from semi_naive.ra.rules import arithmetic, branches, ir, text
 from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.rules.columns import ready
 from semi_naive.ra.rules.ir import Autoinc, Call, Compare, Const, Kind, Literal, Pack, Term, Truth, Var
 
 __all__ = ["EvaluationError", "bits", "evaluate", "holds"]
@@ -31,7 +32,7 @@ def evaluate(term: Term, columns: dict[str, np.ndarray], size: int, values) -> n
     >>> evaluate(Call("+", (x, Const(1, Kind.NUMBER)), Kind.NUMBER), {"x": np.array([4, 5])}, 2, None).tolist()
     [5, 6]
     """
-    return np.require(_column(term, columns, size, values), np.int64, ["C", "W"])  # what compiled kernels take
+    return ready(_column(term, columns, size, values))
 
 
 def holds(literal: Literal, columns: dict[str, np.ndarray], size: int, values) -> np.ndarray:

@@ -10,12 +10,76 @@ from semi_naive.ra.words import JIT, i64, u64
 _mix = njit(inline="always")(mix)
 
 
-@njit(types.void(u64, i64, types.int64, types.uint64), **JIT)
-def pack_field(words, column, shift, low):
-    """Put a column, as its distance from `low`, into a field of the words."""
-    bits = np.uint64(shift)
-    for i in range(words.size):
-        words[i] |= (np.uint64(column[i]) - low) << bits
+i64_rows = types.Array(types.int64, 2, "C")
+LANE, SHIFT, BITS, LOW, SPAN = range(5)  # of a field, in a row of `Packing.layout`
+
+
+def _pack_uncompiled(words, columns, layout):
+    for column, (lane, shift, bits, low, _) in zip(columns, layout, strict=False):
+        if bits:
+            words[lane] |= (column.view(np.uint64) - low.view(np.uint64)) << shift.view(np.uint64)
+
+
+@njit(types.void(u64_rows, i64_rows, i64_rows), uncompiled=_pack_uncompiled, **JIT)
+def pack(words, columns, layout):
+    """Put columns (k, n), as their distances from the least values, into the first k fields of words that are 0."""
+    for k in range(columns.shape[0]):
+        if layout[k, BITS]:
+            lane, shift, low = layout[k, LANE], np.uint64(layout[k, SHIFT]), np.uint64(layout[k, LOW])
+            for i in range(columns.shape[1]):
+                words[lane, i] |= (np.uint64(columns[k, i]) - low) << shift
+
+
+def _unpack_uncompiled(words, layout):
+    columns = np.empty((layout.shape[0], words.shape[1]), np.int64)
+    for column, (lane, shift, bits, low, _) in zip(columns, layout, strict=True):
+        mask = np.uint64((1 << int(bits)) - 1)
+        column[:] = (((words[lane] >> shift.view(np.uint64)) & mask) + low.view(np.uint64)).view(np.int64)
+    return columns
+
+
+@njit(i64_rows(u64_rows, i64_rows), uncompiled=_unpack_uncompiled, **JIT)
+def unpack(words, layout):
+    """The columns (k, n) that all k fields of the words hold."""
+    columns = np.empty((layout.shape[0], words.shape[1]), np.int64)
+    for k in range(layout.shape[0]):
+        lane, shift, low, bits = layout[k, LANE], np.uint64(layout[k, SHIFT]), np.uint64(layout[k, LOW]), layout[k, BITS]
+        mask = (np.uint64(1) << np.uint64(bits)) - np.uint64(1) if bits < 64 else ~np.uint64(0)
+        for i in range(words.shape[1]):
+            columns[k, i] = np.int64(((words[lane, i] >> shift) & mask) + low if bits else low)
+    return columns
+
+
+def _inside_uncompiled(columns, layout):
+    lows, spans = layout[: len(columns), [LOW]].view(np.uint64), layout[: len(columns), [SPAN]].view(np.uint64)
+    return (columns.view(np.uint64) - lows <= spans).all(axis=0)
+
+
+@njit(types.boolean[::1](i64_rows, i64_rows), uncompiled=_inside_uncompiled, **JIT)
+def inside(columns, layout):
+    """Which tuples of columns (k, n) are within the bounds of the first k fields, both included."""
+    out = np.ones(columns.shape[1], np.bool_)
+    for k in range(columns.shape[0]):
+        low, span = np.uint64(layout[k, LOW]), np.uint64(layout[k, SPAN])
+        for i in range(columns.shape[1]):
+            out[i] &= np.uint64(columns[k, i]) - low <= span
+    return out
+
+
+def _bounds_uncompiled(columns):
+    return np.stack([columns.min(axis=1), columns.max(axis=1)], axis=1)
+
+
+@njit(i64_rows(i64_rows), uncompiled=_bounds_uncompiled, **JIT)
+def bounds(columns):
+    """The least and the greatest value of each of some columns (k, n), as (k, 2); n > 0."""
+    out = np.empty((columns.shape[0], 2), np.int64)
+    for k in range(columns.shape[0]):
+        low = high = columns[k, 0]
+        for i in range(1, columns.shape[1]):
+            low, high = min(low, columns[k, i]), max(high, columns[k, i])
+        out[k, 0], out[k, 1] = low, high
+    return out
 
 
 @njit(i64(u64, types.int64, types.uint64, types.uint64), **JIT)
@@ -202,12 +266,3 @@ def equal_pairs(left, right):
             pairs += j - begin
             i += 1
     return pairs
-
-
-@njit(types.boolean[::1](i64, types.int64, types.int64), **JIT)
-def inside(column, low, high):
-    """Which values are within bounds, both included."""
-    out = np.empty(column.size, np.bool_)
-    for i in range(column.size):
-        out[i] = low <= column[i] <= high
-    return out

@@ -22,13 +22,13 @@ STEPS = Join, Extend, AntiJoin, Bind, EarlyProjection, Filter, Generate
 def slices(derivation: Derivation, context: Context, cores: int, least: int = LEAST) -> Iterator[Batch]:
     """What comes out of a rule's first step, in slices of at least so many bindings; all at once where slices could not be told
     from each other afterwards: symbols and records are numbered as they come."""
-    few = cores < 2 or not divisible(derivation)
     for batch in run_steps(derivation.steps[:1], unit(), context):
-        count = 1 if few else min(EACH * cores, batch.size // least) or 1
-        join = uniting(derivation, batch, context)
-        if count == 1:
+        count = min(EACH * cores, batch.size // least)
+        if count < 2 or not divisible(derivation):
             yield batch
-        elif join is None:
+            continue
+        join = uniting(derivation, batch, context)
+        if join is None:
             for number in range(count):
                 yield batch.slice(number * batch.size // count, (number + 1) * batch.size // count)
         elif join.by_row(batch):

@@ -48,7 +48,7 @@ class Table:
         table of the sort is made of."""
         table = cls(arity, home, **more)
         packing = packing_of(full[home] + delta, arity)
-        table.packing = Packing(tuple(packing.bounds[home.index(i)] for i in range(arity)))
+        table.packing = packing.ordered(tuple(home.index(i) for i in range(arity)))
         for order, blocks in full.items():
             ordered = table._ordered(order)
             table.full[order] = sorted((block.repacked(ordered) for block in blocks), key=lambda block: -block.size)
@@ -58,7 +58,7 @@ class Table:
         return table
 
     def _ordered(self, order: Order) -> Packing:
-        return Packing(tuple(self.packing.bounds[i] for i in order))
+        return self.packing.ordered(order)
 
     def _make_room(self, bounds: Bounds) -> None:
         """Choose the packing, or a wider one: all blocks are packed again then, which their number makes rare."""
@@ -150,7 +150,7 @@ class Table:
         self.delta = {}
         if block.size:
             if self.packing is None:
-                self.packing = Packing(tuple(block.packing.bounds[self.home.index(i)] for i in range(self.arity)))
+                self.packing = block.packing.ordered(tuple(self.home.index(i) for i in range(self.arity)))
             if block.packing != self._ordered(self.home):
                 bounds = bounds_of(block.columns())
                 self._make_room(tuple(bounds[self.home.index(i)] for i in range(self.arity)))

@@ -14,7 +14,9 @@ from semi_naive.planning.bigjoin import BigJoin
 from semi_naive.planning.multiway import Core, pushed
 from semi_naive.planning.placing import NOWHERE, Placing
 from semi_naive.planning.rewrite import variables_of, walk
+from semi_naive.ra.cached import cached
 from semi_naive.ra.rules import ir, steps
+from semi_naive.ra.rules.bigjoin import Count
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.ir import Aggregate, Atom, Compare, Not, Pack, Range, Rule, Term, Truth, Var, Wild
@@ -50,6 +52,23 @@ class Body:
     atoms: list[Chosen] = field(default_factory=list)
     sizes: dict[str, float] = field(default_factory=dict)  # of the relations, when it was planned
     note: str = ""  # why a cyclic body is joined atom by atom
+
+    @cached
+    def searched(self) -> set[tuple[str, ir.Order]]:
+        """The relations and orders that its steps search."""
+        return searched(self.derivation.steps)
+
+
+def searched(given) -> set[tuple[str, ir.Order]]:
+    """The relations and orders that steps search, those inside of aggregates too."""
+    found = set()
+    for step in given:
+        if isinstance(step, steps.Join | steps.AntiJoin | Count):
+            found.add((step.relation, step.order))
+        if isinstance(step, Multiway):
+            found |= {(atom.relation, tuple(range(len(atom.args)))) for atom in (*step.atoms, *step.denied)}
+        found |= searched(getattr(step, "steps", []))
+    return found
 
 
 class Compiler:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from semi_naive.planning import rewrite
-from semi_naive.planning.strata import Stratum, names_read
+from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules import ir
 
 
@@ -49,11 +49,11 @@ def repeated(found: list[Stratum], loop: ir.Loop) -> list[int]:
     wanted, numbers = set(made), []
     for number in reversed(range(len(found))):
         if wanted & set(found[number].relations):
-            wanted |= names_read(found[number].rules)
+            wanted |= found[number].reads
             numbers.append(number)
     reached, following = set(loop.carried), []
     for number in reversed(numbers):
-        if made & set(found[number].relations) or reached & names_read(found[number].rules):
+        if made & set(found[number].relations) or reached & found[number].reads:
             reached |= set(found[number].relations)
             following.append(number)
     return following
@@ -63,7 +63,7 @@ def _readers(found: list[Stratum], first: int, last: int, numbers: list[int]) ->
     """Those between the first and the last that read some, and are none of them."""
     reached, after = {name for number in numbers for name in found[number].relations}, []
     for number in range(first, last):
-        if number not in numbers and reached & names_read(found[number].rules):
+        if number not in numbers and reached & found[number].reads:
             reached |= set(found[number].relations)
             after.append(number)
     return after

@@ -14,11 +14,8 @@ from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.multiway import choose as choose_core
 from semi_naive.planning.multiway import choose_counted
 from semi_naive.planning.placing import NOWHERE, Placing
-from semi_naive.ra.rules.bigjoin import Count
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.ir import Atom, Order, Rule, Var
-from semi_naive.ra.rules.multiway import Multiway
-from semi_naive.ra.rules.steps import AntiJoin, Join
 
 SKEWED = 256  # tuples from which on a relation tells how its values are distributed
 TURNED = 8  # times larger or smaller than planned for: plan again
@@ -189,7 +186,7 @@ def share_indexes(bodies: dict, indexes: Indexes) -> None:
     """Settle what the bodies of a stratum search. Those that were compiled with an index that is none of the shared ones are
     forgotten: whoever needs them compiles them again."""
     if moved := indexes.settle():
-        for key in [key for key, body in bodies.items() if any(name in moved for name, _ in searched(body.derivation.steps))]:
+        for key in [key for key, body in bodies.items() if any(name in moved for name, _ in body.searched)]:
             del bodies[key]
 
 
@@ -202,21 +199,9 @@ def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> l
             plan(*one)
         share_indexes(bodies, indexes)
         found = [plan(*one) for one in every]
-        if not placing.decide(set().union(*(searched(body.derivation.steps) for body in found))):
+        if not placing.decide(set().union(*(body.searched for body in found))):
             return found
         bodies.clear()
-
-
-def searched(steps) -> set[tuple[str, tuple]]:
-    """The relations and orders that steps search, those inside of aggregates too."""
-    found = set()
-    for step in steps:
-        if isinstance(step, Join | AntiJoin | Count):
-            found.add((step.relation, step.order))
-        if isinstance(step, Multiway):
-            found |= {(atom.relation, tuple(range(len(atom.args)))) for atom in (*step.atoms, *step.denied)}
-        found |= searched(getattr(step, "steps", []))
-    return found
 
 
 def outgrown(body: Body, sizes: Sizes) -> bool:

@@ -4,6 +4,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 
 from semi_naive.language.errors import NOWHERE, Problem, ProgramError, Span
+from semi_naive.ra.cached import cached
 from semi_naive.ra.rules import ir
 
 RECORD = "debug_delta"  # that a relation records what the iterations of another one have made
@@ -16,6 +17,11 @@ class Stratum:
     relations: tuple[str, ...]
     rules: list[ir.Rule]
     recursive: bool
+
+    @cached
+    def reads(self) -> frozenset[str]:
+        """The relations in the bodies of its rules."""
+        return frozenset(names_read(self.rules))
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ def readers(found: list[Stratum]) -> dict[str, set[int]]:
     """Of each relation, the strata whose rules read it."""
     by_name: dict[str, set[int]] = {}
     for number, stratum in enumerate(found):
-        for name in names_read(stratum.rules):
+        for name in stratum.reads:
             by_name.setdefault(name, set()).add(number)
     return by_name
 

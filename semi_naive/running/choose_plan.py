@@ -7,7 +7,7 @@ from semi_naive.balance.numbers import counted
 from semi_naive.config import Config
 from semi_naive.planning.carried import Carried, carried
 from semi_naive.planning.rewrite import walk
-from semi_naive.planning.strata import Stratum, names_read
+from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.ir import Atom, Autoinc, Rule
 from semi_naive.running.detect_closure import Following, following
 
@@ -57,7 +57,7 @@ def chosen(stratum: Stratum, database, config: Config, plan: str = "auto", cores
     large = "decomposed" if groups else "balanced"
     if groups and groups.following and groups.following.large(database, config):
         return PlanChoice("decomposed", groups.reason, groups)
-    names = names_read(stratum.rules)
+    names = stratum.reads
     here = in_one_place(stratum, database.program.relations)
     if here and not groups:
         return PlanChoice("local", here)
@@ -91,7 +91,7 @@ def worthless(stratum: Stratum, groups: Groups, database, config: Config, cores:
     """Why a stratum that can be decomposed had better not be; empty if it had."""
     if config.checkpoint_dir:
         return "only the balanced plan has anything to checkpoint"
-    size = 8 * sum(database.count(name) for name in names_read(stratum.rules))
+    size = 8 * sum(database.count(name) for name in stratum.reads)
     if size > config.replicate_bytes:
         return f"it reads {counted(size, 'byte')}, and every host has room for copies of {config.replicate_bytes:,}"
     return ""

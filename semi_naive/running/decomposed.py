@@ -17,7 +17,6 @@ from semi_naive.balance.numbers import counted
 from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
 from semi_naive.planning.carried import Carried
-from semi_naive.planning.order import searched
 from semi_naive.planning.placing import Placing
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.arithmetic import EvaluationError, located
@@ -75,7 +74,7 @@ class Decomposed:
             self._check(base)
         versions = self.local.compiled()
         statics = Statics(self.database, self.cluster, Placing(frozenset(self.homes)), self.trace, self.map)
-        statics.ensure({index for *_, body in versions for index in searched(body.derivation.steps)}, 1)
+        statics.ensure({index for *_, body in versions for index in body.searched}, 1)
         values = self.cluster.share_values(self.database.values)
         world = World({}, statics.replicated, values, self.cluster.store.path("tries", self.cluster.label("stratum")))
         deltas = [Delta(self.local.again.index(rule), relation, body.derivation) for rule, relation, body in versions]

@@ -7,7 +7,6 @@ import sys
 from dataclasses import dataclass
 from itertools import chain
 
-from semi_naive.planning.strata import names_read
 from semi_naive.ra.rules.changes import apart, shared, together
 from semi_naive.ra.rules.context import lattice_table
 from semi_naive.ra.rules.lattice import LatticeTable
@@ -73,7 +72,7 @@ class Fixpoint:
         stratum.trace.event("to driver", stratum.iteration, delta=stratum.delta())
         for name, relation in stratum.relations.items():
             database.tables[name] = opened(relation)
-        for name in names_read(stratum.stratum.rules):
+        for name in stratum.stratum.reads:
             if known := database.partitioned(name):  # what earlier strata left there
                 database.tables[name] = opened(known)
         local.returns += 1

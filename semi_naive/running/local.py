@@ -96,6 +96,7 @@ class Local:
         self.tables: dict[str, Any] = {}  # of the stratum's relations, while they are here
         self.marks: dict[str, Any] = {}  # by relation, what its table goes back to
         self.choosing = Choosing({}, self.database)  # of the iteration that runs
+        self.planned = False  # bodies whose indexes are not settled yet
         if any(relations[name].stepwise for name in self.stratum.relations if name in relations):
             self.small = 0  # the machine does not choose, nor compare
 
@@ -344,12 +345,15 @@ class Local:
         """All bodies together, before the first of them runs: so they share indexes."""
         for one in wanted:
             self._body(*one)
-        share_indexes(self.bodies, self.indexes)
+        if self.planned:
+            self.planned = False
+            share_indexes(self.bodies, self.indexes)
 
     def _body(self, rule: Rule, place, parts, number):
         """The compiled version, planned again when sizes have changed a lot."""
         key = (id(rule), number)
         if key not in self.bodies or outgrown(self.bodies[key], self.database):
+            self.planned = True
             self.bodies[key] = plan_body(
                 rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=self._indexes_made(),
                 indexed=self._indexed(number),

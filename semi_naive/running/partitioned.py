@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 
 from semi_naive.balance.trace import Trace, balance_of, phases_of
 from semi_naive.config import Config
-from semi_naive.planning.order import outgrown, plan_all, plan_body, searched
+from semi_naive.planning.order import outgrown, plan_all, plan_body
 from semi_naive.planning.placing import Placing, keyed, scanned
-from semi_naive.planning.strata import names_read
 from semi_naive.ra.reports import Report
 from semi_naive.ra.rules.arithmetic import EvaluationError, located
 from semi_naive.ra.rules.block import merged_as
@@ -156,7 +155,7 @@ class Partitioned:
 
     def _largest_read(self) -> float:
         """For a relation of the stratum that has no tuples yet: as many as the largest that it is made of."""
-        names = names_read(self.stratum.rules) - set(self.stratum.relations)
+        names = self.stratum.reads - set(self.stratum.relations)
         return max([self.database.size(name) for name in names], default=1) or 1
 
     def join_fanout(self, relation: str, column: int, other: str, place: int) -> float:
@@ -201,7 +200,7 @@ class Partitioned:
         """A rule version cut into segments, with everything it reads where it needs to be."""
         body = self._plan(rule, place, parts, version)
         self.statics.rescan(body)
-        self.statics.ensure(searched(body.derivation.steps), self.iteration)
+        self.statics.ensure(body.searched, self.iteration)
         return cut(number, rule, body, self.relations | self.statics.partitioned, self.statics.map)
 
     # -- iterating

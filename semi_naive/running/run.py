@@ -13,7 +13,7 @@ from semi_naive.io import Options, source_of, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.sources import Given
 from semi_naive.planning.loops import Loop
-from semi_naive.planning.strata import is_fact, names_read
+from semi_naive.planning.strata import is_fact
 from semi_naive.ra import memory
 from semi_naive.ra.failures import told
 from semi_naive.ra.jobs import RunsLost
@@ -230,7 +230,7 @@ class Run(State):
             local.small = 0  # its record says what was born in each iteration
         self.bodies[number], reason = local.bodies, choice.reason
         if choice.plan == "local":
-            self.database.collect(names_read(stratum.rules), stratum.relations)
+            self.database.collect(stratum.reads, stratum.relations)
             try:
                 local.run()
                 small = f" and makes fewer than {budget:,}: no job is worth it" if budget is not None else ""

@@ -27,7 +27,6 @@ from semi_naive.balance.alone import alone
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
-from semi_naive.planning.strata import names_read
 from semi_naive.ra.arrow_arrays import strings_of
 from semi_naive.ra.rules import durable
 from semi_naive.ra.rules.block import Block
@@ -298,7 +297,7 @@ def fingerprints(upkeep) -> dict[str, str]:
     found: dict[str, str] = {}
     for stratum in upkeep.compiled.strata:
         forms = {name: form(upkeep.program.relations[name], upkeep.program.types) for name in sorted(stratum.relations)}
-        below = {name: found[name] for name in sorted(names_read(stratum.rules) - set(stratum.relations))}
+        below = {name: found[name] for name in sorted(stratum.reads - set(stratum.relations))}
         changeable = sorted(upkeep.facts.given.keys() & forms.keys())
         parts = semi_naive.__version__, VERSION, forms, changeable, sorted(map(str, stratum.rules)), below
         found |= dict.fromkeys(stratum.relations, hashlib.sha256(repr(parts).encode()).hexdigest())

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from semi_naive.planning.loops import Loop
-from semi_naive.planning.strata import Stratum, names_read
+from semi_naive.planning.strata import Stratum
 from semi_naive.ra import memory
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.rules.changes import Change, compacted, difference, grown, is_compact, plain, without
@@ -61,7 +61,7 @@ class Anew(Placed):
     def _wholly(self, number: int) -> Iterator[None]:
         """What a stratum reads is in one block each, as in a run, if that is soon done; what is new among all other tuples."""
         told, least = {}, SOON * self.paces[number].anew / COPIED
-        for name in names_read(self.strata[number].rules) - set(self.strata[number].relations):
+        for name in self.strata[number].reads - set(self.strata[number].relations):
             table = self.tables[name]
             if is_compact(table) or table.count * len(table.full) > least:
                 continue
@@ -144,7 +144,7 @@ class Anew(Placed):
             self._keep(name, each)  # also what has been collected, for a stratum that is evaluated in one place
         self.plans.clear()
         if number not in self.paces:
-            tuples = sum(self.database.count(name) for name in {*names_read(stratum.rules), *stratum.relations})
+            tuples = sum(self.database.count(name) for name in {*stratum.reads, *stratum.relations})
             self.paces[number].begins(self._seconds(watch), tuples)
 
     def _rest_there(self, number: int, stratum: Stratum) -> None:

@@ -10,7 +10,7 @@ the stratum is computed anew.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -140,7 +140,7 @@ class Continuing(Anew):
             wait[0] -= 1
         return not wait or wait[0] < 0
 
-    def _few_changed(self, names: set[str], own: Mapping, changes: Mapping, few: int, part: float) -> bool:
+    def _few_changed(self, names: Set[str], own: Mapping, changes: Mapping, few: int, part: float) -> bool:
         """Whether no more than a part of some relations' tuples, or than a few, have changed."""
         changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
         return changed <= max(few, part * sum(self.database.count(name) for name in names))

@@ -23,8 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from semi_naive.planning.body import Body, names
-from semi_naive.planning.order import outgrown, searched, share_indexes, versions
-from semi_naive.planning.strata import names_read
+from semi_naive.planning.order import outgrown, share_indexes, versions
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, empty, marked, own_order, selected, together, within
@@ -35,6 +34,7 @@ from semi_naive.session.maintenance.closed_tables import is_closed, reached
 from semi_naive.session.maintenance.counting import Counts, counting
 from semi_naive.session.maintenance.flips import NEGATED, flips
 from semi_naive.session.maintenance.guard import Guard, Proof, proof
+from semi_naive.session.maintenance.heads import Heads
 from semi_naive.session.maintenance.pace import Stopwatch
 from semi_naive.session.maintenance.suspecting import InTime, Suspecting, asked, explicit, suspecting, suspects
 
@@ -54,7 +54,12 @@ class Following(InTime):
         self.counts = Counts(self, found)
         self.first: list[tuple] = []  # versions of the first iteration alone
         self.own = len(list(self.every(False)))  # versions of the recursion, which come before these in the machine
-        self.below = names_read(self.stratum.rules) - set(self.stratum.relations)
+        self.below = self.stratum.reads - set(self.stratum.relations)
+        self.changing = [
+            (rule, place, parts, -1 - number)
+            for rule in self.stratum.rules
+            for number, (place, parts) in enumerate(versions(rule, set(self.below)))
+        ]  # the numbers are negative: those from 0 on are of the stratum's own recursion
         relations = self.database.program.relations
         self.closed = {name: relations[name] for name in self.stratum.relations if is_closed(relations[name])}
         self.rederiving = [rederiving(rule, relations[rule.head.relation].lattice is not None) for rule in self.stratum.rules]
@@ -63,6 +68,7 @@ class Following(InTime):
         self.single = {rule.head.relation for rule in self.stratum.rules if heads[rule.head.relation] == 1 and is_single(rule)}
         self.single -= self.closed.keys() | self.recursive
         self.kinds = {name: relations[name].kinds for name in self.stratum.relations}
+        self.is_straight = not self.stratum.recursive and not self.closed and len(self.stratum.relations) == 1
         self.proofs = sorted(
             (proof(rule, self.kinds) for rule in self.stratum.rules), key=lambda each: len(each.rule.head.args)
         )
@@ -82,7 +88,7 @@ class Following(InTime):
         with self._flipped(below, "all") as flipped:
             wanted = [*self._of_changed(set(below)), *flipped, *self.every(False)]
             self._plan(wanted)
-            return set().union(*(searched(self._body(*one).derivation.steps) for one in wanted))
+            return set().union(*(self._body(*one).searched for one in wanted))
 
     def follow(self, own: dict[str, Change], below: dict[str, Change], suspected: dict[str, Block], allowed: Stopwatch) -> None:
         """To the fixpoint. The relations of `below`, which have changed, have what is new as their delta, those of the stratum
@@ -99,6 +105,21 @@ class Following(InTime):
             self.first += self._of_changed({name for name, change in below.items() if change.born.size})
             self._begin()
         self.go_on()
+
+    def heads(self, name: str, below: dict[str, Change], part: str, rederived: Block | None, allowed: Stopwatch) -> Block:
+        """All that the rules for a relation that none of them reads make of what is "born" of the relations below, or of what
+        they have "lost", with all else as it is; and what is `rederived` of some tuples."""
+        table = cast(Table, self.database.tables[name])
+        heads = Heads(table.arity, table.packing)
+        self.tables, self.marks = {name: heads}, {name: heads.mark()}
+        self.begin(allowed)
+        changed = {other for other, change in below.items() if getattr(change, part).size}
+        flip = "lost" if part == "born" else "born"
+        asked = {name: rederived} if rederived is not None and rederived.size else {}
+        with self._flipped(below, flip) as flipped, self._suspected(asked):
+            again = [(rule, 0, {0: "delta"}, 0) for rule in self.rederiving] if asked else []
+            self._derive_all([*again, *self._of_changed(changed), *flipped])
+        return heads.united()
 
     def _begin(self) -> None:
         """The first iteration: what begins with what is new below, and with suspects. In the machine what follows goes on from
@@ -130,13 +151,17 @@ class Following(InTime):
         explicit facts, or from what relations below have lost, which is their delta, or lack, with what they have now; and
         from such tuples. given: explicit facts of each, without what is deleted; ticks: of all tuples, if they are known. The
         tables stay as they are."""
+        if self.is_straight:
+            (name,) = self.stratum.relations
+            gone = together([*deleted.values(), self.heads(name, below, "lost", None, allowed)], self.indexes.arities[name])
+            return {name: selected(gone, ~within(gone, given[name])) if name in given else gone}
         self.begin(allowed)
         tables, old = self.database.tables, {name: cast(Table, self.database.tables[name]) for name in self.stratum.relations}
         self.tables = {name: Table(table.arity) for name, table in old.items()}
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         for name, block in deleted.items():
             self.tables[name].insert_block(block)
-        self._derive_all(list(self._of_changed({name for name, change in below.items() if change.lost.size})))
+        self._derive_all(self._of_changed({name for name, change in below.items() if change.lost.size}))
         with self._flipped(below, "born") as flipped:
             self._derive_all(flipped)
         if not any(relation.eqrel for relation in self.closed.values()) and len(self.suspecting.again) > len(old):
@@ -247,6 +272,10 @@ class Following(InTime):
         suspects again need no other index than these."""
         return number < 0
 
+    def _count(self) -> int:
+        made = sum(table.count for table in self.tables.values() if isinstance(table, Heads))
+        return super()._count() + made if self.each else 0
+
     def begin(self, allowed: Stopwatch) -> None:
         super().begin(allowed)
         self.slow = {place for place in self.slow if place < self.own}
@@ -257,13 +286,9 @@ class Following(InTime):
         for one in wanted:
             self._derive(*one)
 
-    def _of_changed(self, changed: set[str]):
-        """(rule, the atom that reads the delta, parts, number) of the versions that begin with a changed relation. The numbers
-        are negative: those from 0 on are of the stratum's own recursion."""
-        for rule in self.stratum.rules:
-            for number, (place, parts) in enumerate(versions(rule, self.below)):
-                if rule.body[place].relation in changed:
-                    yield rule, place, parts, -1 - number
+    def _of_changed(self, changed: set[str]) -> list[tuple]:
+        """(rule, the atom that reads the delta, parts, number) of the versions that begin with a changed relation."""
+        return [one for one in self.changing if one[0].body[one[1]].relation in changed]
 
 
 def is_single(rule: Rule) -> bool:

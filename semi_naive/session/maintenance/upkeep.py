@@ -18,7 +18,7 @@ from typing import cast
 
 from semi_naive.balance.jit import load
 from semi_naive.planning.passes import Compiled
-from semi_naive.planning.strata import Stratum, is_fact, names_read, readers
+from semi_naive.planning.strata import Stratum, is_fact, readers
 from semi_naive.ra import memory
 from semi_naive.ra.failures import told
 from semi_naive.ra.rules.block import Block
@@ -32,6 +32,7 @@ from semi_naive.ra.rules.changes import (
     plain,
     reversed_to,
     selected,
+    together,
     within,
     without,
 )  # fmt: skip
@@ -55,7 +56,7 @@ LARGE = 0.2  # of what a stratum reads and has: where more of it is new, the str
 MOST = 0.5  # of a relation's facts: where more come or go, its indexes are made again when they are searched
 FEW = 100  # tuples that are followed whatever part they are
 MANY = 1 << 17  # tuples of a session whose transactions call kernels by their machine code, from the first one on
-SEARCHES = "kernels.ranges", "kernels.inside", "kernels.expand_some", "kernels.field_at"
+SEARCHES = "kernels.ranges", "kernels.inside", "kernels.pack", "kernels.unpack", "kernels.expand_some", "kernels.field_at"
 KERNELS = *SEARCHES, "blocks._among", "words._drop", "unions._rows"
 
 
@@ -99,7 +100,7 @@ class Upkeep(Continuing):
                 self._restart(name)
             if stratum.rules or not self._are_plain(stratum):
                 self._detect(number)
-                if names - self.taken_up.keys() or names_read(stratum.rules) & missing:
+                if names - self.taken_up.keys() or stratum.reads & missing:
                     self.stale.add(number)
                     missing |= names
                 else:
@@ -213,7 +214,7 @@ class Upkeep(Continuing):
             found: Mapping[str, AnyChange] = {}
             if number in self.looping:
                 found = self._of_loop(number, net, changes)
-            elif own or number in self.stale or names_read(stratum.rules) & changes.keys():
+            elif own or number in self.stale or stratum.reads & changes.keys():
                 with memory.at(partial(self._place, number)):
                     found = self._of_stratum(number, stratum, own, changes)
             changes |= {name: here(change) if name in told_of else change for name, change in found.items() if change.size}
@@ -223,7 +224,7 @@ class Upkeep(Continuing):
         """What changes of the strata of a loop, in the turn of the first: they are computed anew."""
         loop = self.compiled.loops.get(number)
         strata = [self.strata[each] for each in loop.numbers] if loop else []
-        concerns = {name for each in strata for name in (*names_read(each.rules), *each.relations)}
+        concerns = {name for each in strata for name in (*each.reads, *each.relations)}
         if loop is None or not (concerns & (changes.keys() | net.keys()) or self.stale.intersection(loop.numbers)):
             return {}
         before = {name: self.kept(name) for each in strata for name in each.relations}
@@ -257,7 +258,7 @@ class Upkeep(Continuing):
         if self._can_follow(stratum, own, changes):
             pace, kind = self.paces[number], self._kind(stratum, own, changes)
             if seconds := pace.allowed(kind):
-                self._tell(names_read(stratum.rules), changes)
+                self._tell(stratum.reads, changes)
                 self.tables.update(counts)
                 self._count_missing(self._following(number, stratum), changes)
             elif pace.can_invest(kind) and self._may_get_ticks(number, own, changes):
@@ -281,7 +282,7 @@ class Upkeep(Continuing):
     def _is_spread(self, stratum: Stratum, changes: dict[str, AnyChange]) -> bool:
         """Whether it is, or reads, what is on the partitions, or has been until now."""
         changed = {name for name, change in changes.items() if isinstance(change, SpreadChange)}
-        return bool((self.spread.keys() | changed) & (names_read(stratum.rules) | set(stratum.relations)))
+        return bool((self.spread.keys() | changed) & (stratum.reads | set(stratum.relations)))
 
     def _by_components(self, closure: Closure, changes: dict[str, Change]) -> dict[str, Change] | None:
         """What changes of a closure; None where its rules, or to compute it anew, are quicker, and where so much has come that
@@ -319,11 +320,11 @@ class Upkeep(Continuing):
             return False
         if not self.config.local_tuples and not in_one_place(stratum, self.program.relations):
             return False  # it is to be on the partitions
-        names = names_read(stratum.rules) | set(stratum.relations)
+        names = stratum.reads | set(stratum.relations)
         return self._few_changed(names, own, changes, FEW, LARGE)
 
     def _kind(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> Kind:
-        read = [change for name, change in changes.items() if name in names_read(stratum.rules)]
+        read = [change for name, change in changes.items() if name in stratum.reads]
         return kind_of((change.born.size, change.lost.size) for change in [*read, *own.values()])
 
     def _follow(self, number: int, stratum: Stratum, own: dict, changes: dict, allowed: Stopwatch) -> dict[str, Change]:
@@ -339,7 +340,8 @@ class Upkeep(Continuing):
         begun, local.each = allowed.seconds, 0.0
         suspected = self._suspected(local, own, below, allowed, self.ticks.get(number))
         with self._expecting(number, begun, allowed) if suspected else nullcontext():
-            return self._derived(number, own, below, suspected, allowed)
+            derived = self._derived_once if local.is_straight else self._derived
+            return derived(number, own, below, suspected, allowed)
 
     @contextmanager
     def _expecting(self, number: int, begun: float, allowed: Stopwatch) -> Iterator[None]:
@@ -386,6 +388,22 @@ class Upkeep(Continuing):
         if ticks and clock:
             self.ticks[number] = ticks.after(clock.births, clock.now, {name: change.lost for name, change in found.items()})
         return found
+
+    def _derived_once(
+        self, number: int, own: dict, below: dict[str, Change], suspected: dict[str, Block], allowed: Stopwatch
+    ) -> dict[str, Change]:
+        """The same of a relation that none of its rules reads: all that is asked of it is whether it has what they make."""
+        (name,), local = self.strata[number].relations, self.local[number]
+        table = self.tables[name]
+        local.each = 0.0 if suspected else self.paces[number].each(table.count)
+        born, gone = (own[name].born if name in own else empty(table.arity)), suspected.get(name) or empty(table.arity)
+        again = gone if name in own or name not in local.single else None  # what was a fact may be derived as well
+        made = together([born, local.heads(name, below, "born", again, allowed)], table.arity)
+        change = Change(selected(made, ~within(made, table)), apart(gone, made))
+        self.tables[name] = grown(without(table, change.lost), change.born) if change.size else table
+        for one in local.counts.counted:
+            self.tables[one.relation].settle()
+        return {name: change}
 
     def _count_missing(self, local: Following, changes: dict[str, Change]) -> None:
         """Count what was there before, as far as it is not known. It takes as long as the aggregates do."""
