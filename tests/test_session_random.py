@@ -7,7 +7,8 @@ from datalog_programs import programs
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from semi_naive.ra.rules.block import HALVES, Block
-from semi_naive.ra.rules.changes import within
+from semi_naive.ra.rules.changes import difference, grown, within, without
+from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.thinned import Thinned, thinned
 from session_cases import PATHS, SAME, SETTINGS, SHORTEST, agrees, ask, folded, transactions
@@ -67,6 +68,21 @@ pairs = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)))
 
 
 @settings(max_examples=100, **SETTINGS)
+@given(pairs, pairs, pairs, pairs)
+def test_the_difference_of_tables_that_have_parts_of_one_block(thin, tuples, gone, gone_now, come):
+    def block(of):
+        return Block.of([np.array([row[i] for row in sorted(of)], np.int64) for i in range(2)], len(of))
+
+    whole = Table.of(2, (0, 1), {(0, 1): [block(tuples)]}, [])
+    before, after = (without(whole, block(each & tuples)) for each in (gone, gone_now))
+    after = grown(after, block(come - (tuples - gone_now)))
+    after.settle()
+    found = difference(before, after)
+    new, old = tuples - gone_now | come, tuples - gone
+    assert [set(zip(*map(list, each.columns()), strict=True)) for each in (found.born, found.lost)] == [new - old, old - new]
+
+
+@settings(max_examples=100, **SETTINGS)
 @given(pairs, st.lists(pairs, max_size=3), pairs)
 def test_a_block_of_which_tuples_are_gone_is_like_a_copy_without_them(thin, tuples, gone, others):
     def block(of):
@@ -88,6 +104,39 @@ def test_a_block_of_which_tuples_are_gone_is_like_a_copy_without_them(thin, tupl
         others - tuples.difference(*gone)
     )
     assert made.words.tolist() == expected.words.tolist()
+
+
+table_steps = st.lists(st.tuples(st.sampled_from(["insert", "advance", "forget", "machine", "read"]), pairs), max_size=12)
+
+
+@settings(max_examples=150, **SETTINGS)
+@given(st.sampled_from(["min", "max"]), table_steps)
+def test_a_table_has_the_best_value_of_each_key(thin, better, asked):
+    """After any steps, in every order that it is read in; its delta is what improved last."""
+    table, known, delta, new = LatticeTable(2, better=better), {}, {}, {}
+    sign = 1 if better == "min" else -1
+    for step, tuples in [*asked, ("insert", {(0, 3)}), ("advance", set())]:
+        made = dict(new) if step == "insert" else {}
+        for key, value in tuples:
+            if all(key not in each or sign * value < sign * each[key] for each in (known, made)):
+                made[key] = value
+        if step == "insert" and tuples:
+            table.insert([np.array(column, np.int64) for column in zip(*tuples, strict=True)], len(tuples))
+            new = made
+        elif step == "machine" and not new:
+            parts = [(key, value) for key, value in delta.items() if key not in made], [*made.items()]
+            table.from_machine(*(np.array(part, np.int64).reshape(-1, 2) for part in parts))
+            delta, known = made, known | made
+        elif step == "forget":
+            table.back_to(None)
+            new = {}
+        elif step == "advance":
+            assert table.count == len(known | new) and table.advance() == len(new)
+            delta, known, new = new, known | new, {}
+        for part, expected in (("all", known), ("delta", delta), ("full", {k: v for k, v in known.items() if k not in delta})):
+            for order in (table.full if step != "read" else [(0, 1), (1, 0)]) if part != "delta" else [(0, 1)]:
+                read = [zip(*map(list, block.columns()), strict=True) for block in table.blocks(part, order)]
+                assert sorted(row[:: 1 if order == (0, 1) else -1] for each in read for row in each) == sorted(expected.items())
 
 
 LINEAR = "path(x, z) :- path(x, y), edge(y, z)."

@@ -82,8 +82,9 @@ def with_keys(table: Table, keys: list[np.ndarray], size: int) -> Block:
     found = []
     for block in table.blocks("all", table.home):
         lows, highs = block.ranges(keys, size)
-        rows = lows[highs > lows].view(np.uint64)
-        found.append(taken(block, words.sort(rows).view(np.int64)))
+        rows = lows[highs > lows]
+        if rows.size:
+            found.append(taken(block, words.sort(rows.view(np.uint64)).view(np.int64)))
     return together(found, table.arity)
 
 
@@ -176,16 +177,21 @@ def difference(before: Table, after: Table) -> Change:
     old = [block for number, block in olds.items() if number not in news]
     new = [block for number, block in news.items() if number not in olds]
     for number in olds.keys() & news.keys():
-        if olds[number] is not news[number]:
-            (whole, left_out), (_, left_out_now) = parted(olds[number]), parted(news[number])
-            old.append(taken(whole, np.setdiff1d(left_out_now, left_out, assume_unique=True)))
-            new.append(taken(whole, np.setdiff1d(left_out, left_out_now, assume_unique=True)))
+        (whole, left_out), (_, left_out_now) = parted(olds[number]), parted(news[number])
+        if left_out is not left_out_now:
+            old.append(taken(whole, _but(left_out_now, left_out)))
+            new.append(taken(whole, _but(left_out, left_out_now)))
     lost, born = together(old, before.arity), together(new, before.arity)
     if born.size and lost.size and NEAR * min(born.size, lost.size) > max(born.size, lost.size):
         packing = common([born, lost], before.arity)
         born, lost = born.repacked(packing), lost.repacked(packing)
         return Change(born.without(lost), lost.without(born))
     return Change(apart(born, lost), apart(lost, born))
+
+
+def _but(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Positions (k,) without others (l,); both ascend."""
+    return positions[words.places(positions.view(np.uint64), others.view(np.uint64)) < 0]
 
 
 def _by_whole(blocks: list[Block]) -> dict[int, Block]:

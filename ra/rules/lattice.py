@@ -126,8 +126,9 @@ class LatticeTable(Table):
     def from_machine(self, full: np.ndarray, delta: np.ndarray) -> None:
         """Rows that are to be in full as well, and the delta of now, one a key: they supersede what else is known of it."""
         self.delta = {}
-        rows = np.concatenate([full, delta])
-        self._supersede([np.ascontiguousarray(rows[:, i]) for i in range(self.arity - 1)], rows.shape[0])
+        if full.shape[0] or delta.shape[0]:
+            rows = np.concatenate([full, delta])
+            self._supersede([np.ascontiguousarray(rows[:, i]) for i in range(self.arity - 1)], rows.shape[0])
         super().from_machine(full, delta)
 
     @property
