@@ -23,6 +23,15 @@ def test_what_was_saved_is_no_reason_for_a_longer_attempt():
     assert pace.saved > 0 and pace.allowed(LARGE) == WORTH * 10.0
 
 
+def test_what_smaller_changes_took_foretells_a_longer_attempt_until_one_fails():
+    pace = Pace(anew=1.0)
+    pace.following((True, 1), 0.001)
+    pace.following((True, 3), 0.03)
+    assert pace.allowed((True, 5)) == pytest.approx(0.6) and pace.allowed((True, 2)) == pace.allowed((True, 6)) == WORTH
+    pace.failing((True, 5), 0.6)
+    assert pace.allowed((True, 5)) == WORTH
+
+
 def test_no_transaction_takes_a_fifth_longer_than_to_compute_anew():
     """Whatever follows in which order: each attempt fails as late as it may, or is as quick as nothing."""
     for pattern in range(1 << 10):
@@ -32,7 +41,7 @@ def test_no_transaction_takes_a_fifth_longer_than_to_compute_anew():
             allowed = pace.allowed(kind)
             assert allowed <= 0.2
             if pattern >> place & 1 and allowed:
-                pace.following(kind, allowed)
+                pace.following(kind, 0.001)
             elif allowed:
                 pace.failing(kind, allowed)
 

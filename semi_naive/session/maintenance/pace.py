@@ -5,7 +5,7 @@ when it is computed anew, and how it has followed before. So an attempt may take
 more: no transaction takes more than a fifth longer than to compute everything. Where tuples are gone, the time to find suspects
 tells the rest: what comes after them has taken some times as long before. So a following that is likely to be quicker goes on,
 and one that is not ends as soon as the suspects are known. Changes of a size that fail again and again are not tried for some
-transactions, each time for twice as many.
+transactions, each time for twice as many. Where a change has been followed, one of more tuples may take as much longer.
 """
 
 import math
@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 WORTH = 0.15  # of the seconds in which it is computed anew, for any attempt
+FORETOLD = 0.6  # of them, by what smaller changes have taken: then an attempt may take that
 QUICKER = 0.8  # of them: what is expected to take longer is not gone on with
 LIKELY = 1.25  # times as long as expected it may take
 AFTER = 4.0  # seconds for each one of looking for suspects, until more is known: 1 to 5 in points-to analyses and closures
@@ -69,6 +70,7 @@ class Pace:
     saved: float = 0.0  # seconds
     after: float = AFTER  # seconds for each one of looking for suspects, as far as that is known
     vain: float = math.inf  # as a power of four, the fewest tuples that have changed and were too much even with ticks
+    took: dict[Kind, float] = field(default_factory=dict)  # seconds of the last success
     failed: dict[Kind, int] = field(default_factory=dict)  # attempts in a row
     left: dict[Kind, int] = field(default_factory=dict)  # transactions that are computed anew without an attempt
 
@@ -90,7 +92,19 @@ class Pace:
             if each[0] == kind[0] and each[1] <= kind[1] and self.left[each]:
                 self.left[each] -= 1
                 return 0.0
-        return max(LEAST, WORTH * self.anew)
+        foretold = self._foretold(kind)
+        return max(LEAST, WORTH * self.anew, LIKELY * foretold if foretold <= FORETOLD * self.anew else 0.0)
+
+    def _foretold(self, kind: Kind) -> float:
+        """Seconds by the next smaller change that was followed: as many more as there are tuples.
+
+        >>> pace = Pace(anew=1.0)
+        >>> pace.following((True, 3), 0.02)
+        >>> [pace.allowed(kind) for kind in ((True, 3), (True, 5), (True, 6), (False, 5))]
+        [0.15, 0.4, 0.15, 0.15]
+        """
+        known = [each for each in self.took if each[0] == kind[0] and each[1] <= kind[1]]
+        return self.took[max(known)] * 4.0 ** (kind[1] - max(known)[1]) if known else 0.0
 
     def expected(self, seconds: float) -> float:
         """Seconds that it may follow in all, after so many have found the suspects; 0 if it is likely to take too long.
@@ -118,6 +132,7 @@ class Pace:
         """It has followed for so long in vain; timed: with ticks."""
         self.vain = min(self.vain, kind[1]) if timed and kind[0] else self.vain
         self.saved = max(0.0, self.saved - seconds)
+        self.took = {each: known for each, known in self.took.items() if each[0] != kind[0] or each[1] > kind[1]}
         self.failed[kind] = self.failed.get(kind, 0) + 1
         if self.failed[kind] >= AGAIN:
             self.left[kind] = min(LEFT, 1 << self.failed[kind])
@@ -143,6 +158,7 @@ class Pace:
         if seconds > max(self.anew, LEAST):
             return self.failing(kind, seconds)
         self.saved = min(KEPT * self.anew, self.saved + self.anew - seconds)
+        self.took[kind] = seconds
         self.vain = math.inf if kind[0] and kind[1] >= self.vain else self.vain
         for each in [each for each in self.failed if each[0] == kind[0] and each[1] <= kind[1]]:
             del self.failed[each]

@@ -349,7 +349,7 @@ class Upkeep(Continuing):
         pace, looked = self.paces[number], allowed.seconds - begun
         if not (expected := pace.expected(looked)):
             raise TooSlow
-        allowed.most = begun + expected
+        allowed.most = max(allowed.most, begun + expected)
         try:
             yield
         finally:
