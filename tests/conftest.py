@@ -163,3 +163,11 @@ def guarded(request, monkeypatch):
 settings.register_profile("repeatable", derandomize=True, deadline=None)  # however busy the machine
 settings.register_profile("search", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+@pytest.fixture
+def implied(monkeypatch):
+    """However small a closure is, it is known by its edges, and changes are counted."""
+    monkeypatch.setattr("semi_naive.session.maintenance.anew.SMALL", 0)
+    for name, value in {"LEAST": 1, "FEW": 0}.items():
+        monkeypatch.setattr(f"semi_naive.session.maintenance.implied.{name}", value)

@@ -224,6 +224,42 @@ def follows(program, edges, data):
             assert folded({"path": list(told)} if told else {}, {"path": before})["path"] == session["path"].to_set()
 
 
+@settings(max_examples=100, **SETTINGS)
+@given(st.sampled_from([LINEAR, DOUBLED, "path(x, z) :- edge(x, y), path(y, z)."]), DENSE, st.data())
+def test_closures_that_are_known_by_their_edges(implied, step, edges, data):
+    """Pairs are asked for after some transactions only, those that have changed as well, in any order."""
+    program = Program(PATHS.replace(LINEAR, step))
+    with program.session({"edge": edges}, retain=5) as session:
+        history, told = [edges], []
+        for _ in range(5):
+            come = data.draw(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=8))
+            part = data.draw(st.sampled_from([0, 1, 3, len(edges)]))
+            gone = set(data.draw(st.permutations(sorted(edges)))[:part])
+            edges = (edges - gone) | come
+            with session.transaction() as transaction:
+                transaction.delete("edge", gone)
+                transaction.insert("edge", come)
+            history, told = [*history, edges], [*told, transaction.changes.get("path")]
+            expected, x = reachable(edges), data.draw(st.integers(0, 10))
+            assert session["path"].count() == len(expected)
+            if data.draw(st.booleans()):
+                assert session.query(f"path({x}, y)").to_set() == {(y,) for other, y in expected if other == x}
+                assert session.query(f"path(x, {x})").to_set() == {(y,) for y, other in expected if other == x}
+                assert session.query(f"path({x}, {x})").count() == ((x, x) in expected)
+            if data.draw(st.booleans()):
+                assert session["path"].to_set() == expected
+        for epoch in data.draw(st.permutations(range(6))):
+            pairs = reachable(history[epoch])
+            assert session.at(epoch)["path"].to_set() == pairs and session.at(epoch)["path"].count() == len(pairs)
+        for number in data.draw(st.permutations(range(5))):
+            old, new = reachable(history[number]), reachable(history[number + 1])
+            changes = told[number]
+            assert (changes is None) == (old == new)
+            if changes is not None:
+                assert (changes.inserted, changes.deleted) == (len(new - old), len(old - new))
+                assert sorted(changes) == sorted([(*row, 1) for row in new - old] + [(*row, -1) for row in old - new])
+
+
 @st.composite
 def random_graphs(draw, nodes: int):
     """Edges between some nodes, between many of them dense and with few, in cycles and without, from any values."""

@@ -18,6 +18,7 @@ from bench import sessions
 from semi_naive import BadInput, EvaluationError, Program
 from semi_naive.session.maintenance import closures, upkeep
 from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.implied import is_unspelt
 from semi_naive.session.maintenance.suspecting import SLICE, InTime
 from semi_naive.session.maintenance.upkeep import Upkeep
 
@@ -639,10 +640,10 @@ def by_rules(monkeypatch):
 
 @pytest.fixture
 def by_components(monkeypatch):
-    """How many pairs have come and gone of closures that have followed by components."""
-    found, changed = [], closures.changed
-    told = lambda *given: found.append(changed(*given)) or found[-1]  # noqa: E731
-    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.changed", told)
+    """Where pairs may have come and gone of closures that have followed by components."""
+    found, differing = [], closures.differing
+    told = lambda *given: found.append(differing(*given)) or found[-1]  # noqa: E731
+    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.differing", told)
     return found
 
 
@@ -712,6 +713,51 @@ def test_a_closure_whose_rows_of_bits_would_be_long_is_computed_anew(monkeypatch
     monkeypatch.setattr("semi_naive.session.maintenance.closures.WORK", 0)
     told = same(PATHS, {"edge": [(0, 1)]}, ("insert", "edge", [(2 * i, 2 * i + 1) for i in range(200)]))
     assert len(told[0]["path"]) == 199 and (by_rules or anew)
+
+
+RING = {(i, (i + 1) % 9) for i in range(9)}
+
+
+def test_a_closure_that_is_known_by_its_edges_has_no_pairs_until_somebody_asks(implied, tmp_path, anew):
+    everything = {(x, y) for x in range(9) for y in range(9)}
+    with Program(PATHS).session({"edge": RING}, path=tmp_path / "s") as session:
+        pairs = lambda: session.upkeep.tables["path"]  # noqa: E731
+        halves = session.delete("edge", [(8, 0), (4, 5)]).changes["path"]
+        assert (halves.inserted, halves.deleted, session["path"].count()) == (0, 81 - 10 - 6, 16)
+        with pytest.raises(ZeroDivisionError), session.transaction() as transaction:
+            transaction.clear("edge")
+            raise ZeroDivisionError
+        session.insert("edge", [(0, 2)])  # which are connected
+        assert session.query("path(1, y)").to_set() == {(2,), (3,), (4,)} and session.query("path(x, 77)").count() == 0
+        assert str(session.why("path", (0, 2))).startswith("path(0, 2)")
+        assert session.query('sys.memory("path", tuples, _)').to_list() == [(16,)]
+        assert session.query('sys.index("path", _, _, _)').count() == 0 and is_unspelt(pairs())
+        session.insert("edge", [(8, 0), (4, 5)])
+        assert anew == [] and is_unspelt(pairs())
+    with Program(PATHS).session(path=tmp_path / "s") as session:
+        assert session["path"].count() == 81 and is_unspelt(session.upkeep.tables["path"]) and session.derived_anew == []
+        assert session.why_not("path", (7, 77)) and session["path"].to_set() == everything
+        assert not is_unspelt(session.upkeep.tables["path"])
+    assert halves.to_set() == {
+        (x, y, -1) for x, y in everything - {(x, y) for x, y in everything if x < y and (x < 5) == (y < 5)}
+    }
+
+
+def test_who_is_told_and_rules_that_read_a_closure_have_its_pairs(implied):
+    told, far = [], []
+    with Program(PATHS).session({"edge": RING}) as session:
+        session.subscribe("path", lambda changes, epoch: told.append(changes.to_set()))
+        assert len(session.delete("edge", [(8, 0)]).changes["path"]) == 81 - 36
+        assert told == [{(x, y, -1) for x in range(9) for y in range(x + 1)}] and is_unspelt(session.upkeep.tables["path"])
+        session.register("far", ".decl far(y: number)\nfar(y) :- path($x, y), !edge(y, _).")
+        session.subscribe("far", lambda changes, epoch: far.append(changes.to_set()), x=6)
+        session.delete("edge", [(7, 8)])
+        assert far == [{(8, -1), (7, 1)}] and not is_unspelt(session.upkeep.tables["path"])
+        session.delete("edge", [(2, 3)])
+        session.insert("edge", [(7, 0)])
+        assert session["path"].to_set() == {
+            (x, y) for x in range(8) for y in range(8) if x < y and (x < 3) == (y < 3) or y < 3 <= x
+        }
 
 
 def test_a_stratum_that_follows_for_too_long_is_computed_anew(monkeypatch, anew):

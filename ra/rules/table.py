@@ -87,6 +87,11 @@ class Table:
         return known + (self.delta[self.home].size if self.home in self.delta else 0)
 
     @property
+    def orders(self) -> set[Order]:
+        """That it is sorted in."""
+        return set(self.full)
+
+    @property
     def delta_size(self) -> int:
         return self.delta[self.home].size if self.home in self.delta else 0
 

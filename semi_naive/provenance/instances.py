@@ -180,8 +180,10 @@ class Brought(dict):
         return table
 
 
-def brought(spread: OnPartitions | Remade) -> Table:
-    """A table of a relation on the partitions."""
+def brought(spread: OnPartitions | Remade | Table) -> Table:
+    """A table of a relation on the partitions, or of one whose tuples are made when somebody asks for them."""
+    if isinstance(spread, Table):
+        return snapshot(spread)
     if isinstance(spread, OnPartitions) and spread.cluster.local:
         whole = [index for index in spread.relation.indexes if len(index.order) == spread.relation.arity]
         full = {index.order: list(unless_lost(one.open() for runs in index.full for one in runs)) for index in whole}

@@ -67,6 +67,11 @@ class Cluster:
         return min(session.cpus(), self.cores)
 
     @property
+    def seems_local(self) -> bool:
+        """The same as `local`, as far as it is known: Spark is not started for the answer."""
+        return self.known is None and (self.spark is None or callable(self.spark)) or self.local
+
+    @property
     def jobs(self) -> PartitionedJobs:
         if self._jobs is None:
             with part("spark"):

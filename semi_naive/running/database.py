@@ -65,7 +65,7 @@ class Database:
 
     def orders(self) -> dict[str, set[Order]]:
         """Of each table in this process the orders that it is sorted in."""
-        return {name: set(table.full) for name, table in self.tables.items() if isinstance(table, Table)}
+        return {name: table.orders for name, table in self.tables.items() if isinstance(table, Table)}
 
     def held(self) -> dict[str, int]:
         """The bytes of every table in this process, with all of its indexes. May be asked for from any thread."""

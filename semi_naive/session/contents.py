@@ -16,6 +16,7 @@ from semi_naive.ra.rules.ir import Kind, Program, Relation, Type
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.answers import Answer
 from semi_naive.running.database import Database
+from semi_naive.session.maintenance.implied import is_unspelt
 from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange
 from semi_naive.tuples import Relations
 
@@ -149,7 +150,7 @@ class Epoch(Relations):
     def _why(self) -> "Why":
         from semi_naive.provenance.why import Why
 
-        spread = dict(self.spread)
+        spread = self.spread | {name: table for name, table in self.tables.items() if is_unspelt(table)}
         tables = {name: table for name, table in self.tables.items() if name not in spread}
         program = self.session.registry.with_rules(self.session.program.checked, tables.keys() | spread.keys())
         return Why(program, tables, self.view.values, self.given, spread, self.session.alone)

@@ -21,6 +21,7 @@ from semi_naive.ra.rules.loading import blocks_of
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.values import Known, Values
 from semi_naive.running.on_partitions import OnPartitions, unless_lost
+from semi_naive.session.maintenance.implied import is_unspelt
 
 EXPECTS = 'a query is one atom with constants, _ and variables, as in path(1, y) or name(x, "Ann")'
 
@@ -104,6 +105,9 @@ class Asking:
 
     def _candidates(self, table: Any) -> tuple[list[np.ndarray], int]:
         """(columns in the relation's own order, size) of tuples among which all answers are."""
+        if is_unspelt(table) and self.terms.constants:
+            columns = table.beside(*next(iter(self.terms.constants.items())))
+            return list(columns), columns.shape[1]
         order = max(list(table.full), key=self._bound)
         keys = [np.array([self.terms.constants[place]]) for place in order[: self._bound(order)]]
         parts = []

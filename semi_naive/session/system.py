@@ -84,7 +84,8 @@ class System:
             if isinstance(kept, OnPartitions):
                 yield name, ", ".join(names[place] for place in kept.relation.home.order), kept.count, kept.relation.bytes
                 continue
-            for order, blocks in list(kept.full.items()):
+            for order in kept.orders:
+                blocks = kept.full[order]
                 size = sum(block.size for block in blocks)
                 yield name, ", ".join(names[place] for place in order), size, sum(block.nbytes for block in blocks)
 

@@ -8,7 +8,7 @@
 
 Ids of symbols and records mean what the directory says: each record of the log has those that are new. Derived relations are
 read again where the rules that they come from are the same, and derived anew where these are not, and where a relation was on
-Spark's partitions: of that the snapshot has explicit facts alone.
+Spark's partitions or a closure that is known by its edges: of that the snapshot has explicit facts alone.
 """
 
 import contextlib
@@ -40,6 +40,7 @@ from semi_naive.running.manifest import DurableFiles
 from semi_naive.session.durability.log import Log, LogDamaged, records
 from semi_naive.session.durability.registrations import Registrations, changes, event
 from semi_naive.session.facts import Asked, columns_of
+from semi_naive.session.maintenance.implied import Implied
 from semi_naive.session.registered.subscriptions import History
 
 VERSION = "session 1"  # of the directory's form
@@ -130,12 +131,13 @@ class Directory:
         blocks: dict[int, tuple[Block, list[dict]]] = {}
         for name in prints:
             relation, given = upkeep.program.relations[name], upkeep.facts.given.get(name)
-            elsewhere = name in upkeep.shared or name in upkeep.spread
+            anew = name in upkeep.spread or isinstance(upkeep.tables[name], Implied)
+            elsewhere = name in upkeep.shared or anew
             parts = {"given": given, "whole": None if elsewhere else upkeep.tables[name]}
             saved = {part: self._table(table, name, blocks) for part, table in parts.items() if table is not None}
             told = {
                 "print": prints[name],
-                "spread": name in upkeep.spread,
+                "spread": anew,  # it is derived anew
                 "form": form(relation, upkeep.program.types),
                 "arity": relation.arity,
             }

@@ -11,10 +11,11 @@ from semi_naive.ra import memory
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.rules.changes import Change, compacted, difference, grown, is_compact, plain, without
 from semi_naive.ra.rules.table import Table
+from semi_naive.running.detect_closure import SMALL, following
 from semi_naive.running.detect_closure import Following as Closure
-from semi_naive.running.detect_closure import following
 from semi_naive.running.local import Local, TooLarge
 from semi_naive.running.loops import rounds
+from semi_naive.session.maintenance.implied import MOST, Implied, implied
 from semi_naive.session.maintenance.pace import Pace, Stopwatch
 from semi_naive.session.maintenance.placed import Placed
 from semi_naive.session.maintenance.spread import AnyChange, Kept
@@ -89,6 +90,8 @@ class Anew(Placed):
         return change
 
     def _compared_here(self, name: str, before: Table, after: Table) -> Change:
+        if not before.count and isinstance(after, Implied):
+            return after.since_nothing()
         change = difference(before, after)
         if not change.size:
             self.tables[name] = before
@@ -136,6 +139,8 @@ class Anew(Placed):
         for name in stratum.relations:
             self._restart(name)
         self._detect(number)
+        if self._counted(number):
+            return
         below = {name: each for name, each in self.spread.items() if name not in stratum.relations}
         with memory.at(partial(self._place, number)):
             self._evaluate(number, stratum)
@@ -146,6 +151,28 @@ class Anew(Placed):
         if number not in self.paces:
             tuples = sum(self.database.count(name) for name in {*stratum.reads, *stratum.relations})
             self.paces[number].begins(self._seconds(watch), tuples)
+
+    def _counted(self, number: int) -> bool:
+        """Whether a stratum is a large closure that is known by its edges from now on."""
+        closure = self.closures.get(number)
+        if closure is None or not self._may_be_implied(number, closure) or self.database.count(closure.edges) <= SMALL:
+            return False
+        found = implied(self.tables[closure.edges], self._most_pairs, self.cluster.here)
+        if found is not None:
+            self.tables[closure.relation] = found
+        return found is not None
+
+    def _may_be_implied(self, number: int, closure: Closure) -> bool:
+        """Whether a closure's edges are here, no other stratum reads its pairs, and `local_tuples` does not have them on the
+        partitions."""
+        read = number in self.looping or self.read_by.get(closure.relation, set()) - {number}
+        return not read and closure.edges not in self.spread and self.config.local_tuples != 0
+
+    @property
+    def _most_pairs(self) -> int:
+        """That a closure may have to be in this process: on a cluster others may be asked for them."""
+        most = PAIRS * (self.config.local_tuples or 0)
+        return max(most, MOST) if self.cluster.seems_local else most
 
     def _rest_there(self, number: int, stratum: Stratum) -> None:
         """What is large of a stratum that was evaluated on the partitions stays there, and comes here otherwise."""

@@ -7,11 +7,13 @@ bits instead (`ra.condensed`), and all other pairs stay as they are, unread.
 """
 
 from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
 
-from semi_naive.ra import blocks, condensed, graph
+from semi_naive.ra import bitset_bfs, blocks, condensed, graph
 from semi_naive.ra.condensed import AFTER, BEFORE
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules import kernels
@@ -39,23 +41,36 @@ def is_dense(edges: Table, pairs: Table) -> bool:
 
 def felt(edges: Table, change: Change, pairs: Table | None) -> bool:
     """Whether some pair of the closure may come or go. edges: as they are now, what is new as their delta; change: what has
-    become of them; pairs: the closure as it was, if it is in this process. A search for each edge that is gone, and else for
-    each that is new; not if they are too many to search for."""
-    new = not within(change.born, pairs).all() if pairs is not None else missed(edges, change.born, "full")
-    if new:
+    become of them; pairs: the closure as it was, if its pairs are in this process. A search for each edge that is gone, and
+    for each that is new where there are no pairs; not if they are too many to search for."""
+    if pairs is not None and not within(change.born, pairs).all():
         return True
-    few = change.lost.size <= ONE_BY_ONE or edges.count > QUICK
-    return bool(change.lost.size) and (not few or missed(edges, change.lost))
+    return _may_be_missed(edges, change.lost) or pairs is None and _may_be_missed(edges, change.born, "full")
+
+
+def _may_be_missed(edges: Table, some: Block, part: str = "all") -> bool:
+    """Whether some edges are `missed`, or are more than are worth a search."""
+    few = some.size <= ONE_BY_ONE or edges.count > QUICK
+    return bool(some.size) and (not few or missed(edges, some, part))
 
 
 def changed(
     edges: Table, change: Change, pairs: int, packing: Packing | None = None, cores: int = 1, most: float = float("inf")
 ) -> Change | None:
-    """The pairs of a closure that come and go with its edges; as `felt`. pairs: how many there were; packing: theirs. None if
-    it would take longer than to read all pairs, or if these are more than `most`. 200 ns an edge, and 2 ns for each 64 nodes
-    that a changed edge may lead to, or for each 64 that may lead there."""
-    xs, ys = (np.concatenate(both) for both in zip(edges.columns(), change.lost.columns(), strict=True))
-    found = graph.intern(np.stack([xs, ys], axis=1))
+    """The pairs of a closure that come and go with its edges; as `differing`. None if it would take longer than to read all
+    pairs, or if these are more than `most`."""
+    found = differing(edges.blocks("all", (0, 1)), change, pairs, packing, cores)
+    return found.found(most, most)[2] if found else None
+
+
+def differing(
+    edges: list[Block], change: Change, pairs: float, packing: Packing | None = None, cores: int = 1
+) -> "Differing | None":
+    """Where to look for the pairs of a closure that come and go with its edges. edges: as they are now; change: what has become
+    of them; pairs: how many there were; packing: theirs. None if it would take longer than to read all pairs that there may be.
+    200 ns an edge."""
+    columns = [block.columns() for block in (*edges, change.lost)]
+    found = graph.intern(np.stack([np.concatenate(column) for column in zip(*columns, strict=True)], axis=1))
     indptr, targets = graph.adjacency(found)
     moments = np.full(targets.size, BEFORE | AFTER)
     born, lost = (_places(found, block) for block in (change.born, change.lost))
@@ -72,58 +87,95 @@ def changed(
         graphs, nodes, of_node, of_bit = (sources, backward, moments[places]), back, of_bit, of_node
     else:
         graphs, nodes = (indptr, targets, moments), onward
-    width = -(-nodes.size // 64)
-    if width * (found.words.size + found.domain) > max(WORK, pairs):
+    work = -(-nodes.size // 64) * (found.words.size + found.domain)
+    if work > max(WORK, pairs) and work > _estimated(indptr, targets):
         return None
-    differing = _differing(graphs, both, nodes, of_node, of_bit, 1 if width * found.domain < ALONE else cores, most)
-    if differing is None:
-        return None
-    come, gone = differing
-    if turned:
-        come, gone = blocks.sort_unique(come), blocks.sort_unique(gone)
-    return Change(Block(packing, come), Block(packing, gone))
+    return Differing(graphs, both, nodes, packing, of_node, of_bit, turned, cores)
 
 
-def _differing(graphs, both, nodes: np.ndarray, of_node, of_bit, cores: int, most: float) -> tuple[np.ndarray, ...] | None:
-    """The pairs (lanes, n) of any node and one of some nodes, that are there at the later moment and not at the earlier, and
-    the other way round; a pair is of_node | of_bit. both: (moment, component of each node, how many). None if there are more
-    than `most`."""
-    indptr, targets, moments = graphs
-    domain = indptr.size - 1
-    bits = np.full(domain, -1)
-    bits[nodes] = np.arange(nodes.size)
-    of_bit = np.ascontiguousarray(of_bit[:, nodes])
-    width = max(1, min(-(-nodes.size // 64), ROOM // max(1, domain)))
-    pieces = np.linspace(0, domain, (1 if cores == 1 else PIECES * cores) + 1).astype(np.int64)
-    strips: tuple[list, list] = [], []
-    for begin in range(0, nodes.size, 64 * width):
-        reach = lambda one, begin=begin: condensed.reached(  # noqa: E731
-            indptr, targets, moments, one[0], *one[1:], bits - begin, width)  # fmt: skip
-        rows = [(one[1], found) for one, found in zip(both, in_threads(reach, both, cores), strict=True)]
-        strip = np.ascontiguousarray(of_bit[:, begin : begin + 64 * width])
-        for found, (one, other) in zip(strips, (rows[::-1], rows), strict=True):
-            if (surplus := _surplus((*one, *other, width), pieces, of_node, strip, cores, most)) is None:
-                return None
-            found.append(surplus)
-            most -= surplus.shape[1]
-    lanes = of_node.shape[0]
-    return blocks.merge_all(strips[0], lanes), blocks.merge_all(strips[1], lanes)
+def _estimated(indptr: np.ndarray, targets: np.ndarray) -> int:
+    """How many pairs the closure of a graph may have, by what some of its nodes reach."""
+    nodes = indptr.size - 1
+    drawn = np.sort(np.random.default_rng(0).choice(nodes, min(nodes, bitset_bfs.LANES), replace=False))
+    words, lists = [np.zeros(nodes, np.uint64) for _ in range(3)], [np.empty(nodes, np.int64) for _ in range(3)]
+    levels = np.zeros(nodes + 1, np.int64)
+    bitset_bfs.reach(drawn, indptr, targets, indptr, targets, *words, *lists, levels, nodes + 1)
+    return int(levels.sum()) * nodes // max(1, drawn.size)
 
 
-def _surplus(
-    rows: tuple, pieces: np.ndarray, of_node: np.ndarray, of_bit: np.ndarray, cores: int, most: float
-) -> np.ndarray | None:
-    """The pairs (lanes, n) whose bit is in one row of a node and not in the other; pieces: where parts of the nodes begin. None
-    if there are more than `most`."""
-    parts = list(pairwise(pieces.tolist()))
-    sizes = list(in_threads(lambda part: condensed.surplus_size(*rows, *part), parts, cores))
-    begins = [0, *accumulate(sizes)]
-    if begins[-1] > most:
-        return None
-    words = np.empty((of_node.shape[0], begins[-1]), np.uint64)
-    fill = lambda part: condensed.surplus(*rows, *part[0], of_node, of_bit, words, part[1])  # noqa: E731
-    deque(in_threads(fill, zip(parts, begins, strict=False), cores), 0)
-    return words
+@dataclass
+class Differing:
+    """The pairs of any node and one of some `nodes`, which are there at one of two moments and not at the other. They are found
+    by rows of bits, each time that they are asked for: 2 ns for each 64 nodes of a row, and 5 ns a pair. A pair is the word
+    (lanes) of_node | of_bit. both: (moment, component of each node, how many) of either."""
+
+    graphs: tuple[np.ndarray, np.ndarray, np.ndarray]
+    both: list[tuple[int, np.ndarray, int]]
+    nodes: np.ndarray
+    packing: Packing
+    of_node: np.ndarray
+    of_bit: np.ndarray
+    turned: bool  # the words are not found in their order
+    cores: int
+
+    def __post_init__(self):
+        domain = self.graphs[0].size - 1
+        self.of_bit = np.ascontiguousarray(self.of_bit[:, self.nodes])
+        self.cores = 1 if -(-self.nodes.size // 64) * domain < ALONE else self.cores
+        pieces = np.linspace(0, domain, (1 if self.cores == 1 else PIECES * self.cores) + 1).astype(np.int64)
+        self.parts = list(pairwise(pieces.tolist()))
+
+    def found(self, few: float = float("inf"), most: float = float("inf"), expected: int = 0) -> tuple[int, int, Change | None]:
+        """How many pairs have come, and how many have gone, and the pairs themselves, unless they are more than `few`. Of more
+        than `most` not all are counted. expected: how many there are, where that is known; rows may take a quarter of it."""
+        came = went = 0
+        strips: tuple[list, list] | None = [], []
+        for width, rows, begin in self._strips(max(ROOM, expected // 4)):
+            sides = rows[::-1], rows
+            sizes = [self._sizes(side, width) for side in sides]
+            came, went = came + sum(sizes[0]), went + sum(sizes[1])
+            strips = None if came + went > few else strips
+            if strips is not None:
+                strip = np.ascontiguousarray(self.of_bit[:, begin : begin + 64 * width])
+                for found, side, size in zip(strips, sides, sizes, strict=True):
+                    found.append(self._surplus(side, size, width, strip))
+            if came + went > most:
+                break
+        return came, went, self._change(*strips) if strips is not None else None
+
+    def _change(self, come: list[np.ndarray], gone: list[np.ndarray]) -> Change:
+        merged = [blocks.merge_all(words, self.of_node.shape[0]) for words in (come, gone)]
+        if self.turned:
+            merged = [blocks.sort_unique(words) for words in merged]
+        return Change(*(Block(self.packing, words) for words in merged))
+
+    def _strips(self, room: int) -> Iterator[tuple[int, list[tuple[np.ndarray, np.ndarray]], int]]:
+        """(words of a row, (component of each node, rows) before and after, the first node) for some nodes after the other, of
+        whose rows so many words have room."""
+        domain = self.graphs[0].size - 1
+        bits = np.full(domain, -1)
+        bits[self.nodes] = np.arange(self.nodes.size)
+        width = max(1, min(-(-self.nodes.size // 64), room // max(1, domain)))
+        for begin in range(0, self.nodes.size, 64 * width):
+            reach = lambda one, begin=begin: condensed.reached(*self.graphs, *one, bits - begin, width)  # noqa: E731
+            found = in_threads(reach, self.both, self.cores)
+            yield width, [(one[1], rows) for one, rows in zip(self.both, found, strict=True)], begin
+
+    def _sizes(self, rows, width: int) -> list[int]:
+        """How many bits are in the first rows and not in the others, for each part of the nodes."""
+        (of, bits), (other, others) = rows
+        size = lambda part: condensed.surplus_size(of, bits, other, others, width, *part)  # noqa: E731
+        return list(in_threads(size, self.parts, self.cores))
+
+    def _surplus(self, rows, sizes: list[int], width: int, strip: np.ndarray) -> np.ndarray:
+        """The pairs (lanes, n) of these bits."""
+        (of, bits), (other, others) = rows
+        begins = [0, *accumulate(sizes)]
+        words = np.empty((self.of_node.shape[0], begins[-1]), np.uint64)
+        fill = lambda part: condensed.surplus(  # noqa: E731
+            of, bits, other, others, width, *part[0], self.of_node, strip, words, part[1])  # fmt: skip
+        deque(in_threads(fill, zip(self.parts, begins, strict=False), self.cores), 0)
+        return words
 
 
 def _places(found: graph.Dense, block: Block) -> np.ndarray:

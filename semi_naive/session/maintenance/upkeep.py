@@ -41,12 +41,14 @@ from semi_naive.ra.tuple_at_a_time.ready import LOADED, ready
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.running.local import TooLarge
 from semi_naive.running.recovery import Recovery
+from semi_naive.session.maintenance import implied
 from semi_naive.session.maintenance.anew import Closure
 from semi_naive.session.maintenance.closed_tables import closed, explicit_again
-from semi_naive.session.maintenance.closures import changed, felt, is_dense
+from semi_naive.session.maintenance.closures import differing, felt, is_dense
 from semi_naive.session.maintenance.continuing import Continuing
 from semi_naive.session.maintenance.flips import is_exact
 from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.implied import Counted, Implied, is_unspelt, is_worth_it
 from semi_naive.session.maintenance.pace import Kind, Stopwatch, kind_of
 from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
 from semi_naive.session.maintenance.suspecting import TooSlow
@@ -244,7 +246,8 @@ class Upkeep(Continuing):
             return self._all_anew(number, {name: self.kept(name) for name in stratum.relations})
         if closure := self._closure(number, own, changes):
             self._tell({closure.edges}, changes)
-            pairs = None if closure.relation in self.spread else self.tables[closure.relation]
+            unread = closure.relation in self.spread or is_unspelt(self.tables[closure.relation])
+            pairs = None if unread else self.tables[closure.relation]
             if not felt(self.tables[closure.edges], cast(Change, changes[closure.edges]), pairs):
                 return {}
         if self._is_spread(stratum, changes):
@@ -253,7 +256,7 @@ class Upkeep(Continuing):
             return {name: self._of_facts(name, change) for name, change in own.items()}
         before = dict(self.tables)
         dense = closure and is_dense(self.tables[closure.edges], before[closure.relation])
-        if closure and dense and (found := self._by_components(closure, changes)):
+        if closure and dense and (found := self._by_components(number, closure, changes)):
             return found
         if self._can_follow(stratum, own, changes):
             pace, kind = self.paces[number], self._kind(stratum, own, changes)
@@ -275,7 +278,7 @@ class Upkeep(Continuing):
                 pace.failing(kind, allowed.seconds, number in self.ticks)
                 if pace.can_invest(kind) and self._may_get_ticks(number, own, changes):
                     pace.leave(kind)
-        if closure and not dense and (found := self._by_components(closure, changes)):
+        if closure and not dense and (found := self._by_components(number, closure, changes)):
             return found
         return self._all_anew(number, before)
 
@@ -284,18 +287,26 @@ class Upkeep(Continuing):
         changed = {name for name, change in changes.items() if isinstance(change, SpreadChange)}
         return bool((self.spread.keys() | changed) & (stratum.reads | set(stratum.relations)))
 
-    def _by_components(self, closure: Closure, changes: dict[str, Change]) -> dict[str, Change] | None:
+    def _by_components(self, number: int, closure: Closure, changes: dict[str, Change]) -> dict[str, Change] | None:
         """What changes of a closure; None where its rules, or to compute it anew, are quicker, and where so much has come that
-        it is for the partitions."""
-        pairs = self.tables[closure.relation]
-        most = self.config.local_tuples or 0
-        edges, cores = self.tables[closure.edges], self.cluster.here
-        change = changed(edges, changes[closure.edges], pairs.count, pairs.packing, cores)
-        if change is None or change.born.size > most:
+        it is for the partitions. Pairs that nobody has asked for are counted, and so are many that change."""
+        name, pairs = closure.relation, self.tables[closure.relation]
+        edges, unspelt, cores = self.tables[closure.edges].blocks("all", (0, 1)), is_unspelt(pairs), self.cluster.here
+        found = differing(edges, changes[closure.edges], pairs.count, None if unspelt else pairs.packing, cores)
+        if found is None:
             return None
+        came, went, change = found.found(implied.FEW)
+        count = pairs.count + came - went
+        if came + went and self._may_be_implied(number, closure) and count <= self._most_pairs:
+            if is_worth_it(pairs, came + went, count):
+                self.tables[name] = Implied(edges, count, cores) if count else Table(2)
+                return {name: change or Counted(found, came, went)}
+        if came > (self.config.local_tuples or 0):
+            return None
+        change = change or Counted(found, came, went).spelt
         if change.size:
-            self.tables[closure.relation] = grown(without(pairs, change.lost), change.born)
-        return {closure.relation: change}
+            self.tables[name] = grown(without(pairs, change.lost), change.born)
+        return {name: change}
 
     def _of_facts(self, name: str, change: Change) -> Change:
         """A relation without rules has its facts and no more."""

@@ -1,0 +1,169 @@
+"""A closure that is known by its edges: its pairs are counted, and made when somebody asks for them.
+
+That is how a run leaves a closure that no rule reads (`running.on_partitions.Remade`). What has changed of it is counted, too,
+by rows of bits before and after (`closures.Differing`). So a transaction that changes a hundred million pairs takes what a run
+takes, and memory for the edges alone.
+"""
+
+import threading
+from collections.abc import Iterable
+from functools import cached_property
+from math import inf
+from typing import cast
+
+import numpy as np
+
+from semi_naive.ra import graph
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import Change, empty, own_order, together
+from semi_naive.ra.rules.ir import Order
+from semi_naive.ra.rules.table import Table
+from semi_naive.session.maintenance.closures import Differing, differing
+
+LEAST = 1 << 20  # pairs that are not worth to be in memory before somebody asks for them
+MOST = 1 << 28  # pairs that this process has room for when somebody does: 2 GB
+FEW = 1 << 18  # pairs that have come and gone, and are at hand at once
+
+
+class Counted(Change):
+    """As `Change`. The tuples are made when somebody asks for them, and kept."""
+
+    def __init__(self, differing: Differing, came: int, went: int):
+        vars(self).update(differing=differing, sizes=(came, went))
+
+    @cached_property
+    def spelt(self) -> Change:
+        return vars(self)["differing"].found(expected=self.size)[2]
+
+    @property
+    def born(self) -> Block:  # type: ignore[override]
+        return self.spelt.born
+
+    @property
+    def lost(self) -> Block:  # type: ignore[override]
+        return self.spelt.lost
+
+    @property
+    def size(self) -> int:
+        return sum(vars(self)["sizes"])
+
+    @property
+    def came(self) -> int:
+        return vars(self)["sizes"][0]
+
+    @property
+    def went(self) -> int:
+        return vars(self)["sizes"][1]
+
+
+class Implied(Table):
+    """The closure of some edges, blocks of a relation of pairs. count: how many pairs it has. Who asks for blocks or columns
+    has the pairs made, once: some 20 ns each, and 8 bytes. It is settled, and never changed: a `snapshot` is a
+    plain table.
+    """
+
+    def __init__(self, edges: list[Block], count: int, cores: int):
+        self.arity, self.home, self.edges, self.pairs, self.cores = 2, own_order(2), tuple(edges), count, cores
+        self.alone = threading.Lock()
+
+    def __copy__(self) -> Table:
+        return Table(self.arity, self.home, dict(self.full), packing=self.packing)
+
+    @property
+    def is_spelt(self) -> bool:
+        return "whole" in vars(self)
+
+    @property
+    def spelt(self) -> Table:
+        """The same with its pairs."""
+        with self.alone:
+            return self.whole
+
+    @property
+    def every(self) -> Differing:
+        return cast(Differing, _since_nothing(self.edges, self.cores))
+
+    @cached_property
+    def whole(self) -> Table:
+        found = Table(2)
+        found.begin_with(self.since_nothing().born)
+        found.settle()
+        return found
+
+    @property
+    def full(self) -> dict[Order, list[Block]]:  # type: ignore[override]
+        return self.spelt.full
+
+    @property
+    def delta(self) -> dict[Order, Block]:  # type: ignore[override]
+        return {}
+
+    @property
+    def new(self) -> list[Block]:  # type: ignore[override]
+        return []
+
+    @property
+    def packing(self):  # type: ignore[override]
+        return self.spelt.packing
+
+    @property
+    def orders(self) -> set[Order]:
+        return self.spelt.orders if self.is_spelt else set()
+
+    @property
+    def count(self) -> int:
+        return self.pairs
+
+    @property
+    def nbytes(self) -> int:
+        return sum(block.nbytes for block in self.edges) + (self.whole.nbytes if self.is_spelt else 0)
+
+    def settle(self) -> None:
+        """It is."""
+
+    def distinct(self, column: int) -> float:
+        """A guess, as of what is on the partitions."""
+        return max(1.0, float(self.count) ** 0.5)
+
+    def since_nothing(self) -> Counted:
+        """What has come since there was no edge."""
+        return Counted(self.every, self.pairs, 0)
+
+    def beside(self, column: int, value: int) -> np.ndarray:
+        """Columns (2, n): the pairs that have a value in a column, found by a search along the edges."""
+        edges = np.concatenate([np.array(block.columns()) for block in self.edges], axis=1)
+        found = graph.intern(edges[:: 1 - 2 * column].T)
+        at = np.searchsorted(found.values, value)
+        if at == found.domain or found.values[at] != value:
+            return np.empty((2, 0), np.int64)
+        indptr, targets = graph.adjacency(found)
+        met, queue = np.zeros(found.domain, np.bool_), np.empty(found.domain, np.int64)
+        begun = np.unique(targets[indptr[at] : indptr[at + 1]])
+        met[begun], queue[: begun.size] = True, begun
+        graph.drain(indptr, targets, met, queue, 0, begun.size)
+        others = found.values[met]
+        return np.array([np.full(others.size, value), others][:: 1 - 2 * column])
+
+
+def is_unspelt(table: Table) -> bool:
+    """Whether its pairs have not been asked for."""
+    return isinstance(table, Implied) and not table.is_spelt
+
+
+def is_worth_it(before: Table, changed: int, count: int) -> bool:
+    """Whether a closure is to have no pairs in memory after so many of them have changed; count: how many there are then."""
+    return is_unspelt(before) or changed > FEW and count >= LEAST
+
+
+def implied(edges: Table, most: int, cores: int) -> Implied | None:
+    """The closure of a relation's edges; None if it has few pairs, or more than `most`, or would take longer to count so."""
+    blocks = edges.blocks("all", own_order(2))
+    found = _since_nothing(blocks, cores, LEAST) if edges.count else None
+    pairs = found.found(few=-1, most=most)[0] if found else 0
+    return Implied(blocks, pairs, cores) if LEAST <= pairs <= most else None
+
+
+def _since_nothing(edges: Iterable[Block], cores: int, pairs: float = inf) -> Differing | None:
+    """Where all pairs of a closure are that has some edges; None if it would take longer than to read `pairs`."""
+    every = list(edges)
+    return differing(every, Change(together(every, 2), empty(2)), pairs, None, cores)
