@@ -112,7 +112,7 @@ class Reaching:
         partitions, each = (1, self._pieces(graph, groups.size)) if lazy else (self.map.partitions, EACH)
         begins = [0, groups.size]
         if not lazy:
-            self.packing = roomy(bounds_of([self.values[groups], graph.values]))
+            self.packing = roomy(bounds_of([self.values[groups]]) + bounds_of([graph.values]))
             columns = [self.values[groups], np.full(groups.size, graph.values[0] if graph.domain else 0)]
             rows = Block(self.packing, pack(columns, self.packing, groups.size))
             homes = self.map.tables()[1][parcels.slots(rows, 1, self.map)]
