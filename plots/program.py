@@ -12,18 +12,18 @@ ROWS = 500  # of any table: a program may have thousands of rules
 
 def strata(trace: dict) -> str:
     """Those first that took longest, with the plan of each and why."""
-    found = list(enumerate(trace.get("strata", [])))
+    found = list(enumerate(trace.get("strata", []), 1))
     found.sort(key=lambda one: (one[1].get("plan") != "running", -one[1].get("seconds", 0)))
     most = max([stratum.get("seconds", 0) for _, stratum in found], default=0) or 1
     rows = [
-        [stratum.get("number", place), named(stratum), stratum.get("plan", ""), _iterations(stratum),
+        [in_full(place), named(stratum), stratum.get("plan", ""), _iterations(stratum),
          number(stratum.get("tuples", 0)), seconds(stratum.get("seconds", 0)), bar(stratum.get("seconds", 0) / most),
          stratum.get("reason", "")]
         for place, stratum in found
     ]  # fmt: skip
     columns = [("#", "number"), ("relations", "text"), ("plan", ""), ("iterations", "number"), ("tuples", "number"),
                ("time", "number"), ("share", "bar"), ("why this plan", "text")]  # fmt: skip
-    caption = "Those that took longest first; # is the place in the order of evaluation"
+    caption = "Those that took longest first; # is the place in the order of evaluation, as explain has it"
     return _long("strata", caption, columns, rows) if rows else ""
 
 

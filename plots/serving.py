@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from semi_naive.plots.page import page, text_of
 
-BEGINNING = '<main id="report"><p>Nothing to show yet: the input is being read.</p></main>'
+BEGINNING = '<main id="report"><h1>semi-naive</h1><p>Here comes what the run does, as soon as there is something to show.</p></main>'
 OWN_ONLY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'self'; connect-src 'self'"
 
 
@@ -68,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _page(self, viewer: str) -> None:
         script = '<script src="live.js" defer></script>\n'
         title = f"{self.server.live.name or 'semi-naive'}: live"
-        status = '<p id="status" class="quiet">…</p>\n<p id="ended" role="status"></p>\n'
+        status = '<header>\n<p id="status" class="quiet">…</p>\n<p id="ended" role="status"></p>\n</header>\n'
         status += '<noscript><p>Renewed by a script; <a href="report">what there is now</a> needs none.</p></noscript>\n'
         self._send("text/html", page(title, status + BEGINNING, script))
 
