@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from semi_naive.plots.page import page, text_of
 
-BEGINNING = '<main id="report"><h1>semi-naive</h1><p>Here comes what the run does, as soon as there is something to show.</p></main>'
+BEGINNING = '<main id="report"><h1>semi-naive</h1><p>As soon as there is something to show, it is here.</p></main>'
 OWN_ONLY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'self'; connect-src 'self'"
 
 

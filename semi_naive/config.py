@@ -1,6 +1,7 @@
 """Every tunable of an evaluation, by the name and with the default of the paper where it has one."""
 
 from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
 from typing import Any
 
 from semi_naive.quantities import bytes_of
@@ -130,7 +131,8 @@ class Config:
         known = {f.name: f for f in fields(self)}
         for name in options:
             if name not in known:
-                raise ValueError(f"the option {name!r} is unknown: expected one of {', '.join(sorted(known))}")
+                meant = "".join(f", did you mean {near}?" for near in get_close_matches(name, known, 1))
+                raise ValueError(f"the option {name!r} is unknown{meant}: expected one of {', '.join(sorted(known))}")
         return replace(self, **{name: _parsed(name, known[name].type, value) for name, value in options.items()})
 
     @classmethod
@@ -172,5 +174,16 @@ def _parsed(name: str, kind, value):
             return bytes_of(value)
         return float(value) if "float" in str(kind) else int(value.replace("_", ""))
     except ValueError:
-        expected = "a number of bytes, such as 500000, 64M or 2G" if name in BYTES else getattr(kind, "__name__", kind)
-        raise ValueError(f"{name}={value}: expected {expected}") from None
+        raise ValueError(f"{name}={value}: expected {_expected(name, str(kind))}") from None
+
+
+def _expected(name: str, kind: str) -> str:
+    """What a field of a kind takes, in words.
+
+    >>> _expected("buckets", "int | None"), _expected("refine", "bool"), _expected("tolerance", "float")
+    ('a whole number, or none', 'on or off', 'a number')
+    """
+    if name in BYTES:
+        return "a number of bytes, such as 500000, 64M or 2G"
+    words = {"bool": "on or off", "float": "a number", "int": "a whole number"}
+    return next(word for part, word in words.items() if part in kind) + ", or none" * ("None" in kind)

@@ -182,6 +182,15 @@ def test_files_of_a_program_with_declarations(run, edges):
     assert "edge" in run("run", "p.dl", "-F", "edge=edges.tsv", "--explain")[1]
 
 
+def test_headers_that_nobody_has_told_of(run, edges):
+    (edges / "p.dl").write_text(".decl h(x: number, w: number)\n.output h\n")
+    (edges / "h.csv").write_text("from,weight\n1,2\nx,2\n")
+    status, out, errors = run("run", "p.dl", "-F", "h=h.csv", "-D-")
+    assert (status, out) == (2, "") and "h.csv:1:1: 'from' is not a number" in errors and "headers=true" in errors
+    assert "--header" in errors and "--header" in run("tc", "h.csv")[2] and "header=True" not in run("tc", "h.csv")[2]
+    assert "headers=" not in run("run", "p.dl", "-F", "h=h.csv", "--header", "-D-")[2], "of line 3 that is no advice"
+
+
 def test_headers(run, edges):
     (edges / "h.csv").write_text("from,weight\nx,1\ny,2\n")
     assert run("run", "-e", "a(x, w + 1) :- h(x, w).", "-F", "h=h.csv", "--header") == (0, "x\t2\ny\t3\n", "")

@@ -389,7 +389,7 @@ def test_spark_frames(spark):
 def test_bad_spark_frames(spark):
     frame = spark.range(10)
     bad = {
-        "found 1 columns": frame,
+        "found 1 column ": frame,
         "edges.b has type double": frame.selectExpr("id as a", "id / 2 as b"),
         "differ": frame.selectExpr("id as a", "cast(id as string) as b"),
         "edges.b: the value is null": frame.selectExpr("id as a", "nullif(id, 7) as b"),

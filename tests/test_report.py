@@ -249,6 +249,7 @@ def test_what_a_program_is_called_is_its_file():
     rule = {"rule": "b(1).", "file": "/a/long/way/p.dl", "line": 7, "seconds": 1.0, "made": 1}
     record = {"version": VERSION, "program": "/a/long/way/p.dl", "seconds": 1.0, "config": {}, "strata": [stratum]}
     text = report(record | {"profile": {"rules": [rule]}})
+    assert '<th scope="row" class="number">1</th>' in text, "the first stratum, as explain says"
     assert "<h1>p.dl</h1>" in text and ">p.dl:7<" in text and "/a/long" not in text
 
 

@@ -5,6 +5,7 @@ begin and commit each change is a transaction of its own.
 """
 
 import io
+import os
 import sys
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ from semi_naive.io.bits import BUILT_IN, of_text, shown, to_value
 from semi_naive.io.errors import BadInput
 from semi_naive.io.formats import Format
 from semi_naive.io.in_order import Columns
+from semi_naive.io.patterns import files_of
 from semi_naive.io.writing import write_rows
 from semi_naive.language.errors import ProgramError
 from semi_naive.ra.rules.arithmetic import EvaluationError
@@ -175,6 +177,8 @@ class Shell:
         path = _fields(rest)
         if len(path) != 1:
             raise BadInput(f"expected {USAGE[command]}", hint="a name with blanks is in double quotes")
+        if "://" not in path[0] and files_of(path[0]) is None and not os.path.exists(path[0]):
+            raise BadInput("no such file", path[0], hint=f"looked from {os.getcwd()}")
         return name, path[0]
 
     # -- out
@@ -260,4 +264,6 @@ def _python(field: str, kind: Kind):
 
 
 def _told(error: Exception) -> str:
+    if isinstance(error, BadInput):
+        return str(error.in_shell())
     return str(error.args[0] if isinstance(error, KeyError) and error.args else error)

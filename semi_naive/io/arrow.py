@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from semi_naive.balance.numbers import counted
 from semi_naive.io.bits import BUILT_IN, NAME, Mismatch, expected
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of, plain_type
@@ -130,7 +131,8 @@ def columns_of_table(table, relation, types: dict, values, file: str, first_row:
     found = table.column_names
     if len(found) != len(names):
         attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
-        message = f"{relation.name} has {len(names)} attributes ({attributes}), found {len(found)} columns ({', '.join(found)})"
+        has, there = counted(len(names), "attribute"), counted(len(found), "column")
+        message = f"{relation.name} has {has} ({attributes}), found {there} ({', '.join(found)})"
         raise BadInput(message, file, hint="name the attributes as the columns that you want")
     if not names:
         return np.zeros((0, min(1, table.num_rows)), np.int64)

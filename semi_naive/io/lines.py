@@ -11,6 +11,7 @@ from semi_naive.io.record_text import parsed
 from semi_naive.io.records import Records
 from semi_naive.ra.rules.ir import Kind
 
+NAMES = "; of a file that begins with a line of names, .input says headers=true, or the command line --header"
 MARKED = "the file begins with a byte order mark: save it as UTF-8 without one"
 
 
@@ -104,7 +105,8 @@ class _Lines:
             except Mismatch as wrong:
                 name, type_ = self.relation.attributes[attribute]
                 message = f"{wrong} (attribute {name}: {type_.name} of {self.relation.name})"
-                hint = wrong.hint or (MARKED if field.startswith("\ufeff") else f"expected {expected(type_)}")
+                headed = NAMES * (line == 1 and not self.form.headers and field[:1].isalpha())
+                hint = wrong.hint or (MARKED if field.startswith("\ufeff") else f"expected {expected(type_)}{headed}")
                 raise self._bad(message, text, line, begin, hint) from None
 
     def _bad(self, message: str, text: str, line: int, at: int, hint: str) -> BadInput:

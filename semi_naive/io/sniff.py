@@ -82,9 +82,11 @@ def choose_kind(rows, form: Format, path: str, strings) -> str:
     said = f"{odd[0][1]!r:.60} is not an integer"
     if second and len(first) == len(second[0]) and all(DECIMAL.fullmatch(field) for _, field in second[0][:2]):
         hint = "pass header=True if the first line names the columns, strings=True if vertices are names"
-        raise BadInput(f"{said}, but the next row has integers", *place, hint)
+        shell = "--header if the first line names the columns, --strings if vertices are names"
+        raise BadInput(f"{said}, but the next row has integers", *place, hint, shell)
     if any(NUMBER.fullmatch(field) for _, field in odd):
-        raise BadInput(said, *place, "vertex ids are integers; pass strings=True to read vertices as names")
+        hint = "vertex ids are integers; {} to read vertices as names"
+        raise BadInput(said, *place, hint.format("pass strings=True"), hint.format("--strings"))
     return "strings"
 
 
