@@ -33,6 +33,15 @@ def counted(count: float, what: str, several: str = "", show: Callable[[float], 
     return f"{shown} {what if shown == '1' else several or what + 's'}"
 
 
+def with_article(word: str) -> str:
+    """A word behind its article, as far as its letters tell which.
+
+    >>> with_article("int"), with_article("list")
+    ('an int', 'a list')
+    """
+    return f"{'an' if word[:1].lower() in tuple('aeio') else 'a'} {word}"
+
+
 def about(count: float, what: str, several: str = "") -> str:
     """The same in a few digits.
 

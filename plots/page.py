@@ -15,7 +15,6 @@ PAGE = Template("""<!DOCTYPE html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="semi-naive">
-<link rel="icon" href="data:,">
 $more<title>$title</title>
 <style>
 $style</style>

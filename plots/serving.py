@@ -66,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def _page(self, viewer: str) -> None:
-        script = '<script src="live.js" defer></script>\n'
+        script = '<link rel="icon" href="data:,">\n<script src="live.js" defer></script>\n'
         title = f"{self.server.live.name or 'semi-naive'}: live"
         status = '<header>\n<p id="status" class="quiet">…</p>\n<p id="ended" role="status"></p>\n</header>\n'
         status += '<noscript><p>Renewed by a script; <a href="report">what there is now</a> needs none.</p></noscript>\n'

@@ -63,7 +63,9 @@ reading = together(  # how a program is read: where functions of user-defined fu
 )  # fmt: skip
 
 
-@cli.command(epilog="All flags of Soufflé 2.5 are taken: docs/souffle.md says what each means here.")
+@cli.command(
+    short_help="Run a Datalog program.", epilog="All flags of Soufflé 2.5 are taken: docs/souffle.md says what each means here."
+)
 @click.argument("program", required=False)
 @click.option("-e", "--rules", metavar="TEXT", help="Run these rules; declarations may be left out, and results are printed.")
 @facts_from("from this folder, the working directory by default")
@@ -113,7 +115,7 @@ def run(program, live_profile, **given):
     run_program(program, given | {"options": dict(_assignment(text) for text in given["options"])})
 
 
-@cli.command()
+@cli.command(short_help="Print the errors and warnings of a program.")
 @click.argument("program")
 @click.option("-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too.")
 @click.option("-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros, as in -M 'A=1 B'.")
@@ -130,7 +132,7 @@ def check(program, include_dirs, macros, sandbox, legacy, as_json):
     sys.exit(check_program(program, given, as_json))
 
 
-@cli.command("format")
+@cli.command("format", short_help="Put programs into the one layout.")
 @click.argument("programs", nargs=-1, required=True, metavar="PROGRAM...")
 @click.option("-i", "--in-place", is_flag=True, help="Change the files.")
 @click.option("--check", is_flag=True, help="Change nothing; exit status 1: a file is not formatted.")
@@ -143,7 +145,7 @@ def format_(programs, in_place, check, diff):
     sys.exit(format_programs(programs, in_place, check, diff))
 
 
-@cli.command()
+@cli.command(short_help="Answer an editor about programs.")
 def lsp():
     """Answer an editor about programs, on standard input and output, by the language server protocol.
 
@@ -167,7 +169,7 @@ session_options = together(  # of what keeps a session
 )
 
 
-@cli.command()
+@cli.command(short_help="Keep answers current as facts come and go.")
 @click.argument("program")
 @session_options
 def session(program, state, **given):
@@ -192,7 +194,7 @@ def session(program, state, **given):
     run_session(program, state, given | {"options": dict(_assignment(text) for text in given["options"])})
 
 
-@cli.command()
+@cli.command(short_help="Keep answers current, over HTTP.")
 @click.argument("program")
 @session_options
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Listen at this address.")
@@ -217,7 +219,7 @@ def serve(program, state, host, port, retain, **given):
     run_server(program, state, (host, port), retain, given)
 
 
-@cli.command()
+@cli.command(short_help="Show which rules took how long.")
 @click.argument("profile", metavar="FILE")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Show so many rules and relations.")
 @click.option("--all", "every", is_flag=True, help="Show all of them.")
@@ -230,7 +232,7 @@ def profile(profile, top, every, sort, whole):
     print_profile(profile, None if every else top, sort, whole)
 
 
-@cli.command()
+@cli.command(short_help="Compute a transitive closure.")
 @click.argument("edges", nargs=-1, required=True, metavar="EDGES...")
 @click.option("-o", "--output", metavar="OUT", help="Write the pairs: .parquet .csv .tsv .facts .txt, also .gz.")
 @click.option("--plan", type=click.Choice(PLANS), default="auto", show_default=True, help="Evaluate by this plan.")
@@ -291,7 +293,7 @@ def _write_records(record: dict, trace: str | None, plot: str | None) -> None:
         save(record, plot)
 
 
-@cli.command()
+@cli.command(short_help="Draw figures of a run that was recorded.")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN.json...", type=click.Path())
 @click.option("-o", "--output", metavar="DIR", help="Write the figures to this folder.  [default: .]")
 @click.option("--report", metavar="FILE", help="Write a page about the runs (.html), and figures only with -o or --only.")
@@ -310,7 +312,7 @@ def plot(runs, output, only, report):
             click.echo(path)
 
 
-@cli.command()
+@cli.command(short_help="Predict time and balance on many ranks.")
 @click.argument("source", metavar="EDGES|PROGRAM.dl|RUN.json")
 @click.option("--ranks", required=True, metavar="NUMBERS", help="Simulate these numbers of ranks: 2,64,512,32768.")
 @click.option(
@@ -332,7 +334,7 @@ def simulate(source, ranks, policies, options, trace, quiet, **given):
     simulate_command(source, ranks, policies, dict(_assignment(text) for text in options), trace, quiet, **given)
 
 
-@cli.command()
+@cli.command(short_help="Count a pattern in a graph.")
 @click.argument("edges", nargs=-1, required=True, metavar="EDGES...")
 @click.option(
     "--pattern", required=True, metavar="PATTERN",

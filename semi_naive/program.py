@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from semi_naive.balance.account import opened, part
-from semi_naive.balance.numbers import counted
+from semi_naive.balance.numbers import counted, with_article
 from semi_naive.config import Config
 from semi_naive.io.errors import BadInput
 from semi_naive.language import check, compile_text
@@ -153,6 +153,7 @@ class Program:
 
         Raises `BadInput` for facts that cannot be read, `EvaluationError` for a division by zero and the like.
         """
+        _check_given(facts)
         with opened():
             with part("start"):
                 from semi_naive.running.run import Run
@@ -178,6 +179,7 @@ class Program:
         """
         from semi_naive.session.session import Session
 
+        _check_given(facts)
         return Session(self, facts, path, retain, spark, (config or Config()).with_options(options), sync_seconds)
 
     def explain(self, facts=None, config=None, only_outputs=False, plan="auto", **options) -> str:
@@ -188,6 +190,7 @@ class Program:
         """
         from semi_naive.planning.explain.planned import explained
 
+        _check_given(facts)
         return explained(self, facts, only_outputs, (config or Config()).with_options(options), plan)
 
     def _repr_html_(self) -> str:
@@ -201,3 +204,10 @@ class Program:
         counts = f"{counted(len(program.relations), 'relation')}, {counted(len(program.rules), 'rule')}"
         outputs = ", ".join(self.outputs[:5]) + ", …" * (len(self.outputs) > 5)
         return f"<Program {self.name}: {counts}; outputs: {outputs or 'none'}>"
+
+
+def _check_given(facts) -> None:
+    """BadInput for facts that do not say of which relation they are."""
+    if not isinstance(facts, None | str | os.PathLike | dict):
+        hint = "facts is a folder, or {relation: data}: facts={'edge': …}"
+        raise BadInput(f"{with_article(type(facts).__name__)} does not say of which relation its facts are", hint=hint)

@@ -10,7 +10,7 @@ import pytest
 from oracle import closure
 from semi_naive.ra.java import NoJava, check_java
 
-from semi_naive.__main__ import main
+from semi_naive.__main__ import cli, main
 
 EDGES = [(1, 2), (2, 3), (3, 1), (4, 1)]
 
@@ -151,6 +151,12 @@ def test_what_is_meant_by_somebody_who_leaves_the_command_out(run, tmp_path):
     assert (status, out) == (2, "") and "To run a program: semi-naive run p.dl -F facts" in errors
     assert "To run" not in run("nosuch")[2]
     assert "To compute the closure of edges: semi-naive tc edges.tsv -j 2" in run("edges.tsv", "-j", "2")[2]
+
+
+def test_each_command_is_told_in_a_line(run):
+    status, out, _ = run("--help")
+    lines = out[out.index("Commands:") :].splitlines()[1:]
+    assert status == 0 and len(lines) == len(cli.commands) and all(line.endswith(".") and "..." not in line for line in lines)
 
 
 def test_a_program_is_no_graph_and_edges_are_no_program(run, edges):

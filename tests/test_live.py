@@ -201,6 +201,7 @@ def test_what_is_served_and_what_is_not(trace):
     with Live(name="<b>") as live:
         client = Client(live)
         status, headers, text = client.ask("/")
+        assert 'rel="icon" href="data:' in text and "<h1>" in text, "nothing else is asked for; and it has a heading"
         assert status == 200 and '<script src="live.js"' in text and "&lt;b&gt;: live" in text and "<style>" in text
         assert "default-src 'none'" in headers["Content-Security-Policy"] and headers["Cache-Control"] == "no-store"
         assert client.ask("/live.js")[1]["Content-Type"].startswith("text/javascript")

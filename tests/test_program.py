@@ -79,7 +79,12 @@ WRONG_FACTS = {
     "shape": ({"edge": np.zeros((2, 3), np.int64)}, BadInput, r"edge has 2 attributes, found an array of shape \(2, 3\)"),
     "kind": ({"edge": pd.DataFrame({"x": ["a"], "y": ["b"]})}, BadInput, r"column edge\.x has type .*string"),
     "null": ({"edge": pa.table({"x": [1, None], "y": [1, 2]})}, BadInput, r"column edge\.x, row 1: the value is null"),
-    "type": ({"edge": 3}, BadInput, "a int holds no facts of edge"),
+    "type": ({"edge": 3}, BadInput, "an int holds no facts of edge"),
+    "no relation": (
+        EDGES,
+        BadInput,
+        "a list does not say of which relation its facts are\n  facts is a folder, or {relation: data}",
+    ),
     "file": ({"edge": "none.facts"}, BadInput, "Cannot open fact file none.facts"),
     "folder": ("nowhere", BadInput, "Cannot open fact file edge.facts: there is no folder 'nowhere'"),
 }
@@ -89,6 +94,12 @@ WRONG_FACTS = {
 def test_wrong_facts_name_the_relation(facts, error, message):
     with pytest.raises(error, match=message):
         Program(PATHS).run(facts)
+
+
+def test_facts_of_no_relation_are_refused_everywhere():
+    for use in (Program(PATHS).session, Program(PATHS).explain):
+        with pytest.raises(BadInput, match="ndarray does not say of which relation"):
+            use(np.array(EDGES))
 
 
 @WHERE

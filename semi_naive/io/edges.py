@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.balance.numbers import with_article
 from semi_naive.io.bits import ANY_VERTEX, BUILT_IN, NAME, VERTEX, shown
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import kind_of, plain_type
@@ -103,7 +104,7 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
         data = table_of(data)
         return source_of(data, _relation(data.column_names, data.schema.types, vertex, strings), {})
     if not hasattr(data, "__iter__") or isinstance(data, (bytes, dict)):
-        raise BadInput(f"a {type(data).__name__} holds no edges", hint=ACCEPTED)
+        raise BadInput(f"{with_article(type(data).__name__)} holds no edges", hint=ACCEPTED)
     if not isinstance(data, np.ndarray):
         data = list(data)
     elif data.shape == (0,):

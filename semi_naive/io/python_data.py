@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from semi_naive.balance.numbers import counted, with_article
 from semi_naive.branch import Branch
 from semi_naive.io.arrow import columns_of_table
 from semi_naive.io.bits import BUILT_IN, Mismatch, expected, shown, within
@@ -54,7 +55,7 @@ def source_of(data, relation, types: dict) -> Source:
             return Given(relation, types, partial(read, data, relation, types))
     if hasattr(data, "__iter__") and not isinstance(data, (bytes, dict)):
         return Given(relation, types, partial(from_rows, data, relation, types))
-    raise BadInput(f"a {type(data).__name__} holds no facts of {relation.name}", hint=ACCEPTED)
+    raise BadInput(f"{with_article(type(data).__name__)} holds no facts of {relation.name}", hint=ACCEPTED)
 
 
 def _of_same_kinds(source: Source, relation) -> Source:
@@ -130,7 +131,7 @@ def _check_row(row, number: int, relation) -> None:
     unordered = isinstance(row, (str, bytes, dict, set, frozenset))
     if unordered or not hasattr(row, "__len__") or len(row) != relation.arity:
         names = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
-        hint = "pass tuples"
+        hint = f"a fact is a tuple of {counted(relation.arity, 'value')}, or a list of them"
         raise BadInput(f"{shown(row)} is not a fact of {relation.name}({names})", f"{relation.name}[{number}]", hint=hint)
 
 

@@ -61,7 +61,7 @@ PYTHON_FAULTS = {
     "arrow": (pa.table({"a": pa.array([-1])}), (UNSIGNED,), r"column r\.a"),
     "wide": (pa.table({"x": [1], "b": [2]}), (NUMBER,), "1 attribute"),
     "mapping": ({"a": 1}, (NUMBER,), "a dict holds no facts of r"),
-    "nothing": (7, (NUMBER,), "a int holds no facts"),
+    "nothing": (7, (NUMBER,), "an int holds no facts"),
     "extension": ("facts.xlsx", (NUMBER,), "'.xlsx'"),
 }
 
