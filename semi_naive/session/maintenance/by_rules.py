@@ -1,0 +1,228 @@
+"""A stratum in this process that follows by delta rules: its tables before, what its rules make of the change (`following`),
+and its tables after. Where it takes longer than it is worth, that is TooSlow, and whoever asked has the tables of before.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import cast
+
+from semi_naive.planning.strata import Stratum
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import (
+    Change,
+    apart,
+    difference,
+    empty,
+    grown,
+    plain,
+    reversed_to,
+    selected,
+    together,
+    within,
+    without,
+)  # fmt: skip
+from semi_naive.ra.rules.table import Table, snapshot
+from semi_naive.running.choose_plan import in_one_place
+from semi_naive.session.maintenance.closed_tables import closed, explicit_again
+from semi_naive.session.maintenance.continuing import Continuing
+from semi_naive.session.maintenance.flips import is_exact
+from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.pace import Kind, Stopwatch, kind_of
+from semi_naive.session.maintenance.spread import AnyChange
+from semi_naive.session.maintenance.suspecting import TooSlow
+from semi_naive.session.maintenance.ticks import Clock
+
+LARGE = 0.2  # of what a stratum reads and has: where more of it is new, the stratum is computed anew
+FEW = 100  # tuples that are followed whatever part they are
+
+
+class ByRules(Continuing):
+    """Strata of a session that follow by their rules."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.local: dict[int, Following] = {}
+
+    def _forget_counts(self, number: int) -> dict[str, Table]:
+        """Those that a stratum's rules have are not known from now on; what they have been."""
+        counted = self.local[number].counts.counted if number in self.local else []
+        return {one.relation: self.tables.pop(one.relation) for one in counted if one.relation in self.tables}
+
+    def _tell(self, names: Iterable[str], changes: Mapping[str, AnyChange]) -> None:
+        """Tables of relations that were computed anew have what is new as their delta, for who follows it."""
+        for name in self.whole.keys() & names & changes.keys():
+            if self.tables[name] is self.whole[name]:
+                born = cast(Change, changes[name]).born
+                self.tables[name] = grown(without(self.whole[name], born), born)
+
+    def _can_follow(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> bool:
+        if not all(map(is_exact, stratum.rules)) or self._is_stepwise(stratum):
+            return False
+        if not self.config.local_tuples and not in_one_place(stratum, self.program.relations):
+            return False  # it is to be on the partitions
+        names = stratum.reads | set(stratum.relations)
+        return self._few_changed(names, own, changes, FEW, LARGE)
+
+    def _kind(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> Kind:
+        read = [change for name, change in changes.items() if name in stratum.reads]
+        return kind_of((change.born.size, change.lost.size) for change in [*read, *own.values()])
+
+    def _follow(self, number: int, stratum: Stratum, own: dict, changes: dict, allowed: Stopwatch) -> dict[str, Change]:
+        """What changes of a stratum, by its rules, if it takes no longer than is allowed; else TooSlow."""
+        tables, local = self.tables, self._following(number, stratum)
+        changes = changes | self._recounted(local, changes, allowed)
+        below = {name: changes[name] for name in local.below & changes.keys()}
+        before, begun = {name: tables[name] for name in stratum.relations}, allowed.seconds
+        for name, order in local.searches(below):
+            if name in before or name in below:
+                tables[name].blocks("full", order)  # an index that is missing is made once, whatever becomes of this
+        allowed.most += allowed.seconds - begun
+        begun, local.each = allowed.seconds, 0.0
+        suspected = self._suspected(local, own, below, allowed, self.ticks.get(number))
+        with self._expecting(number, begun, allowed) if suspected else nullcontext():
+            derived = self._derived_once if local.is_straight else self._derived
+            return derived(number, own, below, suspected, allowed)
+
+    @contextmanager
+    def _expecting(self, number: int, begun: float, allowed: Stopwatch) -> Iterator[None]:
+        """From suspects on, which have been looked for since `begun`: TooSlow if what comes now is likely to take too long."""
+        pace, looked = self.paces[number], allowed.seconds - begun
+        if not (expected := pace.expected(looked)):
+            raise TooSlow
+        allowed.most = max(allowed.most, begun + expected)
+        try:
+            yield
+        finally:
+            pace.learn(looked, allowed.seconds - begun)
+
+    def _derived(
+        self, number: int, own: dict, below: dict[str, Change], suspected: dict[str, Block], allowed: Stopwatch
+    ) -> dict[str, Change]:
+        """The same, once the suspects are known."""
+        tables, stratum, local = self.tables, self.strata[number], self.local[number]
+        before = {name: tables[name] for name in stratum.relations}
+        rest = {name: without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
+        ticks = self.ticks.get(number)
+        clock = Clock(stratum, ticks.next) if ticks else None
+        for name, table in rest.items():
+            if name in local.closed:
+                self._close(name, table, own.get(name), suspected.get(name))
+                tables[name] = clock.timed(name, tables[name]) if clock else tables[name]
+                continue
+            tables[name] = clock.timed(name, snapshot(table)) if clock else snapshot(table)
+            if name in own:
+                tables[name].insert_block(own[name].born)
+        local.each = 0.0 if suspected else self.paces[number].each(sum(table.count for table in before.values()))
+        local.follow(own, below, suspected, allowed)
+        found = {}
+        for name, table in rest.items():
+            if name in local.closed:
+                tables[name] = plain(tables[name])
+                if clock:
+                    clock.keep(name, tables[name])
+                found[name] = self._compared_here(name, before[name], tables[name])
+            else:
+                found[name] = self._changed(name, before[name], table, suspected.get(name))
+        for one in local.counts.counted:
+            tables[one.relation].settle()
+        if ticks and clock:
+            self.ticks[number] = ticks.after(clock.births, clock.now, {name: change.lost for name, change in found.items()})
+        return found
+
+    def _derived_once(
+        self, number: int, own: dict, below: dict[str, Change], suspected: dict[str, Block], allowed: Stopwatch
+    ) -> dict[str, Change]:
+        """The same of a relation that none of its rules reads: all that is asked of it is whether it has what they make."""
+        (name,), local = self.strata[number].relations, self.local[number]
+        table = self.tables[name]
+        local.each = 0.0 if suspected else self.paces[number].each(table.count)
+        born, gone = (own[name].born if name in own else empty(table.arity)), suspected.get(name) or empty(table.arity)
+        again = gone if name in own or name not in local.single else None  # what was a fact may be derived as well
+        made = together([born, local.heads(name, below, "born", again, allowed)], table.arity)
+        change = Change(selected(made, ~within(made, table)), apart(gone, made))
+        self.tables[name] = grown(without(table, change.lost), change.born) if change.size else table
+        for one in local.counts.counted:
+            self.tables[one.relation].settle()
+        return {name: change}
+
+    def _count_missing(self, local: Following, changes: dict[str, Change]) -> None:
+        """Count what was there before, as far as it is not known. It takes as long as the aggregates do."""
+        missing = [one for one in local.counts.counted if one.relation not in self.tables]
+        local.allowed = Stopwatch()
+        with self._reversed({name: change for one in missing for name, change in changes.items() if name in one.reads}):
+            for one in missing:
+                self.tables[one.relation] = local.counts.whole(one)
+
+    def _recounted(self, local: Following, changes: dict[str, Change], allowed: Stopwatch) -> dict[str, Change]:
+        """What changes of the counts that a stratum's rules have; their tables then have what is new as their delta."""
+        wanted = [one for one in local.counts.counted if one.reads & changes.keys()]
+        below = {name: change for one in wanted for name, change in changes.items() if name in one.reads}
+        local.allowed, found = allowed, {}
+        with self._reversed(below):
+            lost = [local.counts.changed(one, below, gained=False) for one in wanted]
+        for one, parts in zip(wanted, lost, strict=True):
+            change = local.counts.change(one, local.counts.changed(one, below, gained=True), parts)
+            self.tables[one.relation] = grown(without(self.tables[one.relation], change.lost), change.born)
+            found[one.relation] = change
+        return found
+
+    @contextmanager
+    def _reversed(self, below: dict[str, Change]) -> Iterator[None]:
+        """Relations are as they were before they changed, and have what they have lost as their delta."""
+        now = {name: self.tables[name] for name in below}
+        self.tables.update({name: reversed_to(table, below[name].lost) for name, table in now.items()})
+        yield
+        self.tables.update(now)
+
+    def _close(self, name: str, table: Table, own: Change | None, suspected: Block | None) -> None:
+        """A relation has a table of its own sort with the tuples that are left, and, as new, explicit facts that may not be
+        among them."""
+        relation = self.program.relations[name]
+        found = closed(relation, table)
+        for facts in (self.facts.given.get(name), self.facts.written.get(name)) if own or suspected else ():
+            for block in explicit_again(relation, facts, suspected) if facts else ():
+                found.insert_block(block)
+        if own:
+            found.insert_block(own.born)
+        self.database.tables[name] = found
+
+    def _changed(self, name: str, before: Table, rest: Table, suspected: Block | None) -> Change:
+        """What has changed of a relation that has followed, from the rest that it had without suspects."""
+        after = self.tables[name]
+        added, gone = difference(rest, after).born, suspected or empty(after.arity)
+        change = Change(apart(added, gone), apart(gone, added))
+        table = without(before, change.lost) if change.lost.size < gone.size else rest
+        for order in after.full:
+            table.blocks("full", order)  # an index that has been missing until now
+        self.tables[name] = grown(table, change.born) if change.size else before
+        return change
+
+    def _suspected(self, local: Following, own: dict, below: dict[str, Change], allowed: Stopwatch, ticks) -> dict[str, Block]:
+        """The tuples of a stratum that may have no derivation left."""
+        deleted = {name: change.lost for name, change in own.items() if change.lost.size}
+        shut = {flip.relation for flip in local.flips}
+        if not deleted and not any(change.lost.size or name in shut for name, change in below.items()):
+            return {}
+        given = {name: self._explicit(name) for name in local.stratum.relations if name in local.known}
+        with self._reversed(below):
+            found = local.suspect(deleted, below, given, allowed, ticks)
+        return {name: block for name, block in found.items() if block.size}
+
+    def _following(self, number: int, stratum: Stratum) -> Following:
+        if number not in self.local:
+            stays = in_one_place(stratum, self.program.relations)
+            budget = None if stays else self.config.local_tuples
+            self.local[number] = Following(
+                stratum, number, self.database, self.indexes, self.profile, budget, multiway=self.config.multiway,
+                memory=self.config.memory, stays=stays, small=self.config.small_delta, cores=self.cluster.here,
+                known=set(self.facts.given) | set(self.facts.written),
+            )  # fmt: skip
+        return self.local[number]
+
+    def _may_get_ticks(self, number: int, own: dict[str, Change], changes: dict[str, Change]) -> bool:
+        """Whether what has gone made a stratum follow for too long whose suspects can be guarded, and are not yet. To compute
+        it so takes longer; what was saved pays for that, in a transaction without an attempt."""
+        local, stratum = self._following(number, self.strata[number]), self.strata[number]
+        lost = any(change.lost.size for name, change in (own | changes).items() if name in own or name in local.below)
+        able = stratum.recursive and self._can_have_ticks(stratum)
+        return lost and able and not {number} & (self.closures.keys() | self.ticks.keys() | self.dense.keys())
