@@ -47,9 +47,10 @@ _now = _Now()
 
 
 class _Spent:
-    """Of all kernels, uncompiled; whether numba has been loaded."""
+    """Of all kernels, uncompiled; until they were compiled, or their machine code was loaded; whether numba has been loaded."""
 
     seconds = 0.0
+    loading = 0.0
     numba = False
 
 
@@ -148,8 +149,9 @@ class Kernel:
                 if self.dispatcher is None:
                     from semi_naive.balance.kernel_cache import dispatcher_of
 
-                    _Spent.numba = True
+                    _Spent.numba, begun = True, time.perf_counter() - _Spent.loading  # without those that this one calls
                     self.dispatcher = dispatcher_of(self)
+                    _Spent.loading = time.perf_counter() - begun
         return self.dispatcher
 
 
@@ -167,6 +169,11 @@ def load(names: Iterable[str] = ()) -> None:
     for kernel in _known:
         if mode != "uncompiled" and (not names or name_of(kernel) in names) and kept(kernel):
             kernel.compiled()
+
+
+def loading() -> float:
+    """Seconds that this process has spent until kernels were compiled, or their machine code was loaded."""
+    return _Spent.loading
 
 
 def name_of(kernel: Kernel) -> str:

@@ -79,15 +79,17 @@ class ByRules(Continuing):
         allowed.most += allowed.seconds - begun
         begun, local.each = allowed.seconds, 0.0
         suspected = self._suspected(local, own, below, allowed, self.ticks.get(number))
-        with self._expecting(number, begun, allowed) if suspected else nullcontext():
+        part = sum(block.size for block in suspected.values()) / max(1, sum(table.count for table in before.values()))
+        with self._expecting(number, begun, part, allowed) if suspected else nullcontext():
             derived = self._derived_once if local.is_straight else self._derived
             return derived(number, own, below, suspected, allowed)
 
     @contextmanager
-    def _expecting(self, number: int, begun: float, allowed: Stopwatch) -> Iterator[None]:
-        """From suspects on, which have been looked for since `begun`: TooSlow if what comes now is likely to take too long."""
+    def _expecting(self, number: int, begun: float, part: float, allowed: Stopwatch) -> Iterator[None]:
+        """From suspects on, a part of the tuples, which have been looked for since `begun`: TooSlow if what comes now is likely
+        to take too long."""
         pace, looked = self.paces[number], allowed.seconds - begun
-        if not (expected := pace.expected(looked)):
+        if not (expected := pace.expected(looked, part)):
             raise TooSlow
         allowed.most = max(allowed.most, begun + expected)
         try:

@@ -2,10 +2,11 @@
 
 What a change leads to is not known before: one edge may join two halves of a graph. What is known is how long the stratum takes
 when it is computed anew, and how it has followed before. So an attempt may take a small part of the former, and then wastes no
-more: no transaction takes more than a fifth longer than to compute everything. Where tuples are gone, the time to find suspects
-tells the rest: what comes after them has taken some times as long before. So a following that is likely to be quicker goes on,
-and one that is not ends as soon as the suspects are known. Changes of a size that fail again and again are not tried for some
-transactions, each time for twice as many. Where a change has been followed, one of more tuples may take as much longer.
+more, or what changes of its size have saved before: then all of them together take no longer than to compute everything. Where
+tuples are gone, the time to find suspects, and how many there are, tell the rest. So a following that is likely to be quicker
+goes on, and one that is not ends as soon as the suspects are known. Changes of a size that fail twice are not tried for some
+transactions. Where a change has been followed, one of more tuples may take as much longer.
+The first attempt tells nothing, as it makes indexes; and the loading of kernels takes none of the time.
 """
 
 import math
@@ -13,17 +14,21 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from semi_naive.balance.jit import loading
+
 WORTH = 0.15  # of the seconds in which it is computed anew, for any attempt
 FORETOLD = 0.6  # of them, by what smaller changes have taken: then an attempt may take that
+PAID = 0.6  # of them, at most, of what changes of the size have saved before
 QUICKER = 0.8  # of them: what is expected to take longer is not gone on with
 LIKELY = 1.25  # times as long as expected it may take
-AFTER = 4.0  # seconds for each one of looking for suspects, until more is known: 1 to 5 in points-to analyses and closures
+AFTER = 4.0  # seconds for each one of looking for suspects, at most, until more is known: 1 to 5 in analyses and closures
+LESS = 0.8  # times what is known of that, whenever it ends an attempt: it may have been the making of an index
 DEARER = 4.0  # times as long for a tuple it may take as to compute it anew: in a run, most are made several times
 INVESTED = 1.0  # of them, of what has been saved, for ticks: to compute a stratum with those takes longer, and may be in vain
 KEPT = 2.0  # of them, at most: what has been saved long ago says little
 LEAST = 0.0005  # seconds that it may follow in any case
 AGAIN = 2  # attempts in a row that fail, after which changes of the size are left
-LEFT = 32  # transactions at most until one is tried again
+LEFT = 4  # transactions until one is tried again
 ROUGH = 1e-6  # seconds a tuple: the first run of a process loads kernels, so it tells no more than that
 
 Kind = tuple[bool, int]  # whether tuples are lost; how many have changed, as a power of four
@@ -41,21 +46,23 @@ def kind_of(sizes: Iterable[tuple[int, int]]) -> Kind:
 
 @dataclass
 class Stopwatch:
-    """Seconds since it was made: of the clock, or of this process's work, whichever are fewer. Beside other processes the clock
-    says too much; where several cores share the work, its seconds do. most: that may pass."""
+    """Seconds since it was made, without those in which kernels were loaded: of the clock, or of this process's work, whichever
+    are fewer. Beside other processes the clock says too much; where several cores share the work, its seconds do. most: that
+    may pass."""
 
     most: float = math.inf
 
     def __post_init__(self):
+        self.loaded = loading()
         self.begun, self.worked = time.perf_counter(), time.process_time()
 
     @property
     def clock(self) -> float:
-        return time.perf_counter() - self.begun
+        return time.perf_counter() - self.begun - (loading() - self.loaded)
 
     @property
     def seconds(self) -> float:
-        return min(self.clock, time.process_time() - self.worked)
+        return min(self.clock, time.process_time() - self.worked - (loading() - self.loaded))
 
     @property
     def over(self) -> bool:
@@ -68,10 +75,12 @@ class Pace:
 
     anew: float = 0.0  # seconds that it takes to compute it anew
     saved: float = 0.0  # seconds
-    after: float = AFTER  # seconds for each one of looking for suspects, as far as that is known
+    after: float | None = None  # seconds for each one of looking for suspects, once that is known
     vain: float = math.inf  # as a power of four, the fewest tuples that have changed and were too much even with ticks
     took: dict[Kind, float] = field(default_factory=dict)  # seconds of the last success
+    credit: dict[Kind, float] = field(default_factory=dict)  # seconds that changes of the size have saved, and may waste
     failed: dict[Kind, int] = field(default_factory=dict)  # attempts in a row
+    tried: set[bool] = field(default_factory=set)  # where tuples are lost, and where none: the first attempt makes indexes
     left: dict[Kind, int] = field(default_factory=dict)  # transactions that are computed anew without an attempt
 
     def begins(self, seconds: float, tuples: int) -> None:
@@ -84,7 +93,7 @@ class Pace:
         >>> pace = Pace(anew=1.0)
         >>> pace.allowed((True, 3))
         0.15
-        >>> for _ in range(2): pace.failing((True, 3), 0.15)
+        >>> for _ in range(3): pace.failing((True, 3), 0.15)
         >>> [pace.allowed(kind) for kind in ((False, 3), (True, 2), (True, 3), (True, 4))]
         [0.15, 0.15, 0.0, 0.0]
         """
@@ -93,7 +102,8 @@ class Pace:
                 self.left[each] -= 1
                 return 0.0
         foretold = self._foretold(kind)
-        return max(LEAST, WORTH * self.anew, LIKELY * foretold if foretold <= FORETOLD * self.anew else 0.0)
+        paid = min(PAID * self.anew, self.credit.get(kind, 0.0))
+        return max(LEAST, WORTH * self.anew, paid, LIKELY * foretold if foretold <= FORETOLD * self.anew else 0.0)
 
     def _foretold(self, kind: Kind) -> float:
         """Seconds by the next smaller change that was followed: as many more as there are tuples.
@@ -101,20 +111,28 @@ class Pace:
         >>> pace = Pace(anew=1.0)
         >>> pace.following((True, 3), 0.02)
         >>> [pace.allowed(kind) for kind in ((True, 3), (True, 5), (True, 6), (False, 5))]
-        [0.15, 0.4, 0.15, 0.15]
+        [0.6, 0.4, 0.15, 0.15]
         """
         known = [each for each in self.took if each[0] == kind[0] and each[1] <= kind[1]]
         return self.took[max(known)] * 4.0 ** (kind[1] - max(known)[1]) if known else 0.0
 
-    def expected(self, seconds: float) -> float:
-        """Seconds that it may follow in all, after so many have found the suspects; 0 if it is likely to take too long.
+    def expected(self, seconds: float, part: float) -> float:
+        """Seconds that it may follow in all, after so many have found that a part of its tuples is suspected; 0 if it is likely
+        to take too long.
 
         >>> pace = Pace(anew=1.0)
-        >>> [round(pace.expected(seconds), 3) for seconds in (0.01, 0.1, 0.18)]
-        [0.15, 0.625, 0.0]
+        >>> [round(pace.expected(0.1, part), 3) for part in (0.01, 0.1, 1.0)]
+        [0.175, 0.625, 0.625]
+        >>> [round(pace.expected(seconds, 1.0), 3) for seconds in (0.01, 0.18)]
+        [0.15, 0.0]
+        >>> pace.after = 1.0
+        >>> [round(pace.expected(seconds, 0.5), 3) for seconds in (0.01, 0.1, 0.5)]
+        [0.15, 0.25, 0.0]
         """
-        forecast = (1 + self.after) * seconds
+        after = min(AFTER * seconds, DEARER * part * self.anew) if self.after is None else self.after * seconds
+        forecast = seconds + after
         if forecast > max(LEAST, QUICKER * self.anew):
+            self.after = self.after and LESS * self.after
             return 0.0
         return max(LEAST, WORTH * self.anew, LIKELY * forecast)
 
@@ -124,18 +142,37 @@ class Pace:
 
     def learn(self, suspecting: float, seconds: float) -> None:
         """It has followed, or tried to, for so many seconds, of which it looked for suspects for some."""
-        if suspecting and seconds > WORTH / 2 * self.anew:
+        if suspecting and seconds > WORTH / 2 * self.anew and True in self.tried:
             found = seconds / suspecting - 1
-            self.after = found if found > self.after else (self.after + found) / 2
+            self.after = found if self.after is None or found > self.after else (self.after + found) / 2
 
     def failing(self, kind: Kind, seconds: float, timed: bool = False) -> None:
-        """It has followed for so long in vain; timed: with ticks."""
-        self.vain = min(self.vain, kind[1]) if timed and kind[0] else self.vain
+        """It has followed for so long in vain; timed: with ticks.
+
+        >>> pace = Pace(anew=1.0)
+        >>> pace.following((True, 3), 0.1)
+        >>> for _ in range(3): pace.failing((True, 3), 0.25, timed=True)
+        >>> pace.is_paid((True, 3)), pace.allowed((True, 3)) > 0, pace.vain
+        (True, True, inf)
+        """
         self.saved = max(0.0, self.saved - seconds)
+        self.credit[kind] = max(0.0, self.credit.get(kind, 0.0) - seconds)
+        if self.is_paid(kind) or self._is_first(kind):
+            return
+        self.vain = min(self.vain, kind[1]) if timed and kind[0] else self.vain
         self.took = {each: known for each, known in self.took.items() if each[0] != kind[0] or each[1] > kind[1]}
         self.failed[kind] = self.failed.get(kind, 0) + 1
         if self.failed[kind] >= AGAIN:
-            self.left[kind] = min(LEFT, 1 << self.failed[kind])
+            self.left[kind] = LEFT
+
+    def _is_first(self, kind: Kind) -> bool:
+        first = kind[0] not in self.tried
+        self.tried.add(kind[0])
+        return first
+
+    def is_paid(self, kind: Kind) -> bool:
+        """Whether changes of the size have saved more than attempts have wasted: some take long, and most do not."""
+        return self.credit.get(kind, 0.0) > 0
 
     def leave(self, kind: Kind) -> None:
         """The next such change is not tried."""
@@ -146,18 +183,22 @@ class Pace:
         in vain for such a change."""
         return self.saved >= INVESTED * self.anew and kind[1] < self.vain
 
-    def invest(self) -> None:
+    def invest(self, kind: Kind) -> None:
+        """Then the next such changes are worth longer attempts: the first has to make indexes, too."""
         self.saved -= INVESTED * self.anew
+        self.credit[kind] = max(self.credit.get(kind, 0.0), INVESTED * self.anew)
 
     def forget(self) -> None:
         """What was tried without success may succeed from now on."""
-        self.left, self.after = {}, AFTER
+        self.left, self.after = {}, None
 
     def following(self, kind: Kind, seconds: float) -> None:
         """It has followed, and whatever changes no more is worth another attempt; if that took no longer than anew."""
         if seconds > max(self.anew, LEAST):
             return self.failing(kind, seconds)
+        self.tried.add(kind[0])
         self.saved = min(KEPT * self.anew, self.saved + self.anew - seconds)
+        self.credit[kind] = min(KEPT * self.anew, self.credit.get(kind, 0.0) + self.anew - seconds)
         self.took[kind] = seconds
         self.vain = math.inf if kind[0] and kind[1] >= self.vain else self.vain
         for each in [each for each in self.failed if each[0] == kind[0] and each[1] <= kind[1]]:

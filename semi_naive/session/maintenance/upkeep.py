@@ -244,7 +244,7 @@ class Upkeep(ByRules):
                 self.tables.update(counts)
                 self._count_missing(self._following(number, stratum), changes)
             elif pace.can_invest(kind) and self._may_get_ticks(number, own, changes):
-                pace.invest()
+                pace.invest(kind)
                 self.dense.setdefault(number, True)  # it is computed anew in any case
             allowed = Stopwatch(seconds)
             try:
@@ -255,7 +255,9 @@ class Upkeep(ByRules):
             except (TooSlow, TooLarge):
                 self.tables = before.copy()
                 pace.failing(kind, allowed.seconds, number in self.ticks)
-                if pace.can_invest(kind) and self._may_get_ticks(number, own, changes):
+                if number in self.ticks and pace.is_paid(kind):
+                    self.dense[number] = True  # they are no less worth than before
+                elif pace.can_invest(kind) and self._may_get_ticks(number, own, changes):
                     pace.leave(kind)
         if closure and not dense and (found := self._by_components(number, closure, changes)):
             return found
