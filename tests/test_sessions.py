@@ -10,6 +10,7 @@ import pytest
 from semi_naive.balance.jit import known, name_of
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.thinned import parted
+from semi_naive.ra.tuple_at_a_time.assembled import Assembled
 from semi_naive.ra.tuple_at_a_time.rows import Rows
 from semi_naive.ra.tuple_at_a_time.stratum import Interpreter
 from session_cases import PATHS, SAME, SHORTEST, same
@@ -890,6 +891,48 @@ def test_what_is_computed_anew_is_packed_as_before_and_reads_single_blocks(monke
         assert blocks == [1]
         session.delete("pay", [(1000, 1, 1, 1.5)])
         assert (session["paid"].count(), session.upkeep.tables["paid"].packing) == before
+
+
+KINDS = """
+.decl edge(x: number, y: number, kind: symbol)
+.input edge
+.decl reach(y: number, kind: symbol)
+.output reach
+reach(0, "begin").
+reach(y, kind) :- reach(x, _), edge(x, y, kind).
+reach(y, "late") :- reach(x, _), edge(x, y, "soon").
+.decl share(n: number)
+.output share
+share(10 / n) :- reach(n, "share").
+"""
+
+
+def test_rules_in_the_machine_are_assembled_once(machine, monkeypatch):
+    """Later transactions use the same code, whatever numbers strings have, and however wide values are."""
+    made = []
+    assemble = Assembled._assemble
+    monkeypatch.setattr(Assembled, "_assemble", lambda self, slow: made.append(self) or assemble(self, slow))
+    steps = [
+        ("insert", [(0, 1, "soon"), (1, 0, "share")]),  # fails: the strings are forgotten
+        ("insert", [(0, 1, "other"), (1, 2, "more"), (2, 1, "yet")]),
+        *(("insert", [(2, n, "soon"), (n, -n, "other"), (-n, 1, f"kind {n}")]) for n in (3, 1 << 20, 1 << 40, (1 << 63) - 1)),
+        *(("delete", [(2, n, "soon")]) for n in (1 << 40, 3, 1 << 20)),
+        ("insert", [(-3, 5, "soon"), (2, 3, "other")]),
+        *(("delete", [(n, n + 1, "other")]) for n in (0, 2)),
+    ]
+    facts: set[tuple] = set()
+    with Program(KINDS).session({"edge": []}) as s:
+        for step, (operation, rows) in enumerate(steps):
+            if not step:
+                with pytest.raises(EvaluationError):
+                    s.insert("edge", rows)
+                continue
+            getattr(s, operation)("edge", rows)
+            facts = facts | set(rows) if operation == "insert" else facts - set(rows)
+            with Program(KINDS).run({"edge": sorted(facts)}) as fresh:
+                assert {name: s[name].to_set() for name in s} == {name: fresh[name].to_set() for name in s}
+    mine = [each for each in made if each.values is s.upkeep.values]
+    assert 0 < len(mine) < len(steps)
 
 
 def test_a_following_looks_at_the_clock_more_often_than_a_run(machine, monkeypatch):

@@ -15,6 +15,7 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time import sharing, stratum
+from semi_naive.ra.tuple_at_a_time.described import described
 
 from semi_naive import EvaluationError, Program
 from semi_naive.running import local, small
@@ -459,8 +460,6 @@ def test_an_equivalence_without_pairs_comes_back_from_the_machine():
 
 def test_a_block_is_described_once_and_its_addresses_stay_in_this_process():
     block = Block.of([np.arange(100), np.arange(100) % 7], 100)
-    assert stratum.described(block, 1) is stratum.described(block, 1) is not stratum.described(block, 2)
+    assert described(block, 1) is described(block, 1) is not described(block, 2)
     copied = pickle.loads(pickle.dumps(block))
-    assert (
-        copied.described == {} and stratum.described(copied, 1).words[at.WORDS] != stratum.described(block, 1).words[at.WORDS]
-    )
+    assert copied.described == {} and described(copied, 1).words[at.WORDS] != described(block, 1).words[at.WORDS]

@@ -123,14 +123,25 @@ def in_order(packing: Packing, words: np.ndarray, ticks: np.ndarray) -> Layer:
 # -- steps of a body
 
 
+@dataclass(eq=False)
+class Now:
+    """The ticks of now, for steps that are kept while these change. look: called each time that they are asked for."""
+
+    ticks: Ticks
+    look: Callable[[], None]
+
+    def layers(self, name: str) -> list[Layer]:
+        """Those of a relation that have any tuples, the newest first."""
+        return [layer for layer in reversed(self.ticks.layers.get(name, ())) if layer.block.size]
+
+
 @dataclass
 class Aged:
-    """The tick of a tuple as the variable AGE. look: called each time."""
+    """The tick of a tuple as the variable AGE."""
 
     relation: str
     terms: tuple[Term, ...]
-    ticks: Ticks
-    look: Callable[[], None]
+    now: Now
 
     def __call__(self, batch: Batch, context: Context):
         yield batch.with_columns({AGE: _ticks_of(self, batch, context)})
@@ -138,12 +149,11 @@ class Aged:
 
 @dataclass
 class Older:
-    """Keep the bindings of which a tuple is older than AGE. look: called each time."""
+    """Keep the bindings of which a tuple is older than AGE."""
 
     relation: str
     terms: tuple[Term, ...]
-    ticks: Ticks
-    look: Callable[[], None]
+    now: Now
 
     def __call__(self, batch: Batch, context: Context):
         met = _ticks_of(self, batch, context)
@@ -151,6 +161,6 @@ class Older:
 
 
 def _ticks_of(step: Aged | Older, batch: Batch, context: Context) -> np.ndarray:
-    step.look()
+    step.now.look()
     columns = [evaluate(term, batch.columns, batch.size, context.values) for term in step.terms]
-    return step.ticks.of(step.relation, columns, batch.size)
+    return step.now.ticks.of(step.relation, columns, batch.size)

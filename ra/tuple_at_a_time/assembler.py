@@ -49,6 +49,7 @@ COMPARISONS = {
     Kind.RECORD: BITS,
 }
 TURNED = {">": "<", ">=": "<="}
+NUMBERS = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT
 
 
 class Unknown(Exception):
@@ -57,14 +58,16 @@ class Unknown(Exception):
 
 @dataclass
 class Assembler:
-    """Instructions for all versions of a stratum's rules. `access(relation, order, keys)`: where the list of blocks is that a
-    join searches by so many columns, and of a relation of the stratum its number and that of its index, or -1. `ages(ticks,
-    relation)`: where the list of ages is."""
+    """Instructions for all versions of a stratum's rules. `access(relation, order, keys)`: the number of the list of blocks
+    that a join searches by so many columns, and of a relation of the stratum where it is and its index, or -1. `ages(now,
+    relation)`: the number of the list of ages."""
 
     access: object
     ages: object
     values: object
     code: list[int] = field(default_factory=list)
+    listed: list[int] = field(default_factory=list)  # the places in it that have the number of a list
+    symbols: list[tuple[int, Const]] = field(default_factory=list)  # registers of constants that are not numbers
     registers: list[int] = field(default_factory=list)  # what they hold when the machine starts
     cursors: int = 0  # how many numbers cursors and sets of bindings take
     sets: dict[int, int] = field(default_factory=dict)  # where sets are among them, and how many variables each has
@@ -75,11 +78,11 @@ class Assembler:
     def version(self, derivation: Derivation, order: Order) -> int:
         """Where the instructions of a version begin. `order`: of the columns of the head's relation, at home. Unknown, and
         nothing has changed, if there is something that the machine does not know."""
-        length = len(self.code)
+        length, listed = len(self.code), len(self.listed)
         try:
             return self._version(derivation, order)
         except Unknown:
-            del self.code[length:]
+            del self.code[length:], self.listed[listed:]
             raise
 
     def _version(self, derivation: Derivation, order: Order) -> int:
@@ -93,6 +96,7 @@ class Assembler:
         self._head(derivation.relation, order, [self._register(term) for term in derivation.head])
         if self.sieve:
             self.code[begin + at.SIEVE] = len(self.code)
+            self.listed += range(len(self.code) + at.SIFT, len(self.code) + 1 + at.SIFT * len(self.sieve), at.SIFT)
             self.code += [len(self.sieve), *(number for sift in self.sieve for number in sift)]
         return begin
 
@@ -104,6 +108,7 @@ class Assembler:
 
     def _head(self, relation: str, order: Order, values: list[int]) -> None:
         access, number, _ = self.access(relation, order, len(order))
+        self.listed.append(len(self.code) + at.HEAD_ACCESS)
         self._emit(at.HEAD, number, access, *values, *(values[column] for column in order))
 
     def _emit(self, operation: int, *operands: int) -> None:
@@ -162,6 +167,7 @@ class Assembler:
             self.splits = True
             self.scanned = {name: column for (_, name), (_, column, _) in zip(binds, bound, strict=True)}
         cursor = self._cursor() if operation == at.JOIN else 0
+        self.listed.append(begin + at.ACCESS)
         self._emit(operation, cursor, relation, index, PARTS[part], access, len(keys), len(bound), -1, *keys, *columns)
         self.code += [number for one in bound for number in one]
         self.back = begin if operation == at.JOIN else self.back
@@ -203,7 +209,8 @@ class Assembler:
 
     def _aged(self, operation: int, step: Aged | Older) -> None:
         tuple_ = [self._register(term) for term in step.terms]
-        self._emit(operation, self.ages(step.ticks, step.relation), self.named[AGE], len(tuple_), *tuple_)
+        self.listed.append(len(self.code) + at.AGES)
+        self._emit(operation, self.ages(step.now, step.relation), self.named[AGE], len(tuple_), *tuple_)
 
     def _distinct(self, projection: steps.EarlyProjection) -> None:
         if self.within:
@@ -242,6 +249,7 @@ class Assembler:
         key = term.kind, repr(term.value)
         if key not in self.constants:
             self.constants[key] = self._new(int(evaluate(term, {}, 1, self.values)[0]))
+            self.symbols += [(self.constants[key], term)] * (term.kind not in NUMBERS)
         return self.constants[key]
 
     def _call(self, term: Call) -> int:

@@ -57,8 +57,8 @@ ALIVE, SUPERSEDED, OVER = range(
 # the one before it that has the same. INDEX_COLUMNS: where in `indexes` its columns are listed.
 SLOTS, MASK, NEXT, INDEX_KEYS, INDEX_COLUMNS, INDEX_SIZE = range(6)
 
-# -- a block of sorted words, as it is searched by some of its first columns. Before its blocks, a list has their number; after
-# them, of a lattice, the place of each key column in the order. REST,
+# -- a block of sorted words, as it is searched by some of its first columns. It lies anywhere: its place is counted from where
+# the lists begin. Before its blocks, a list has their number; after them, of a lattice, the place of each key column. REST,
 # BASE, COARSE, STARTS, GROUPS: the directory of the keys in its first lane; PRESENT, LEAST_VALUE, WITHIN, CELLS: the values of
 # its first column, see `Block.present`. GONE, GONE_COUNT: positions in it of tuples that are gone (`ra.rules.thinned`).
 (

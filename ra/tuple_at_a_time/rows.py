@@ -5,6 +5,7 @@ before it, new what lies after it. 8 bytes a value, and 20 to 36 bytes a row and
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from semi_naive.ra.rules.block import Block
@@ -40,12 +41,12 @@ class Index:
 
 
 class Rows:
-    """`number`: its place among the relations of the stratum; `rows` (room, arity)."""
+    """`shape`: the `assembled.Shape` of the relation; `rows` (room, arity)."""
 
-    def __init__(self, table: Table | LatticeTable, number: int, limit: int | None):
-        self.table, self.number, self.limit = table, number, limit
-        self.sort = sort_of(table)
-        self.indexes: list[Index] = []
+    def __init__(self, table: Table | LatticeTable, shape: Any, limit: int | None):
+        self.table, self.number, self.limit = table, shape.number, limit
+        self.sort, self.key = shape.sort, shape.key
+        self.indexes = [Index(columns, number) for columns, number in shape.indexes.items()]
         full, delta = table.for_machine()
         self.begin, self.count = full.shape[0], full.shape[0] + delta.shape[0]
         self.handed = self.begin  # rows of full that the table has by now
@@ -55,19 +56,6 @@ class Rows:
         if hasattr(table, "clock"):
             self.times = np.full(self.count, -1)
         self.based = table.count - self.count
-
-    @property
-    def key(self) -> Order:
-        """The columns by which known tuples are found."""
-        return tuple(range(self.table.arity - (self.sort >= at.MIN)))
-
-    def index_by(self, columns: Order, numbers) -> Index:
-        """The index by some columns; a new one gets the next of all numbers."""
-        found = next((index for index in self.indexes if index.columns == columns), None)
-        if found is None:
-            found = Index(columns, next(numbers))
-            self.indexes.append(found)
-        return found
 
     def base(self, order: Order, part: str | None) -> list[Block]:
         """The blocks that were there before: those of `full`; rows are what has been born since."""

@@ -1,27 +1,20 @@
 """A stratum in the machine: its relations, its rules, and how far it has come."""
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from semi_naive.ra.rules.ages import Ticks
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.derive import Derivation
-from semi_naive.ra.rules.ir import Order
-from semi_naive.ra.rules.thinned import Thinned
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time import machine
-from semi_naive.ra.tuple_at_a_time.assembler import Assembler, Unknown
+from semi_naive.ra.tuple_at_a_time.assembled import Dated, Searched, Versions, assembled
+from semi_naive.ra.tuple_at_a_time.described import Listed, Lists
 from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_rows
 from semi_naive.ra.tuple_at_a_time.inserting import insert_proposed, insert_rows
 from semi_naive.ra.tuple_at_a_time.rows import LEAST_ROOM, Rows
 from semi_naive.ra.tuple_at_a_time.sharing import LEAST, NEVER, Cursors, InThreads, Shares, address_of
 
 SLICE = 1_000_000  # instructions between two looks at the world outside: some 20 ms
-WORD = 1 << 64
-NOTHING = np.zeros(0, np.int64)
 
 
 @dataclass
@@ -47,125 +40,53 @@ class Interpreter:
     """
 
     def __init__(
-        self, versions: list[tuple[Derivation, str]], tables: dict, limits: dict[str, int], context: Any, slow=(),
-        beside: dict | None = None, cores: int = 1, in_threads: InThreads = map,
+        self, versions: Versions, tables: dict, limits: dict[str, int], context: Any, slow=(),
+        beside: dict | None = None, cores: int = 1, in_threads: InThreads = map, kept: dict | None = None,
     ):  # fmt: skip
-        self.context, self.slow, self.cores, self.in_threads, self.stored = context, slow, cores, in_threads, set(tables)
-        every = enumerate((tables | (beside or {})).items())
-        self.relations = {name: Rows(table, number, limits.get(name)) for number, (name, table) in every}
-        self.numbers = itertools.count()
-        for rows in self.relations.values():
-            for columns in (rows.key, (0,)) if rows.sort == at.EQUIVALENCE else (rows.key,):
-                rows.index_by(columns, self.numbers)
-        self.kept: list[np.ndarray] = []  # arrays that only the machine knows, by their addresses
-        self.blocks: list[int] = []
-        self.lists: dict[tuple, int] = {}
+        self.context, self.cores, self.in_threads, self.stored = context, cores, in_threads, set(tables)
+        every = tables | (beside or {})
+        self.program = assembled({} if kept is None else kept, versions, set(slow), every, context.values)
+        self.known, self.others, self.binary = self.program.known, self.program.others, self.program.binary
+        shapes = self.program.shapes
+        self.relations = {name: Rows(table, shapes[name], limits.get(name)) for name, table in every.items()}
         clocks = {id(table.clock): table.clock for table in tables.values() if hasattr(table, "clock")}
         self.time = next(iter(clocks.values()), None)
         self.clock = np.array([self.time.now if self.time else 0])
-        self._assemble(versions)
         self._lay_out()
 
     # -- what the machine works on
 
-    def _assemble(self, versions) -> None:
-        assembler = Assembler(self._access, self._ages, self.context.values)
-        entries, self.known, self.others = [], [], []  # the places of versions that the machine runs, and of those it does not
-        self.binary: list[int] = []  # among those that it runs, what has binary joins instead of a cyclic core
-        unknown = Unknown("what is slow")
-        for place, (derivation, delta) in enumerate(versions):
-            try:
-                if place in self.slow:
-                    raise unknown
-                entry = assembler.version(derivation, self.relations[derivation.relation].table.home)
-                self.binary += [len(entries)] * assembler.binary
-                entries.append((entry, self.relations[delta].number * at.RELATION_SIZE, int(assembler.splits)))
-                self.known.append(place)
-            except Unknown as step:
-                unknown = step
-                self.others.append(place)
-        if not entries:
-            raise unknown
-        heads = {versions[place][0].relation for place in self.others}
-        self.inserting = {name: assembler.inserting(name, self.relations[name].table.home) for name in heads}
-        self.code, self.registers = np.array(assembler.code, np.int64), np.array(assembler.registers + [0], np.int64)
-        self.cursors = Cursors(assembler.cursors, assembler.sets)
-        self.versions = np.zeros((len(entries), at.VERSION_SIZE), np.int64)
-        self.versions[:, [at.ENTRY, at.DELTA_RELATION, at.SPLITS]] = entries
-
-    def _access(self, relation: str, order: Order, keys: int, part: str | None = None) -> tuple[int, int, int]:
-        """(list of blocks, relation, index) for a search by the first columns of an order; -1 where there is none."""
-        rows = self.relations.get(relation)
-        if rows is None:
-            part = part or "all"
-            return self._list(relation, order, keys, part, self.context.blocks(relation, part, order)), -1, -1
-        if part is None:
-            keys = len(rows.key)  # a head
-        listed = self._list(relation, order, keys, part, rows.base(order, part), rows.key if rows.sort >= at.MIN else ())
-        index = -1
-        if keys and part is not None:
-            index = rows.index_by(order[:keys], self.numbers).number * at.INDEX_SIZE
-        return listed, rows.number * at.RELATION_SIZE, index
-
-    def _list(self, relation: str, order: Order, keys: int, part: str | None, blocks: list[Block], key: Order = ()) -> int:
-        name = relation, order, keys, part
-        if name not in self.lists:
-            begins = [self._block(block, keys) for block in blocks if block.size]
-            self.lists[name] = len(self.blocks)
-            self.blocks += [len(begins), *begins, *map(order.index, key)]
-        return self.lists[name]
-
-    def _ages(self, ticks: Ticks, relation: str) -> int:
-        """A list of the ages of a relation, the newest first."""
-        layers = [layer for layer in reversed(ticks.layers.get(relation, ())) if layer.block.size]
-        begins = [self._block(layer.block, layer.block.arity) for layer in layers]
-        begin, self.kept = len(self.blocks), [*self.kept, *(layer.ticks for layer in layers)]
-        self.blocks.append(len(layers))
-        for block, layer in zip(begins, layers, strict=True):
-            self.blocks += [block, address_of(layer.ticks)]
-        return begin
-
-    def _block(self, block: Block, keys: int) -> int:
-        gone = NOTHING
-        if isinstance(block, Thinned) and not block.spelt:
-            block, gone = block.whole, np.ascontiguousarray(block.gone)
-        begin, found = len(self.blocks), described(block, keys)
-        self.blocks += found.words
-        if gone.size:
-            self.blocks[begin + at.GONE], self.blocks[begin + at.GONE_COUNT] = address_of(gone), gone.size
-        self.kept += [*found.arrays, gone]
-        return begin
-
     def _lay_out(self) -> None:
-        number = next(self.numbers)
-        lists: list[int] = []
-        self.index_table = np.zeros((number, at.INDEX_SIZE), np.int64)
-        self.relation_table = np.zeros((len(self.relations), at.RELATION_SIZE), np.int64)
+        program = self.program
+        lists = Lists(list(map(self._listed, program.lists)))
+        self.block_words, self.kept = lists.words, lists.kept
+        self.code, self.registers = program.placed(lists.begins), program.begun()
+        self.cursors, self.versions = Cursors(program.cursors, program.sets), program.entries.copy()
+        self.relation_table, self.index_words = program.relations.copy(), program.indexes.copy()
+        self.index_table = self.index_words[: program.count * at.INDEX_SIZE].reshape(program.count, at.INDEX_SIZE)
         for rows in self.relations.values():
             entry = self.relation_table[rows.number]
-            entry[at.INDEX_LIST], entry[at.INDEXES] = number * at.INDEX_SIZE + len(lists), len(rows.indexes)
-            lists += [index.number * at.INDEX_SIZE for index in rows.indexes]
-            for index in rows.indexes:
-                described = self.index_table[index.number]
-                described[at.INDEX_KEYS] = len(index.columns)
-                described[at.INDEX_COLUMNS] = number * at.INDEX_SIZE + len(lists)
-                lists += index.columns
-            entry[at.ARITY], entry[at.SORT], entry[at.BASED] = rows.table.arity, rows.sort, rows.based
-            entry[at.LIMIT] = -1 if rows.limit is None else rows.limit
-            entry[at.COUNT] = entry[at.DELTA_END] = rows.count
-            entry[at.DELTA_BEGIN] = rows.begin
-        self.index_words = np.concatenate([self.index_table.reshape(-1), np.array(lists, np.int64)])
-        self.index_table = self.index_words[: number * at.INDEX_SIZE].reshape(number, at.INDEX_SIZE)
-        self.block_words = np.array(self.blocks or [0], np.int64)
-        self.state = np.zeros(at.STATE_SIZE, np.int64)
-        self.state[[at.COUNTER, at.VERSION]] = -1, -at.VERSION_SIZE
-        self.state[[at.RELATIONS_END, at.VERSIONS_END]] = self.relation_table.size, self.versions.size
-        self.state[at.HAS_OTHERS], self.state[at.SHARED] = len(self.others), LEAST if self.cores > 1 else NEVER
+            entry[at.BASED], entry[at.LIMIT] = rows.based, -1 if rows.limit is None else rows.limit
+            entry[at.DELTA_BEGIN], entry[at.DELTA_END], entry[at.COUNT] = rows.begin, rows.count, rows.count
         self.entries = np.zeros((at.ENTRIES, at.ENTRY_SIZE), np.int64)
-        self.state[[at.COURSE, at.COURSE_STEPS]] = address_of(self.entries), 1
+        self.state = state = np.zeros(at.STATE_SIZE, np.int64)
+        state[at.COUNTER], state[at.VERSION] = -1, -at.VERSION_SIZE
+        state[at.RELATIONS_END], state[at.VERSIONS_END] = self.relation_table.size, self.versions.size
+        state[at.HAS_OTHERS], state[at.SHARED] = len(self.others), LEAST if self.cores > 1 else NEVER
+        state[at.COURSE], state[at.COURSE_STEPS] = address_of(self.entries), 1
         self.shares: Shares | None = None  # once an iteration is shared
         for rows in self.relations.values():
             self._give_room(rows, room_for(rows.count))
+
+    def _listed(self, wanted: Searched | Dated) -> Listed:
+        """What a list has, as the tables are."""
+        if isinstance(wanted, Dated):
+            return [(layer.block, layer.block.arity, layer.ticks) for layer in wanted.now.layers(wanted.relation)], ()
+        relation, order, keys, part = wanted
+        rows = self.relations.get(relation)
+        blocks = self.context.blocks(relation, part, order) if rows is None else rows.base(order, part)
+        key = rows.key if rows is not None and rows.sort >= at.MIN else ()
+        return [(block, keys, None) for block in blocks if block.size], tuple(map(order.index, key))
 
     def _give_room(self, rows: Rows, room: int) -> None:
         """Room for so many rows, and every row in every index."""
@@ -249,8 +170,9 @@ class Interpreter:
         while True:
             place = address_of(rows) + done * rows.strides[0]
             some, new = insert_rows(
-                address_of(self.code), self.inserting[relation], address_of(self.registers), address_of(self.relation_table),
-                address_of(self.index_words), address_of(self.block_words), address_of(self.state), place, size - done,
+                address_of(self.code), self.program.inserting[relation],
+                *map(address_of, (self.registers, self.relation_table, self.index_words, self.block_words, self.state)),
+                place, size - done,
             )  # fmt: skip
             done, born = done + some, born + new
             if done == size:
@@ -333,34 +255,6 @@ class Interpreter:
         return self.cursors.nbytes + shares + sum(rows.nbytes for rows in self.relations.values())
 
 
-@dataclass
-class Described:
-    """A block as `layout` has it, where nothing of it is gone. arrays: those whose addresses are among the words."""
-
-    words: list[int]
-    arrays: list[np.ndarray]
-
-
-def described(block: Block, keys: int) -> Described:
-    """A block that is searched by so many columns. Kept with it: most blocks are those of the last time."""
-    if keys not in block.described:
-        words, fields = np.ascontiguousarray(block.words), block.packing.fields
-        rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)
-        present, least, within, cells = np.zeros(1, np.uint64), 0, 0, 0
-        first = [place.shift for place in fields[:keys] if place.lane == 0]
-        if first and first[-1] < 64:
-            rest = first[-1]
-            base, coarse, starts = block.directory(rest)
-        if keys:
-            present, least, within, cells = block.present
-        found = [address_of(words), block.size, words.shape[0], rest, signed(int(base)), coarse, address_of(starts)]
-        found += [starts.size - 1, address_of(present), least, within, cells, 0, 0]
-        for place, (low, high) in zip(fields, block.packing.bounds, strict=True):
-            found += [place.lane, min(place.shift, 63), signed((1 << place.bits) - 1), low, high]
-        block.described[keys] = Described(found, [words, starts, present])
-    return block.described[keys]
-
-
 def room_for(count: int) -> int:
     """Room for so many rows and as many more: a power of two.
 
@@ -368,12 +262,3 @@ def room_for(count: int) -> int:
     2048
     """
     return max(LEAST_ROOM, 1 << (2 * count - 1).bit_length())
-
-
-def signed(word: int) -> int:
-    """The int64 of the same 64 bits.
-
-    >>> signed((1 << 64) - 1)
-    -1
-    """
-    return word - WORD if word >= WORD >> 1 else word

@@ -80,6 +80,7 @@ class Local:
     rest: int = 1  # iterations that are done a block at a time after one that was too much for the machine
     rested: int = 0  # the iteration that they end with
     beside: dict[str, Any] = field(default_factory=dict)  # tables of others whose delta versions begin with, in the machine
+    assembled: dict = field(default_factory=dict)  # what the machine has made of rule versions
     course: Course | None = None  # of the iterations of a recursive stratum
 
     def __post_init__(self):

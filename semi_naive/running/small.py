@@ -38,7 +38,7 @@ class Small:
         self.done: list[tuple] = []  # (rule, heads made, tuples born, runs, seconds), not yet in the profile
         self.machine = Interpreter(
             versions, local.tables, local.limits, local.database, local.slow, local.beside,
-            cores=local.cores, in_threads=in_threads,
+            cores=local.cores, in_threads=in_threads, kept=local.assembled,
         )  # fmt: skip
         self.planned = max(64, self.machine.tuples)
         self.before = -1, self.machine.versions[:, at.WORK].copy()  # an iteration, and the instructions that were done by then

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from semi_naive.planning.body import Body, names
-from semi_naive.planning.order import outgrown, share_indexes, versions
-from semi_naive.ra.rules.ages import Ticks
+from semi_naive.planning.order import outgrown, versions
+from semi_naive.ra.rules.ages import Now, Ticks
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, empty, marked, own_order, selected, together, within
 from semi_naive.ra.rules.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Term, Var, Wild
@@ -52,6 +52,7 @@ class Following(InTime):
         self.indexes.arities.update({one.relation: len(one.atom.args) for one in found})
         super().__post_init__()
         self.counts = Counts(self, found)
+        self.guard: Guard | None = None  # of the last time
         self.first: list[tuple] = []  # versions of the first iteration alone
         self.own = len(list(self.every(False)))  # versions of the recursion, which come before these in the machine
         self.below = self.stratum.reads - set(self.stratum.relations)
@@ -238,18 +239,21 @@ class Following(InTime):
         """Those rules prove something that neither negate nor aggregate what has changed; first those without atoms of the
         stratum, as they take the least."""
         shut = {id(flip.closed) for flip in self.flips if flip.relation in below}
-        found: dict[str, list] = {name: [] for name in self.stratum.relations}
         open_ = [each for each in self.proofs if id(each.of) not in shut]
         for each in open_:
             self._planned(each)
-        share_indexes(self.bodies, self.indexes)
-        for each in open_:
-            found[each.of.head.relation].append(self._planned(each).derivation.steps)
-        return Guard(found, ticks, suspects, self.kinds, self._in_time)
+        self._plan([])
+        planned = [(each.of.head.relation, self._planned(each).derivation.steps) for each in open_]
+        proofs = {name: [steps for head, steps in planned if head == name] for name in self.stratum.relations}
+        if self.guard is None or not self.guard.has(proofs):
+            self.guard = Guard(proofs, Now(ticks, self._in_time), suspects, self.kinds)
+        self.guard.now.ticks = ticks
+        return self.guard
 
     def _planned(self, proof: Proof) -> Body:
         key = id(proof), 0
         if key not in self.bodies or outgrown(self.bodies[key], self.database):
+            self.planned = True
             self.bodies[key] = proof.plan(self)
         return self.bodies[key]
 

@@ -17,7 +17,7 @@ from typing import Any
 from semi_naive.planning.body import Body, Compiler
 from semi_naive.planning.order import Greedy
 from semi_naive.planning.rewrite import substitute, variables_of
-from semi_naive.ra.rules.ages import AGE, Aged, Older, Ticks
+from semi_naive.ra.rules.ages import AGE, Aged, Now, Older
 from semi_naive.ra.rules.changes import own_order
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.ir import Atom, Compare, Kind, Rule, Term, Var, Wild
@@ -46,15 +46,18 @@ class Proof:
 
 @dataclass
 class Guard:
-    """`proofs` by relation, as steps; `suspects`: what the relation of a relation's suspects is called; `look`: called now and
-    then."""
+    """`proofs` by relation, as steps; `now`: the ticks; `suspects`: what the relation of a relation's suspects is called."""
 
     proofs: dict[str, list[list]]
-    ticks: Ticks
+    now: Now
     suspects: Callable[[str], str]
     kinds: Kinds
-    look: Callable[[], None]
     known: dict[str, list] = field(default_factory=dict)
+
+    def has(self, proofs: dict[str, list[list]]) -> bool:
+        """Whether the proofs are these very steps."""
+        mine, theirs = ([id(steps) for each in some.values() for steps in each] for some in (self.proofs, proofs))
+        return mine == theirs
 
     def steps(self, relation: str, head: tuple[Term, ...]) -> list:
         """What drops the bindings whose head stays, and those whose head is suspected by now."""
@@ -62,7 +65,7 @@ class Guard:
         if relation not in self.known:
             outer = (*(column.name for column in columns), AGE)
             proofs = [Without(outer, self._older(steps)) for steps in self.proofs[relation]]
-            self.known[relation] = [self._lacks(relation, columns), Aged(relation, columns, self.ticks, self.look), *proofs]
+            self.known[relation] = [self._lacks(relation, columns), Aged(relation, columns, self.now), *proofs]
         return [*(Bind(column.name, term) for column, term in zip(columns, head, strict=True)), *self.known[relation]]
 
     def _lacks(self, relation: str, terms: tuple[Term, ...]) -> AntiJoin:
@@ -78,7 +81,7 @@ class Guard:
             bound = dict(enumerate(step.keys)) | {place: Var(name, Kind.NUMBER) for place, name in step.binds}
             terms = tuple(bound[step.order.index(column)] for column in range(len(step.order)))
             found += [step] * bool(step.binds)  # without new variables, its tick tells whether a tuple is there
-            found += [Older(step.relation, terms, self.ticks, self.look), self._lacks(step.relation, terms)]
+            found += [Older(step.relation, terms, self.now), self._lacks(step.relation, terms)]
         return found
 
 

@@ -76,6 +76,7 @@ class Suspecting(InTime):
     """The stratum of a stratum's suspects. guard: drops those that need not go, if ages tell that."""
 
     guard: Guard | None = None
+    guarded: dict = field(default_factory=dict)  # bodies as they were last, the guard of then, and bodies with its steps
 
     @property
     def work(self) -> int:
@@ -85,8 +86,12 @@ class Suspecting(InTime):
         body = super()._body(rule, place, parts, number)
         if self.guard is None:
             return body
-        more = self.guard.steps(rule.head.relation.removesuffix("?"), rule.head.args)
-        return replace(body, derivation=replace(body.derivation, steps=[*body.derivation.steps, *more]))
+        of, by, made = self.guarded.get((id(rule), number), (None, None, body))
+        if of is not body or by is not self.guard:
+            more = self.guard.steps(rule.head.relation.removesuffix("?"), rule.head.args)
+            made = replace(body, derivation=replace(body.derivation, steps=[*body.derivation.steps, *more]))
+            self.guarded[id(rule), number] = body, self.guard, made
+        return made
 
 
 def suspects(name: str) -> str:

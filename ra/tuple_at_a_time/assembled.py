@@ -1,0 +1,166 @@
+"""The instructions for all versions of a stratum's rules, and what they are laid out with, whatever tuples its tables have.
+
+They are kept, as most changes of a session's facts are followed in a millisecond, and to make them takes a fifth of that. In
+`code`, in place of where a list of blocks is, there is the number of the list: it is put in when the tables are known.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from semi_naive.ra.rules.ages import Now
+from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.functors import evaluate
+from semi_naive.ra.rules.ir import Order
+from semi_naive.ra.tuple_at_a_time import layout as at
+from semi_naive.ra.tuple_at_a_time.assembler import Assembler, Unknown
+from semi_naive.ra.tuple_at_a_time.rows import sort_of
+
+Versions = list[tuple[Derivation, str]]  # of rules, each with the relation of its delta
+MOST = 64  # sets of versions that are kept of a stratum
+
+
+class Searched(NamedTuple):
+    """A list of blocks: those of a part of a relation in an order, to be searched by so many columns. part: None of the tuples
+    that a head may be among."""
+
+    relation: str
+    order: Order
+    keys: int
+    part: str | None
+
+
+class Dated(NamedTuple):
+    """A list of ages: those of a relation's tuples."""
+
+    now: Now
+    relation: str
+
+
+@dataclass
+class Shape:
+    """A relation of the stratum, as instructions know it. number: its place among these; indexes: by which columns its rows are
+    found, each with its number among all indexes of the stratum."""
+
+    number: int
+    arity: int
+    home: Order
+    sort: int
+    indexes: dict[Order, int] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Order:
+        """The columns by which known tuples are found."""
+        return tuple(range(self.arity - (self.sort >= at.MIN)))
+
+
+class Assembled:
+    """See above. `versions`, and `slow`, the places of those that are not to be run here; `shapes` by relation.
+
+    `known`, `others`: the places of versions that the machine runs, and of those it does not; `binary`: among those that it
+    runs, what has binary joins instead of a cyclic core; `inserting`: of the heads of others, where the instruction is that
+    inserts them.
+    """
+
+    def __init__(self, versions: Versions, slow: set[int], shapes: dict[str, Shape], values: Any):
+        self.versions, self.shapes, self.values, self.lists = versions, shapes, values, {}
+        self.count = 0  # of indexes
+        for shape in shapes.values():
+            for columns in (shape.key, (0,)) if shape.sort == at.EQUIVALENCE else (shape.key,):
+                self._index(shape, columns)
+        self.known: list[int] = []
+        self.others: list[int] = []
+        self.binary: list[int] = []
+        self._assemble(slow)
+        self._lay_out()
+
+    def _assemble(self, slow: set[int]) -> None:
+        assembler, entries = Assembler(self._access, self._ages, self.values), []
+        self.unknown = Unknown("what is slow")
+        for place, (derivation, delta) in enumerate(self.versions):
+            try:
+                if place in slow:
+                    raise self.unknown
+                entry = assembler.version(derivation, self.shapes[derivation.relation].home)
+                self.binary += [len(entries)] * assembler.binary
+                entries.append((entry, self.shapes[delta].number * at.RELATION_SIZE, int(assembler.splits)))
+                self.known.append(place)
+            except Unknown as step:
+                self.unknown = step
+                self.others.append(place)
+        heads = {self.versions[place][0].relation for place in self.others} if entries else ()
+        self.inserting = {name: assembler.inserting(name, self.shapes[name].home) for name in heads}
+        self.code, self.registers = np.array(assembler.code, np.int64), np.array([*assembler.registers, 0], np.int64)
+        self.listed, self.symbols = np.array(assembler.listed, np.int64), assembler.symbols
+        self.cursors, self.sets = assembler.cursors, assembler.sets
+        self.entries = np.zeros((len(entries), at.VERSION_SIZE), np.int64)
+        self.entries[:, [at.ENTRY, at.DELTA_RELATION, at.SPLITS]] = np.array(entries, np.int64).reshape(-1, 3)
+
+    def _access(self, relation: str, order: Order, keys: int, part: str | None = None) -> tuple[int, int, int]:
+        """(number of the list of blocks, relation, index) for a search by the first columns of an order; -1 where there is
+        none."""
+        shape = self.shapes.get(relation)
+        if shape is None:
+            return self._list(Searched(relation, order, keys, part or "all")), -1, -1
+        if part is None:
+            keys = len(shape.key)  # a head
+        listed, index = self._list(Searched(relation, order, keys, part)), -1
+        if keys and part is not None:
+            index = self._index(shape, order[:keys]) * at.INDEX_SIZE
+        return listed, shape.number * at.RELATION_SIZE, index
+
+    def _ages(self, now: Now, relation: str) -> int:
+        return self._list(Dated(now, relation))
+
+    def _list(self, wanted: Searched | Dated) -> int:
+        return self.lists.setdefault(wanted, len(self.lists))
+
+    def _index(self, shape: Shape, columns: Order) -> int:
+        if columns not in shape.indexes:
+            shape.indexes[columns] = self.count
+            self.count += 1
+        return shape.indexes[columns]
+
+    def _lay_out(self) -> None:
+        """The relations and their indexes, without what depends on the tables."""
+        begin, lists = self.count * at.INDEX_SIZE, []
+        indexes = np.zeros((self.count, at.INDEX_SIZE), np.int64)
+        self.relations = np.zeros((len(self.shapes), at.RELATION_SIZE), np.int64)
+        for shape in self.shapes.values():
+            entry = self.relations[shape.number]
+            entry[at.ARITY], entry[at.SORT] = shape.arity, shape.sort
+            entry[at.INDEX_LIST], entry[at.INDEXES] = begin + len(lists), len(shape.indexes)
+            lists += [number * at.INDEX_SIZE for number in shape.indexes.values()]
+            for columns, number in shape.indexes.items():
+                indexes[number, at.INDEX_KEYS], indexes[number, at.INDEX_COLUMNS] = len(columns), begin + len(lists)
+                lists += columns
+        self.indexes = np.concatenate([indexes.reshape(-1), np.array(lists, np.int64)])
+
+    def placed(self, begins: list[int]) -> np.ndarray:
+        """The code where each list begins at some place."""
+        code = self.code.copy()
+        code[self.listed] = np.array(begins, np.int64)[code[self.listed]]
+        return code
+
+    def begun(self) -> np.ndarray:
+        """What the registers hold when the machine starts. Strings have the numbers of now: of a transaction that has failed
+        they are forgotten."""
+        registers = self.registers.copy()
+        for register, term in self.symbols:
+            registers[register] = evaluate(term, {}, 1, self.values)[0]
+        return registers
+
+
+def assembled(kept: dict, versions: Versions, slow: set[int], tables: dict[str, Any], values: Any) -> Assembled:
+    """Of versions, for tables of any tuples: what is kept of the last time, if neither these nor the sorts of tables are
+    others. Unknown if the machine knows no version."""
+    sorts = tuple((name, sort_of(table), table.arity, table.home) for name, table in tables.items())
+    key = tuple((id(derivation), delta) for derivation, delta in versions), frozenset(slow), sorts
+    if key not in kept:
+        if len(kept) >= MOST:
+            kept.clear()
+        shapes = {name: Shape(number, arity, home, sort) for number, (name, sort, arity, home) in enumerate(sorts)}
+        kept[key] = Assembled(versions, slow, shapes, values)
+    if not kept[key].known:
+        raise kept[key].unknown
+    return kept[key]

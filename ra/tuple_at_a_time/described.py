@@ -1,0 +1,92 @@
+"""Blocks as the machine reads them (`layout`): each described once, for as long as it is there, and lists of them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.thinned import Thinned
+from semi_naive.ra.tuple_at_a_time import layout as at
+from semi_naive.ra.tuple_at_a_time.sharing import address_of
+
+WORD = 1 << 64
+BYTES = 8  # of a number
+
+Listed = tuple[list[tuple[Block, int, np.ndarray | None]], tuple[int, ...]]  # (block, by so many columns, ticks); what follows
+
+
+@dataclass(frozen=True, eq=False)
+class Described:
+    """What the machine reads of a block, and the arrays whose addresses are in there. place: its address, in numbers."""
+
+    words: np.ndarray
+    arrays: tuple
+    place: int
+
+
+class Lists:
+    """Lists of blocks in `words`, where each of them `begins`; kept: what only the machine knows, by addresses."""
+
+    def __init__(self, lists: list[Listed]):
+        self.begins: list[int] = []
+        self.kept: list[Any] = []
+        words: list[int] = []
+        places: list[int] = []
+        for blocks, more in lists:
+            self.begins.append(len(words))
+            words.append(len(blocks))
+            for block, keys, ticks in blocks:
+                found = described(block, keys)
+                places.append(len(words))
+                words.append(found.place)
+                words += [] if ticks is None else [address_of(ticks)]
+                self.kept += found, ticks
+            words += more
+        self.words = np.array([*words, 0], np.int64)
+        self.words[places] -= address_of(self.words) // BYTES
+
+
+def described(block: Block, keys: int) -> Described:
+    """A block that is searched by so many columns. Kept with it: most blocks are those of the last time."""
+    if keys not in block.described:
+        some = isinstance(block, Thinned) and not block.spelt
+        block.described[keys] = _thinned(block, keys) if some else _whole(block, keys)
+    return block.described[keys]
+
+
+def _whole(block: Block, keys: int) -> Described:
+    words, fields = np.ascontiguousarray(block.words), block.packing.fields
+    rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)
+    present, least, within, cells = np.zeros(1, np.uint64), 0, 0, 0
+    first = [place.shift for place in fields[:keys] if place.lane == 0]
+    if first and first[-1] < 64:
+        rest = first[-1]
+        base, coarse, starts = block.directory(rest)
+    if keys:
+        present, least, within, cells = block.present
+    found = [address_of(words), block.size, words.shape[0], rest, signed(int(base)), coarse, address_of(starts)]
+    found += [starts.size - 1, address_of(present), least, within, cells, 0, 0]
+    for place, (low, high) in zip(fields, block.packing.bounds, strict=True):
+        found += [place.lane, min(place.shift, 63), signed((1 << place.bits) - 1), low, high]
+    return _kept(np.array(found, np.int64), words, starts, present)
+
+
+def _thinned(block: Thinned, keys: int) -> Described:
+    """As the whole that it is of, and what is gone of that."""
+    whole, gone = described(block.whole, keys), np.ascontiguousarray(block.gone)
+    words = whole.words.copy()
+    words[at.GONE], words[at.GONE_COUNT] = address_of(gone), gone.size
+    return _kept(words, whole, gone)
+
+
+def _kept(words: np.ndarray, *arrays) -> Described:
+    return Described(words, arrays, address_of(words) // BYTES)
+
+
+def signed(word: int) -> int:
+    """The int64 of the same 64 bits.
+
+    >>> signed((1 << 64) - 1)
+    -1
+    """
+    return word - WORD if word >= WORD >> 1 else word
