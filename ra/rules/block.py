@@ -5,7 +5,7 @@ other, have the same packing and are merged and compared as words; only a value 
 """
 
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import lru_cache, reduce
 
 import numpy as np
 from semi_naive.ra import words as single
@@ -42,8 +42,8 @@ def roomy(bounds: Bounds) -> Packing:
             break
         fields = tuple(_field(bits, low) for low, _ in bounds)
         if all(low >= least and high <= most for (low, high), (least, most) in zip(bounds, fields, strict=True)):
-            return Packing(fields)
-    return Packing(((LOWEST, HIGHEST),) * len(bounds))
+            return _packing(fields)
+    return _packing(((LOWEST, HIGHEST),) * len(bounds))
 
 
 def snug(bounds: Bounds) -> Packing:
@@ -60,7 +60,13 @@ def snug(bounds: Bounds) -> Packing:
     spare = (EVERY - sum(widths)) // max(1, len(widths))
     if packing.lanes == 1 or spare < 1:
         return packing
-    return Packing(tuple(_field(width + spare, low) for width, (low, _) in zip(widths, bounds, strict=True)))
+    return _packing(tuple(_field(width + spare, low) for width, (low, _) in zip(widths, bounds, strict=True)))
+
+
+@lru_cache(1 << 10)
+def _packing(bounds: Bounds) -> Packing:
+    """The same one each time: what it knows of its fields is computed once."""
+    return Packing(bounds)
 
 
 def _field(bits: int, least: int) -> tuple[int, int]:

@@ -5,6 +5,7 @@ that one of them has and the other has not, and an earlier table stays as it was
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from semi_naive.ra import words
@@ -41,6 +42,7 @@ class Change:
         return self.lost.size
 
 
+@lru_cache(1 << 8)
 def empty(arity: int) -> Block:
     """No tuples."""
     packing = packing_of([], arity)
@@ -50,7 +52,9 @@ def empty(arity: int) -> Block:
 def together(blocks: list[Block], arity: int) -> Block:
     """The union of blocks of any packings. What they hold is copied once for each two of them."""
     blocks = [block for block in blocks if block.size]
-    return merged(blocks, common(blocks, arity)) if blocks else empty(arity)
+    if len(blocks) < 2:
+        return blocks[0] if blocks else empty(arity)
+    return merged(blocks, common(blocks, arity))
 
 
 def apart(left: Block, right: Block) -> Block:
@@ -60,7 +64,7 @@ def apart(left: Block, right: Block) -> Block:
     >>> apart(few, many).column(0).tolist(), shared(few, many).column(0).tolist()
     ([5], [1])
     """
-    return selected(left, ~_among(left, right))
+    return selected(left, ~_among(left, right)) if left.size and right.size else left
 
 
 def shared(left: Block, right: Block) -> Block:
@@ -71,7 +75,7 @@ def shared(left: Block, right: Block) -> Block:
 def within(block: Block, table: Table) -> np.ndarray:
     """Which tuples of a block, in the relation's own order, a settled table has: booleans (n,). A few searches a tuple."""
     found = np.zeros(block.size, np.bool_)
-    for known in table.blocks("all", own_order(table.arity)):
+    for known in table.blocks("all", own_order(table.arity)) if block.size else ():
         found |= _among(block, known)
     return found
 

@@ -4,13 +4,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.block import EVERY, Block
 from semi_naive.ra.rules.thinned import Thinned
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.sharing import address_of
 
 WORD = 1 << 64
 BYTES = 8  # of a number
+FEW = 16  # tuples that are searched as soon without a directory, and in less time than it takes to make one
+ANY = np.array([0b11], np.uint64)  # two cells, for values of any distance: 63 bits of it are left out
 
 Listed = tuple[list[tuple[Block, int, np.ndarray | None]], tuple[int, ...]]  # (block, by so many columns, ticks); what follows
 
@@ -57,18 +59,26 @@ def described(block: Block, keys: int) -> Described:
 def _whole(block: Block, keys: int) -> Described:
     words, fields = np.ascontiguousarray(block.words), block.packing.fields
     rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)
-    present, least, within, cells = np.zeros(1, np.uint64), 0, 0, 0
+    present, least, within, cells = ANY, 0, EVERY - 1, 2
     first = [place.shift for place in fields[:keys] if place.lane == 0]
-    if first and first[-1] < 64:
+    if first and first[-1] < EVERY:
         rest = first[-1]
-        base, coarse, starts = block.directory(rest)
-    if keys:
+        base, coarse, starts = _one_group(words[0], rest) if block.size <= FEW else block.directory(rest)
+    if keys and block.size > FEW:
         present, least, within, cells = block.present
     found = [address_of(words), block.size, words.shape[0], rest, signed(int(base)), coarse, address_of(starts)]
     found += [starts.size - 1, address_of(present), least, within, cells, 0, 0]
     for place, (low, high) in zip(fields, block.packing.bounds, strict=True):
         found += [place.lane, min(place.shift, 63), signed((1 << place.bits) - 1), low, high]
     return _kept(np.array(found, np.int64), words, starts, present)
+
+
+def _one_group(words: np.ndarray, rest: int) -> tuple[int, int, np.ndarray]:
+    """As `Block.directory`: all words in one group, or in two of 63 bits each."""
+    base, last = int(words[0]) >> rest, int(words[-1]) >> rest
+    if (last - base) >> (EVERY - 1):
+        return 0, EVERY - 1, np.array([0, int(np.searchsorted(words, np.uint64(1 << (EVERY - 1)))), words.size])
+    return base, EVERY - 1, np.array([0, words.size])
 
 
 def _thinned(block: Thinned, keys: int) -> Described:

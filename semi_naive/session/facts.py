@@ -69,12 +69,16 @@ class Asked:
     def _fold(self) -> None:
         if not self.waiting:
             return
-        columns = np.concatenate([columns for _, columns in self.waiting], axis=1)
-        inserts = np.concatenate([np.full(columns.shape[1], insert) for insert, columns in self.waiting])
-        self.waiting, self.waited = [], 0
-        both = inserts.any() and not inserts.all()
-        last = last_of(columns) if both else np.ones(columns.shape[1], np.bool_)  # of one sort, any of them will do
-        born, lost = (block_of(columns[:, last & inserts]), block_of(columns[:, last & ~inserts]))
+        waiting = [each for each in self.waiting if each[1].shape[1]]
+        self.waiting, self.waited, born, lost = [], 0, empty(self.arity), empty(self.arity)
+        if len({insert for insert, _ in waiting}) == 2:
+            columns = np.concatenate([columns for _, columns in waiting], axis=1)
+            inserts = np.concatenate([np.full(columns.shape[1], insert) for insert, columns in waiting])
+            last = last_of(columns)
+            born, lost = (block_of(columns[:, last & inserts]), block_of(columns[:, last & ~inserts]))
+        elif waiting:  # of one sort, any of several that are alike will do
+            one = block_of(np.concatenate([columns for _, columns in waiting], axis=1))
+            born, lost = (one, lost) if waiting[0][0] else (born, one)
         self.inserted = together([apart(self.inserted, lost), born], self.arity)
         self.deleted = together([apart(self.deleted, born), lost], self.arity)
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from semi_naive.io import as_columns
 from semi_naive.io.errors import BadInput
-from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.table import Table
 from semi_naive.session.facts import Asked, agreeing, columns_of, last_of
 
@@ -47,7 +46,7 @@ class Transaction:
     def delete(self, relation: str, rows) -> None:
         """Facts that are to be there no more. What rules derive as well stays."""
         asked, columns = self._asked_of(relation), self._columns(relation, rows)
-        self._check_free(relation, Block.of(list(columns), columns.shape[1]))
+        self._check_free(relation, columns)
         asked.add(False, columns)
 
     def upsert(self, relation: str, rows, key) -> None:
@@ -57,7 +56,8 @@ class Transaction:
         columns = self._columns(relation, rows)
         columns = np.ascontiguousarray(columns[:, last_of(columns[list(places)])])
         replaced, written = asked.replaced(columns, places), self._session.upkeep.facts.written.get(relation)
-        self._check_free(relation, replaced if written is None else agreeing(written, columns, places))
+        if written is not None:
+            self._check_free(relation, columns_of(agreeing(written, columns, places)))
         asked.add(False, columns_of(replaced))
         asked.add(True, columns)
 
@@ -112,8 +112,8 @@ class Transaction:
         upkeep = self._session.upkeep
         return as_columns(rows, upkeep.program.relations[relation], upkeep.program.types, upkeep.values)
 
-    def _check_free(self, relation: str, block: Block) -> None:
-        rule = self._session.upkeep.written_at(relation, block)
+    def _check_free(self, relation: str, columns: np.ndarray) -> None:
+        rule = self._session.upkeep.written_at(relation, columns)
         if rule is not None:
             place = f"line {rule.span.line} of {rule.span.file}" if rule.span else "the program"
             told = f"{rule.head} is written in the program, so it cannot be deleted"

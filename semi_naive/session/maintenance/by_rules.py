@@ -79,10 +79,18 @@ class ByRules(Continuing):
         allowed.most += allowed.seconds - begun
         begun, local.each = allowed.seconds, 0.0
         suspected = self._suspected(local, own, below, allowed, self.ticks.get(number))
+        if not suspected and not own and not self._come(local, below):
+            for one in local.counts.counted:
+                tables[one.relation].settle()
+            return {}
         part = sum(block.size for block in suspected.values()) / max(1, sum(table.count for table in before.values()))
         with self._expecting(number, begun, part, allowed) if suspected else nullcontext():
             derived = self._derived_once if local.is_straight else self._derived
             return derived(number, own, below, suspected, allowed)
+
+    def _come(self, local: Following, below: dict[str, Change]) -> bool:
+        """Whether a change below may make anything."""
+        return any(change.born.size or any(flip.relation == name for flip in local.flips) for name, change in below.items())
 
     @contextmanager
     def _expecting(self, number: int, begun: float, part: float, allowed: Stopwatch) -> Iterator[None]:
@@ -150,6 +158,8 @@ class ByRules(Continuing):
     def _count_missing(self, local: Following, changes: dict[str, Change]) -> None:
         """Count what was there before, as far as it is not known. It takes as long as the aggregates do."""
         missing = [one for one in local.counts.counted if one.relation not in self.tables]
+        if not missing:
+            return
         local.allowed = Stopwatch()
         with self._reversed({name: change for one in missing for name, change in changes.items() if name in one.reads}):
             for one in missing:
@@ -158,6 +168,8 @@ class ByRules(Continuing):
     def _recounted(self, local: Following, changes: dict[str, Change], allowed: Stopwatch) -> dict[str, Change]:
         """What changes of the counts that a stratum's rules have; their tables then have what is new as their delta."""
         wanted = [one for one in local.counts.counted if one.reads & changes.keys()]
+        if not wanted:
+            return {}
         below = {name: change for one in wanted for name, change in changes.items() if name in one.reads}
         local.allowed, found = allowed, {}
         with self._reversed(below):
@@ -191,7 +203,8 @@ class ByRules(Continuing):
     def _changed(self, name: str, before: Table, rest: Table, suspected: Block | None) -> Change:
         """What has changed of a relation that has followed, from the rest that it had without suspects."""
         after = self.tables[name]
-        added, gone = difference(rest, after).born, suspected or empty(after.arity)
+        added = difference(rest, after).born if after.count > rest.count else empty(after.arity)
+        gone = suspected or empty(after.arity)
         change = Change(apart(added, gone), apart(gone, added))
         table = without(before, change.lost) if change.lost.size < gone.size else rest
         for order in after.full:

@@ -104,11 +104,11 @@ class Explicit(Run):
             return int((branches.pack(term.tag, columns, self.values) if term.branch else self.values.pack(columns))[0])
         return int(self._bits([term], cast(Const, term).kind)[0])
 
-    def written_at(self, name: str, block: Block) -> Rule | None:
-        """A fact of the program's text among some tuples of a relation, if there is one."""
-        if name not in self.lines or not block.size:
+    def written_at(self, name: str, tuples: np.ndarray) -> Rule | None:
+        """A fact of the program's text among some tuples of a relation, as columns (arity, n), if there is one."""
+        if name not in self.lines or not tuples.shape[1]:
             return None
-        columns, rules = self.lines[name]
+        (columns, rules), block = self.lines[name], Block.of(list(tuples), tuples.shape[1])
         for number, rule in enumerate(rules):
             one = Block.of([column[number : number + 1] for column in columns], 1)
             if one.size > apart(one, block).size:
