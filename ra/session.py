@@ -7,6 +7,7 @@ import threading
 import time
 
 from semi_naive.balance import leftovers
+from semi_naive.balance.needed import needed
 from semi_naive.ra import lost
 from semi_naive.ra.aside import aside
 from semi_naive.ra.java import gateway, heap
@@ -14,6 +15,8 @@ from semi_naive.ra.java import gateway, heap
 SETTLES, STILL = 30.0, 1.5  # seconds, of a context in which executors come, and without a new one after which all have
 
 _settled: set[str] = set()  # the contexts whose executors have come
+
+PYSPARK = "'pyspark>=4.1,<5'"  # as in setup.cfg
 
 LOOPBACK = "127.0.0.1"  # for local mode: a laptop whose own name does not resolve can still start
 
@@ -43,15 +46,17 @@ SETTINGS = {
 
 def start(master: str | None = None, cores: int | None = None):
     """A SparkSession: the one that runs, or one on a new context (see `context`)."""
+    found = context(master, cores)
     from pyspark.sql import SparkSession
 
-    found = context(master, cores)
     return (SparkSession.getActiveSession() if master is None else None) or SparkSession(found)
 
 
 def context(master: str | None = None, cores: int | None = None):
     """The SparkContext that runs, or a new one: of `master`, or local on `cores` (default: all), with failed tasks
-    tried again. Takes 2.5 s; a session on top of it takes another 2 s, so that is left to whoever needs DataFrames."""
+    tried again. Takes 2.5 s; a session on top of it takes another 2 s, so that is left to whoever needs DataFrames.
+    NotInstalled without pyspark, which what is small does not need."""
+    needed("pyspark", "Spark, on which what is large runs,", PYSPARK)
     from pyspark import SparkConf, SparkContext
 
     running = SparkContext._active_spark_context

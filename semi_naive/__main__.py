@@ -434,6 +434,7 @@ FAILURES = {
 def main(arguments=None, begun: float | None = None) -> None:
     """Run the command line; every expected error is one message on stderr. Exit status 1: the program is wrong, or
     failed; 2: bad input and usage. begun: when the process did, by `time.perf_counter`."""
+    from semi_naive.balance.needed import NotInstalled
     from semi_naive.io.errors import BadInput
     from semi_naive.language.errors import ProgramError
     from semi_naive.ra.java import NoJava
@@ -457,7 +458,7 @@ def main(arguments=None, begun: float | None = None) -> None:
     except Exception as failed:
         named = getattr(failed, "filename", None) is not None  # a full disk by itself does not say where
         found = (None if named else _of_spark(failed)) or failed
-        if not _is_failure(found) and not isinstance(found, (ValueError, NoJava, OSError)):
+        if not _is_failure(found) and not isinstance(found, (ValueError, NoJava, NotInstalled, OSError)):
             raise
         found = found.in_shell() if isinstance(found, BadInput) else found
         told = f"{found.filename}: {found.strerror}" if named and found is failed and found.strerror else found

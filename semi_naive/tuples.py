@@ -7,10 +7,11 @@ them, in a file; and how they came about.
 """
 
 from collections.abc import Iterator, KeysView
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from semi_naive.balance.needed import needed
 
 if TYPE_CHECKING:
     from semi_naive.notebooks.page import Page
@@ -132,13 +133,13 @@ class Tuples(Evaluated):
     def to_pandas(self, dictionaries: bool = False):
         """A pandas DataFrame, collected to this process. `dictionaries`: columns of strings are categorical. ImportError where
         pandas is not installed."""
-        pandas = _imported("pandas", "to_pandas")
+        pandas = needed("pandas", "to_pandas()")
         return self.to_arrow(dictionaries).to_pandas() if self.columns else pandas.DataFrame(index=range(self.count()))
 
     def to_polars(self, dictionaries: bool = True):
         """A polars DataFrame, collected to this process. It shares numbers with the Arrow table that it is made of.
         `dictionaries`: columns of strings are Categorical. ImportError where polars is not installed."""
-        polars = _imported("polars", "to_polars")
+        polars = needed("polars", "to_polars()")
         return polars.from_arrow(self.to_arrow(dictionaries)) if self.columns else polars.DataFrame(height=self.count())
 
     def to_numpy(self) -> np.ndarray:
@@ -196,15 +197,6 @@ class Relations:
     def items(self) -> Iterator[tuple[str, Tuples]]:
         """Each name with its relation."""
         return ((name, self[name]) for name in self.relations)
-
-
-def _imported(package: str, method: str):
-    """A package that not everybody has."""
-    try:
-        return import_module(package)
-    except ImportError:
-        missing = f"{method}() needs the package {package}, which is not installed: pip install {package}"
-        raise ImportError(missing) from None
 
 
 def rows_of(table) -> list[tuple]:

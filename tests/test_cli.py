@@ -3,8 +3,10 @@
 import errno
 import gzip
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from oracle import closure
@@ -110,6 +112,25 @@ def test_no_java(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(old.parent))
     with pytest.raises(NoJava, match=r'is openjdk version "11\.0\.2".*apt-get install'):
         check_java()
+
+
+def test_no_pyspark(tmp_path):
+    """What is small does not need it. Where Spark would be started, one line says how it is installed, as setup.cfg does."""
+    (tmp_path / "pyspark.py").write_text("raise ModuleNotFoundError(\"No module named 'pyspark'\")\n")
+    (tmp_path / "e.tsv").write_text("1\t2\n2\t3\n")
+    small = [sys.executable, "-m", "semi_naive", "tc", "-q", str(tmp_path / "e.tsv")]
+    env = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(small, capture_output=True, text=True, env=env)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
+    done = subprocess.run([*small, "--plan", "balanced"], capture_output=True, text=True, env=env)
+    told = (
+        "Spark, on which what is large runs, needs the package pyspark, which is not installed: pip install 'pyspark>=4.1,<5'"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"semi-naive: {told}\n")
+    assert "pyspark >=4.1,<5\n" in (Path(__file__).parents[1] / "setup.cfg").read_text()
+    frame = "from semi_naive import transitive_closure; transitive_closure([(1, 2)]).to_df()"
+    done = subprocess.run([sys.executable, "-c", frame], capture_output=True, text=True, env=env)
+    assert done.stderr.endswith(f"NotInstalled: {told}\n")
 
 
 def test_the_shell_prints_one_thing(tmp_path):

@@ -186,13 +186,13 @@ class Answer(Tuples):
 
     def frame(self):
         """The same for as long as the result is at hand."""
-        from pyspark.sql import SparkSession
-        from pyspark.sql.pandas.types import from_arrow_schema
-
         self._result.check_open()
         if (connect := connected()) is not None:
             return connect.createDataFrame(as_spark_has_it(self.to_arrow()))
         self._result.cluster.start()
+        from pyspark.sql import SparkSession
+        from pyspark.sql.pandas.types import from_arrow_schema
+
         if self.stored is None and self._result.cluster.local and self.relation.arity and self.count() > lent.LARGE:
             return self._result.lent.frame(self._maker(ToSpark).schema(), map(as_spark_has_it, self.to_batches()))
         if self.stored is None:

@@ -169,12 +169,12 @@ class Subgraphs(Tuples):
 
     def to_df(self):
         """A Spark DataFrame, made of the matches in this process."""
-        from pyspark.sql import SparkSession
-
         from semi_naive.ra.session import connected
 
         if connected() is None:
             _context(None)
+        from pyspark.sql import SparkSession
+
         return SparkSession.builder.getOrCreate().createDataFrame(self.to_arrow())
 
     def explain(self) -> str:
