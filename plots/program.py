@@ -45,10 +45,10 @@ def rules(trace: dict) -> str:
     total = sum(rule["seconds"] for rule in found) or 1
     rows = [
         [code(" ".join(rule["rule"].split())), seconds(rule["seconds"]), bar(rule["seconds"] / total), number(rule["made"]),
-         f"{rule.get('iterations', 0):,}" if rule.get("recursive") else "", _place(rule)]
+         f"{rule.get('runs', 0):,}" if rule.get("recursive") else "", _place(rule)]
         for rule in found
     ]  # fmt: skip
-    columns = [("rule", "text"), ("time", "number"), ("share", "bar"), ("made", "number"), ("iterations", "number"),
+    columns = [("rule", "text"), ("time", "number"), ("share", "bar"), ("made", "number"), ("runs", "number"),
                ("where", "")]  # fmt: skip
     what = "Time of each rule, on the partitions the average of them; made: tuples, with those that were known"
     return _long("rules", what, columns, rows) if rows else ""

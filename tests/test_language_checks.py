@@ -367,6 +367,13 @@ def test_an_error_shows_the_place_and_what_to_do():
     ]
 
 
+def test_a_constant_of_another_kind_is_told_what_its_place_asks_for():
+    declared = ".type P = [a: number]\n.decl n(x: number)\n.decl r(p: P)\n"
+    with pytest.raises(ProgramError) as raised:
+        compile_text(declared + 'n("a").\nr("a").\n')
+    assert [p.hint for p in raised.value.problems] == ["attribute x of n is a number", "attribute p of r is a record"]
+
+
 def test_what_an_ambiguous_record_is_advised_leads_to_a_program():
     declared = ".type R = [x: number, y: number]\n.decl r(x: R)\n.decl a(x: number)\n"
     with pytest.raises(ProgramError) as caught:

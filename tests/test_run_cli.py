@@ -183,11 +183,25 @@ def test_trace_and_profile(run, paths):
     assert "B in the driver's tables, at most " in out and "bytes a tuple" in out and f"{held['path']:,}" in out
 
 
+def test_a_profile_counts_the_runs_of_a_rule_and_not_the_iterations(run, paths):
+    """Each recursive atom that has something new makes one, so the second rule has two in most iterations."""
+    chain = "".join(f"edge({n}, {n + 1}). " for n in range(16))
+    both = "path(x, y) :- edge(x, y). path(x, z) :- path(x, y), path(y, z)."
+    declared = ".decl edge(x: number, y: number) .decl path(x: number, y: number) .output path "
+    (paths / "both.dl").write_text(declared + chain + both)
+    assert run("run", "both.dl", "-D", "out", "-p", "prof.json", "--trace", "t.json")[0] == 0
+    first, second = sorted(json.loads((paths / "prof.json").read_text())["rules"], key=lambda rule: rule["runs"])
+    iterations = sum(json.loads((paths / "t.json").read_text())["strata"][-1]["course"]["steps"])
+    assert first["runs"] == 1 and iterations < second["runs"] <= 2 * iterations
+    out = run("profile", "prof.json")[1]
+    assert "  runs  rule" in out and f" {second['runs']}  path(x, z)" in out and "iterations" not in out
+
+
 def record(**changes):
-    rule = {"relation": "r", "stratum": 1, "file": "dir/p.dl", "recursive": False, "iterations": 1, "made": 5}
+    rule = {"relation": "r", "stratum": 1, "file": "dir/p.dl", "recursive": False, "runs": 1, "made": 5}
     rules = [
         rule | {"rule": "cold(x) :- a(x).", "line": 3, "seconds": 0.25, "tuples": 10},
-        rule | {"rule": "hot(x) :- b[x].", "line": 4, "seconds": 2.5, "tuples": 1_000_000, "recursive": True, "iterations": 7},
+        rule | {"rule": "hot(x) :- b[x].", "line": 4, "seconds": 2.5, "tuples": 1_000_000, "recursive": True, "runs": 7},
     ]
     relations = [{"relation": "cold", "tuples": 10, "seconds": 0.25}, {"relation": "hot", "tuples": 1_000_000, "seconds": 2.5}]
     return {"version": 1, "program": "p.dl", "seconds": 3.0, "rules": rules, "relations": relations, "strata": []} | changes

@@ -70,7 +70,7 @@ RULES = {
     "seconds": lambda rule: f"{rule['seconds']:.3f}",
     "tuples": lambda rule: f"{rule['tuples']:,}",
     "made": lambda rule: f"{rule['made']:,}",
-    "iterations": lambda rule: f"{rule['iterations']:,}" if rule["recursive"] else "",
+    "runs": lambda rule: f"{rule['runs']:,}" if rule["recursive"] and "runs" in rule else "",
     "rule": _on_a_line,
 }
 RELATIONS = {

@@ -72,7 +72,7 @@ def _fits(typing, types, type_name, negated, atom) -> bool:
 
 def _string(typing, node):
     if not typing.is_kind(node, Kind.SYMBOL):
-        yield Problem("Symbol constant (type mismatch)", node.span, "a number is expected here, or a record")
+        yield Problem("Symbol constant (type mismatch)", node.span, _expected(typing, node))
 
 
 def _number(typing, node):

@@ -146,7 +146,7 @@ class Decomposed:
                 entry = self.local.profile.rule(self.local.again[rule], self.local.number, True)
                 entry["seconds"] += float(seconds) / self.cluster.cores
                 entry["made"], entry["tuples"] = entry["made"] + int(made), entry["tuples"] + int(born)
-                entry["iterations"] = max(entry["iterations"], one.births.size - 1)
+                entry["runs"] = max(entry["runs"], one.births.size - 1)
         for name, home in self.homes.items():
             self.database.place(name, at_rest(name, home, self.map, finished), self.cluster)
         tuples, steps = record(self.trace, finished)

@@ -305,7 +305,7 @@ class Partitioned:
         entry = self.profile.rule(version.rule, self.local.number, bool(self.recursive))
         entry["seconds"] += seconds / self.partitions
         entry["made"] += made
-        entry["iterations"] += iterations
+        entry["runs"] += iterations
 
     def learned(self, compiled: list[Version], results) -> None:
         """New symbols, and errors."""

@@ -1,4 +1,4 @@
-"""What each rule cost: seconds, tuples made and born, iterations; and what relations take. Always on; a few microseconds a
+"""What each rule cost: seconds, tuples made and born, runs; and what relations take. Always on; a few microseconds a
 rule and iteration."""
 
 import time
@@ -22,7 +22,7 @@ class Profile:
             self.rules[id(rule)] = {
                 "rule": rule.text or str(rule), "relation": rule.head.relation, "stratum": stratum,
                 "file": getattr(span, "file", ""), "line": getattr(span, "line", 0), "recursive": recursive,
-                "iterations": 0, "seconds": 0.0, "tuples": 0, "made": 0,
+                "runs": 0, "seconds": 0.0, "tuples": 0, "made": 0,
             }  # fmt: skip
         return self.rules[id(rule)]
 
@@ -33,7 +33,7 @@ class Profile:
             yield entry
         finally:
             entry["seconds"] += time.perf_counter() - begun
-            entry["iterations"] += 1
+            entry["runs"] += 1
 
     def by_place(self, rules: list) -> dict[int, dict]:
         """What there is of the rules of a program, by their places: for a checkpoint."""

@@ -132,7 +132,7 @@ class Small:
             entry = self.local.profile.rule(rule, self.local.number, True)
             entry["made"] += made
             entry["tuples"] += born
-            entry["iterations"] += runs
+            entry["runs"] += runs
             entry["seconds"] += seconds
         self.done = []
 

@@ -68,7 +68,7 @@ class Together:
             entry["seconds"] += seconds / local.cores
             entry["tuples"] += sum(table.add(block, self.alone[id(table)]) for block in sink.kept or ())
         for entry in entries:
-            entry["iterations"] += 1
+            entry["runs"] += 1
 
     def _tasks(self) -> Iterator[Task]:
         for number, (_, _, derivation) in enumerate(self.versions):

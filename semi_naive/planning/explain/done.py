@@ -51,5 +51,5 @@ class _Record(Telling):
         entry = self.run.profile.rules.get(id(rule))
         if entry is None:
             return ""
-        times = "once" if entry["iterations"] == 1 else counted(entry["iterations"], "time")
+        times = "once" if entry["runs"] == 1 else counted(entry["runs"], "time")
         return f"ran {times}, {entry['seconds']:.3f} s, made {counted(entry['made'], 'tuple')}"
