@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -77,3 +79,37 @@ def test_a_java_that_never_says_how_it_is_reached_is_given_up(tmp_path, monkeypa
         pytest.raises(java.NotStarted, match="has not said in 0 s|has not said in 1 s"),
     ):
         java._started(["sleep", "60"], str(tmp_path / "told"), said, threading.Event())
+
+
+@pytest.mark.parametrize("end, status", [("None", 0), ("sys.exit(2)", 2), ("sys.exit()", 0), ("1 / 0", 1)])
+def test_a_command_ends_in_order_and_python_is_not_taken_apart(end, status):
+    """What is registered is called, what was printed is whole, and no thread meets what is gone already."""
+    script = f"""
+import atexit, os, sys, threading, time, types
+import semi_naive.__main__
+from semi_naive.cli.ending import command
+
+class Kept:
+    def __del__(self):
+        os.write(2, b"taken apart")
+
+def main(begun):
+    sys.modules["kept"] = types.ModuleType("kept")
+    sys.modules["kept"].kept = Kept()
+    threading.Thread(target=lambda: (time.sleep(0.1), print("by a thread"))).start()
+    atexit.register(print, "in the end")
+    {end}
+
+semi_naive.__main__.main = main
+command()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (status, "by a thread\nin the end\n")
+    assert "taken apart" not in done.stderr and ("ZeroDivisionError" in done.stderr) == (status == 1)
+
+
+def test_what_has_no_room_on_standard_output_is_said():
+    with open("/dev/full", "w") as full:
+        script = "import sys; from semi_naive.cli.ending import command; sys.argv = ['semi-naive', '--version']; command()"
+        done = subprocess.run([sys.executable, "-c", script], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2 and "No space left on device" in done.stderr

@@ -3,8 +3,14 @@
 The first signal is raised in the main thread as `Told`, so everything on the way out is put in order. Where the main thread
 does not come to that within PATIENCE, as it computes, and at a second signal, the process ends at once. Either way it leaves
 no process and no file.
+
+A command that comes to its end by itself puts everything in order, too. Then the process ends, and Python is not taken apart:
+a thread of Arrow that lets go of Python's memory while that is done kills the process by signal 6
+(https://github.com/apache/arrow/issues/34314).
 """
 
+import atexit
+import contextlib
 import gc
 import os
 import select
@@ -42,11 +48,12 @@ class Told(BaseException):
 
 class Ending:
     """What is known of the end so far. `told`: by which signal. `done`: there is nothing to be put in order any more. `by`:
-    the thread that ends it at once."""
+    the thread that ends it at once. `status`: of a process that is not told to end."""
 
     told: Told | None = None
     done = False
     by: int | None = None
+    status = 1  # as of an exception that nobody has caught, after Python has shown it
 
 
 _alone = threading.Lock()
@@ -118,14 +125,28 @@ def watch_memory() -> None:
         time.sleep(min(max(left / FASTEST, SHORTEST_LOOK), LONGEST_LOOK))
 
 
+def leave() -> None:
+    """End the process, after Python has shown what went wrong, waited for threads and called who asked for it. Where what was
+    printed has no room, Python goes on, and says so."""
+    with contextlib.suppress(OSError, ValueError):
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
+        os._exit(Ending.status)
+
+
 def command() -> None:
     """The command `semi-naive`."""
     gc.set_threshold(SELDOM)
+    atexit.register(leave)  # called after all that is registered later
     listen()
     try:
         main = import_module("semi_naive.__main__").main
         threading.Thread(target=watch_memory, name="semi-naive-memory", daemon=True).start()
         main(begun=BEGUN)
+        Ending.status = 0
+    except SystemExit as done:
+        Ending.status = done.code if isinstance(done.code, int) else bool(done.code)
+        raise
     finally:
         if Ending.told:  # whatever has become of it on the way
             end(Ending.told)
