@@ -7,6 +7,7 @@ import pytest
 
 from semi_naive import Program
 from semi_naive.io.errors import BadInput
+from semi_naive.planning.fanout import alone
 
 PATHS = (
     paths.PATHS.lstrip()
@@ -320,3 +321,38 @@ def test_after_a_run_on_the_partitions(spark):
 def test_a_rule_for_which_nothing_was_new():
     result = Program(GENERATION, "same.dl").run({"parent": []})
     assert "    from what is new in same(a, b)\n      nothing was new\n" in result.explain()
+
+
+def test_a_key_of_two_columns_counts_as_one():
+    """Each (a, b) of wide has 100 tuples, though there are as many values of a times values of b as tuples: so few, which has
+    two of each, comes first."""
+    program = Program(
+        """
+        .decl start(a: number, b: number)
+        .input start
+        .decl wide(a: number, b: number, c: number)
+        .input wide
+        .decl few(a: number, b: number, c: number)
+        .input few
+        .decl both(c: number)
+        .output both
+        both(c) :- start(a, b), wide(a, b, c), few(a, b, c).
+        """
+    )
+    keys = [(i, i) for i in range(300)]
+    wide = [(*key, 1000 * key[0] + c) for key in keys for c in range(100)]
+    few = [(*key, 1000 * key[0] + c) for key in keys for c in (0, 100)]
+    text = str(program.explain({"start": keys, "wide": wide, "few": few}))
+    assert re.findall(r"\d\. (\w+)\(", text) == ["start", "few", "wide"]
+
+
+def test_suspects_are_distributed_as_the_tuples_of_their_relation():
+    """Most tuples of path lead from one node, so a suspect of path begins with the edge that ends where it does."""
+    program = Program(paths.PATHS.replace("edge(y, z).", "edge(y, z), x != z."))
+    with program.session({"edge": [(0, i) for i in range(1, 400)] + [(i, 1000 + i) for i in range(1, 400)]}) as session:
+        [(number, stratum)] = [each for each in enumerate(session.upkeep.strata) if each[1].recursive]
+        local, path = session.upkeep._following(number, stratum), session.upkeep.tables["path"]
+        assert alone(local.database, "path", (0,)) < 3 and local.database.join_fanout("path", (0,), "path", (0,)) > 300
+        with local._suspected({"path": path.blocks("all", path.home)[0]}):
+            again = local._body(local.rederiving[-1], 0, {0: "delta"}, 0)
+        assert [each.atom.relation for each in again.atoms] == ["path?", "edge", "path"]

@@ -37,6 +37,14 @@ def selected(sizes: Sizes, atom: Atom, part: str) -> tuple[float, tuple[tuple[in
     return found * min(1.0, size / max(1.0, sizes.size(atom.relation))), constants
 
 
+def alone(sizes: Sizes, relation: str, places: tuple[int, ...]) -> float:
+    """How many tuples of a relation have the values of some columns, where nothing else is known of these."""
+    keys, size = 1.0, max(1.0, sizes.size(relation))
+    for place in places:
+        keys *= max(1.0, sizes.distinct(relation, place))
+    return size / min(keys, size)
+
+
 def fanout(sizes: Sizes, atom: Atom, part: str, bound: list[int]) -> float:
     """How many tuples of an atom's relation a binding of some of its columns, constants among them, is expected to meet."""
     size, constants = selected(sizes, atom, part)

@@ -254,7 +254,7 @@ def _met(atom: Atom, place: int, known: list[Atom], size: float, sizes) -> float
     offered = [(o.relation, c) for o in known for c, term in enumerate(o.args) if term == atom.args[place]]
     if isinstance(atom.args[place], Const) or not hasattr(sizes, "join_fanout"):
         return average
-    return min([sizes.join_fanout(*other, atom.relation, place) for other in offered], default=average)
+    return min([sizes.join_fanout(name, (c,), atom.relation, (place,)) for name, c in offered], default=average)
 
 
 def pushed(literal, atoms, sizes) -> bool:

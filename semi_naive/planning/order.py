@@ -20,8 +20,23 @@ from semi_naive.ra.rules.ir import Atom, Order, Rule, Var
 SKEWED = 256  # tuples from which on a relation tells how its values are distributed
 TURNED = 8  # times larger or smaller than planned for: plan again
 STARTS = 24  # atoms that a body is tried to begin with, those of the fewest tuples
+MADE = "?"  # between the name of a relation and of a part of it
 FEWEST = "fewest tuples expected"
 SORTING = 2  # times as many bindings may be expected of an atom that needs no index, before another one gets an index
+
+
+def part_of(relation: str, sort: str) -> str:
+    """The name of a relation that has some tuples of another one, which are distributed as all of them. No program has it."""
+    return f"{relation}{MADE}{sort}"
+
+
+def origin(relation: str) -> str:
+    """The relation that a relation has some tuples of, or itself.
+
+    >>> origin(part_of("edge", "suspected")), origin("edge")
+    ('edge', 'edge')
+    """
+    return relation.partition(MADE)[0]
 
 
 def bound_places(atom: Atom, bound: set[str]) -> list[int]:
@@ -75,7 +90,7 @@ class Greedy:
     def _bind(self, atom: Atom) -> None:
         for place, term in enumerate(atom.args):
             if isinstance(term, Var):
-                self.met.setdefault(term.name, (atom.relation, place))
+                self.met.setdefault(term.name, (origin(atom.relation), place))
 
     def undo(self) -> None:
         """The last choice is made in another way."""
@@ -96,24 +111,27 @@ class Greedy:
         self.log[-1] = Chosen(atoms[number], self.parts.get(number, "all"), (), self.rows, reason)
 
     def inner(self) -> "Greedy":
-        """For the body of an aggregate, and for joins of a few bindings."""
-        return Greedy(self.sizes, {}, made=self.made)
+        """For the body of an aggregate, and for joins of a few bindings: from what is bound here."""
+        inner = Greedy(self.sizes, {}, made=self.made)
+        inner.met = dict(self.met)
+        return inner
 
     def expected(self, number: int, atom: Atom, bound) -> float:
-        """The tuples that a binding meets: where one column is bound, by a column of a large relation, those that its values
-        meet there, as what is frequent in one relation often is in the other."""
-        places, part = bound_places(atom, bound), self.parts.get(number, "all")
-        met = self._partners(atom, places[0]) if len(places) == 1 and len(atom.args) > 1 and part != "delta" else None
-        return fanout(self.sizes, atom, part, places) if met is None else met
+        """The tuples that a binding meets: where columns are bound by those of a large relation, as many as its values meet
+        there, as what is frequent in one relation often is in the other."""
+        places, part = tuple(bound_places(atom, bound)), self.parts.get(number, "all")
+        met = self._partners(atom, places) if 0 < len(places) < len(atom.args) and part != "delta" else None
+        return fanout(self.sizes, atom, part, list(places)) if met is None else met
 
-    def _partners(self, atom: Atom, place: int) -> float | None:
-        """How many tuples the values of a variable meet, if that can be known."""
-        term = atom.args[place]
-        by = self.met.get(term.name) if isinstance(term, Var) else None
-        if by is None or not hasattr(self.sizes, "join_fanout"):
+    def _partners(self, atom: Atom, places: tuple[int, ...]) -> float | None:
+        """How many tuples the values of variables meet, if all are from one relation, and that can be known."""
+        by = [self.met[term.name] for place in places if isinstance(term := atom.args[place], Var) and term.name in self.met]
+        relation = by[0][0] if by else ""
+        if len(by) < len(places) or any(name != relation for name, _ in by) or not hasattr(self.sizes, "join_fanout"):
             return None
-        few = min(self.sizes.size(by[0]), self.sizes.size(atom.relation)) < SKEWED
-        return None if few else self.sizes.join_fanout(*by, atom.relation, place)
+        if min(self.sizes.size(relation), self.sizes.size(atom.relation)) < SKEWED:
+            return None
+        return self.sizes.join_fanout(relation, tuple(column for _, column in by), atom.relation, places)
 
     def _rank(self, one, bound):
         """Atoms that share a variable with what is bound come before those that would make a product."""

@@ -1,5 +1,6 @@
 """Sizes of relations before a run: of facts as they are, of everything else as the rules seem to make them."""
 
+from semi_naive.planning.fanout import alone
 from semi_naive.running.database import Database
 
 UNKNOWN = 1000  # tuples of a relation of which nothing is known
@@ -29,10 +30,10 @@ class Cardinality:
         arity = self.program.relations[relation].arity
         return self.database.bytes(relation) + 8 * ((arity + 1) // 2) * self.supposed.get(relation, 0.0)
 
-    def join_fanout(self, relation: str, column: int, other: str, place: int) -> float:
+    def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
         if {relation, other} & self.supposed.keys():
-            return max(1.0, self.count(other)) / self.distinct(other, place)
-        return self.database.join_fanout(relation, column, other, place)
+            return alone(self, other, places)
+        return self.database.join_fanout(relation, columns, other, places)
 
     def fewest_fanout(self, relation: str, sides) -> float | None:
         unknown = {relation, *(other for _, other, _ in sides)} & self.supposed.keys()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from semi_naive.io.in_order import Blocks, Columns
+from semi_naive.planning.fanout import alone
 from semi_naive.ra.rules.choice import ChoiceTable
 from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.rules.functors import evaluate
@@ -134,15 +135,15 @@ class Database:
         table = self.tables[relation]
         return table.delta_size if part == "delta" else table.count
 
-    def join_fanout(self, relation: str, column: int, other: str, place: int) -> float:
-        """How many tuples of another have, in a column, the value that a tuple has in a column of its own, on average: skew
+    def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
+        """How many tuples of another have, in some columns, the values that a tuple has in columns of its own, on average: skew
         makes it more than the average of all values. From a sample where there are many tuples, and kept."""
         if {relation, other} & self.on_partitions.keys():
-            return max(1.0, self.count(other)) / self.distinct(other, place)
-        counts, key = (self.count(relation), self.count(other)), (relation, column, other, place)
+            return alone(self, other, places)
+        counts, key = (self.count(relation), self.count(other)), (relation, columns, other, places)
         known = self._met.get(key)
         if known is None or not all(old / 2 <= new <= 2 * old for old, new in zip(known[0], counts, strict=True)):
-            self._met[key] = counts, partners(self.tables[relation], column, self.tables[other], place)
+            self._met[key] = counts, partners(self.tables[relation], columns, self.tables[other], places)
         return self._met[key][1]
 
     def fewest_fanout(self, relation: str, sides) -> float | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from semi_naive.balance.trace import Trace, balance_of, phases_of
 from semi_naive.config import Config
+from semi_naive.planning.fanout import alone
 from semi_naive.planning.order import outgrown, plan_all, plan_body
 from semi_naive.planning.placing import Placing, keyed, scanned
 from semi_naive.ra.reports import Report
@@ -158,10 +159,10 @@ class Partitioned:
         names = self.stratum.reads - set(self.stratum.relations)
         return max([self.database.size(name) for name in names], default=1) or 1
 
-    def join_fanout(self, relation: str, column: int, other: str, place: int) -> float:
+    def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
         if {relation, other} & {*self.relations, *self.stratum.relations}:
-            return max(1.0, self.size(other)) / self.distinct(other, place)
-        return self.database.join_fanout(relation, column, other, place)
+            return alone(self, other, places)
+        return self.database.join_fanout(relation, columns, other, places)
 
     def fewest_fanout(self, relation: str, sides) -> float | None:
         unknown = {relation, *(other for _, other, _ in sides)} & {*self.relations, *self.stratum.relations}

@@ -47,12 +47,23 @@ def distinct_among(values: np.ndarray) -> int:
     return round(-math.log(unset / (1 << bits)) * (1 << bits))
 
 
-def partners(table, column: int, other, place: int) -> float:
-    """Tuples of `other` with the value that a tuple of `table` has, on average; from samples where there are many."""
-    asked, there = (words.sort(column.view(np.uint64)) for column in (drawn(table, column, 0), drawn(other, place, 1)))
+def partners(table, columns: tuple[int, ...], other, places: tuple[int, ...]) -> float:
+    """Tuples of `other` with the values that a tuple of `table` has, on average; from samples where there are many."""
+    asked = words.sort(_alike(drawn_columns(table, columns, 0, MEETING)))
+    there = words.sort(_alike(drawn_columns(other, places, 1, MEETING)))
     if not asked.size or not there.size:
         return 0.0
     return kernels.equal_pairs(asked, there) / asked.size * table_size(other) / there.size
+
+
+def _alike(columns: list[np.ndarray]) -> np.ndarray:
+    """A word of each row, the same for the same values: the value itself, or a hash of several."""
+    if len(columns) == 1:
+        return columns[0].view(np.uint64)
+    found = np.zeros(columns[0].size, np.uint64)
+    for column in columns:
+        kernels.mix_in(found, column)
+    return found
 
 
 def fewest_partners(table, sides) -> float:

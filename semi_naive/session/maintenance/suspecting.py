@@ -9,6 +9,7 @@ many iterations.
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
 
+from semi_naive.planning.order import origin, part_of
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Literal, Not, Order, Rule, Var
 from semi_naive.running.local import Local
@@ -88,20 +89,20 @@ class Suspecting(InTime):
             return body
         of, by, made = self.guarded.get((id(rule), number), (None, None, body))
         if of is not body or by is not self.guard:
-            more = self.guard.steps(rule.head.relation.removesuffix("?"), rule.head.args)
+            more = self.guard.steps(origin(rule.head.relation), rule.head.args)
             made = replace(body, derivation=replace(body.derivation, steps=[*body.derivation.steps, *more]))
             self.guarded[id(rule), number] = body, self.guard, made
         return made
 
 
 def suspects(name: str) -> str:
-    """The relation of a relation's suspects; no program has one of that name."""
-    return f"{name}?"
+    """The relation of a relation's suspects."""
+    return part_of(name, "")
 
 
 def asked(name: str) -> str:
-    """The relation of what is asked first whether it is suspected; no program has one of that name."""
-    return f"{name}?."
+    """The relation of what is asked first whether it is suspected."""
+    return part_of(name, ".")
 
 
 def explicit(name: str) -> str:
