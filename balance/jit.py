@@ -50,7 +50,7 @@ class _Spent:
     """Of all kernels, uncompiled; until they were compiled, or their machine code was loaded; whether numba has been loaded."""
 
     seconds = 0.0
-    loading = 0.0
+    loading = 0.0, 0.0
     numba = False
 
 
@@ -149,9 +149,10 @@ class Kernel:
                 if self.dispatcher is None:
                     from semi_naive.balance.kernel_cache import dispatcher_of
 
-                    _Spent.numba, begun = True, time.perf_counter() - _Spent.loading  # without those that this one calls
+                    _Spent.numba, known, begun = True, _Spent.loading, (time.perf_counter(), time.process_time())
                     self.dispatcher = dispatcher_of(self)
-                    _Spent.loading = time.perf_counter() - begun
+                    spent = time.perf_counter() - begun[0], time.process_time() - begun[1]
+                    _Spent.loading = known[0] + spent[0], known[1] + spent[1]  # with those that this one calls
         return self.dispatcher
 
 
@@ -171,8 +172,8 @@ def load(names: Iterable[str] = ()) -> None:
             kernel.compiled()
 
 
-def loading() -> float:
-    """Seconds that this process has spent until kernels were compiled, or their machine code was loaded."""
+def loading() -> tuple[float, float]:
+    """Seconds that have passed until kernels were compiled, or their machine code was loaded, and of this process's work."""
     return _Spent.loading
 
 

@@ -6,7 +6,7 @@ from session_cases import PATHS
 from semi_naive import Program
 from semi_naive.session.maintenance import pace as pacing
 from semi_naive.session.maintenance.following import Following
-from semi_naive.session.maintenance.pace import KEPT, LEAST, LEFT, WORTH, Pace, Stopwatch, kind_of
+from semi_naive.session.maintenance.pace import LEAST, LEFT, WORTH, Pace, Stopwatch, kind_of
 from semi_naive.session.maintenance.suspecting import TooSlow
 
 AROUND = PATHS.replace("edge(y, z).", "edge(y, z), edge(z, _).")  # no closure
@@ -17,10 +17,10 @@ def test_an_attempt_wastes_a_fifth_at_most():
     assert Pace(anew=10.0).allowed(SMALL) == WORTH * 10.0 <= 2.0 and Pace().allowed(SMALL) == LEAST
 
 
-def test_what_was_saved_is_no_reason_for_a_longer_attempt():
+def test_what_changes_of_another_size_have_saved_is_no_reason_for_a_longer_attempt():
     pace = Pace(anew=10.0)
     pace.following(SMALL, 0.1)
-    assert pace.saved > 0 and pace.allowed(LARGE) == WORTH * 10.0
+    assert pace.allowed(LARGE) == WORTH * 10.0
 
 
 def test_what_smaller_changes_took_foretells_a_longer_attempt_until_one_fails():
@@ -109,28 +109,24 @@ def test_a_success_is_one_for_smaller_changes_too_and_one_that_took_longer_than_
     assert pace.allowed(SMALL) > 0
 
 
-def test_an_investment_is_paid_once_and_not_for_changes_that_were_too_much_in_spite_of_it():
+def test_ticks_are_for_deletions_that_fail_more_than_once_and_not_for_those_that_were_too_much_in_spite_of_them():
     pace = Pace(anew=1.0)
-    assert not pace.can_invest(SMALL)
-    for _ in range(5):
-        pace.following(SMALL, 0.4)
-    assert pace.saved == KEPT and pace.can_invest(LARGE)
+    pace.failing(LARGE, 0.1)
+    assert not pace.wants_ticks(LARGE)  # indexes were made
+    pace.failing(LARGE, 0.1)
+    assert pace.wants_ticks(LARGE) and not pace.wants_ticks((False, 6))
     pace.invest(LARGE)
-    assert pace.can_invest(LARGE)
-    pace.failing(LARGE, 1.0, timed=True)
-    pace.saved = KEPT
-    assert pace.can_invest(SMALL) and not pace.can_invest(LARGE)
-    pace.following(LARGE, 1.0)
-    assert pace.can_invest(LARGE)
-    pace.saved = 1.0
-    pace.invest(LARGE)
-    assert not pace.can_invest(SMALL)
+    pace.failing(LARGE, 0.6, timed=True)
+    assert pace.wants_ticks(LARGE) and pace.allowed(LARGE) == pytest.approx(0.4)
+    pace.failing(LARGE, 0.4, timed=True)
+    pace.failing(SMALL, 0.1)
+    assert pace.wants_ticks(SMALL) and not pace.wants_ticks(LARGE)
+    pace.following(LARGE, 0.9)
+    pace.failing(LARGE, 0.2)
+    assert pace.wants_ticks(LARGE)
 
 
-def test_ticks_are_paid_for_by_what_was_saved_and_go_where_they_do_not_help(monkeypatch):
-    """An attempt fails, the next such change is computed with ticks and no attempt; with these attempts fail again, until what
-    was invested is used up."""
-
+def test_a_stratum_gets_ticks_where_attempts_fail_and_keeps_them_until_they_do_not_help(monkeypatch):
     def in_vain(self, *given):
         raise TooSlow
 
@@ -139,13 +135,13 @@ def test_ticks_are_paid_for_by_what_was_saved_and_go_where_they_do_not_help(monk
     with Program(AROUND).session({"edge": edges}) as session:
         [number] = [number for number, stratum in enumerate(session.upkeep.strata) if stratum.recursive]
         pace = session.upkeep.paces[number]
-        for saved, credit in ((0.0, 0.0), (2e6, 0.0), (2e6, 0.0), (2e6, 1e6), (2e6, 0.0), (2e6, 0.0)):
-            pace.anew, pace.saved = 1e6, saved  # seconds: however busy the machine, an attempt is nothing
-            pace.credit = dict.fromkeys(pace.credit, credit)
+        for credit in (0.0, 0.0, 1e6, 0.0, 0.0):
+            pace.anew = 1e6  # seconds: however busy the machine, an attempt is nothing
+            pace.credit, pace.left = dict.fromkeys(pace.credit, credit), {}
             edges.remove(gone := max(edges))
             session.delete("edge", [gone])
             ticks.append(number in session.upkeep.ticks)
-        assert ticks == [False, False, True, True, False, False]
+        assert ticks == [False, True, True, False, False]
         with Program(AROUND).run({"edge": edges}) as result:
             assert session["path"].to_set() == result["path"].to_set()
 

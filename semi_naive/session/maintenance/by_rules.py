@@ -234,10 +234,7 @@ class ByRules(Continuing):
             )  # fmt: skip
         return self.local[number]
 
-    def _may_get_ticks(self, number: int, own: dict[str, Change], changes: dict[str, Change]) -> bool:
-        """Whether what has gone made a stratum follow for too long whose suspects can be guarded, and are not yet. To compute
-        it so takes longer; what was saved pays for that, in a transaction without an attempt."""
-        local, stratum = self._following(number, self.strata[number]), self.strata[number]
-        lost = any(change.lost.size for name, change in (own | changes).items() if name in own or name in local.below)
-        able = stratum.recursive and self._can_have_ticks(stratum)
-        return lost and able and not {number} & (self.closures.keys() | self.ticks.keys() | self.dense.keys())
+    def _may_have_ticks(self, number: int) -> bool:
+        """Whether the suspects of a stratum can be guarded."""
+        stratum = self.strata[number]
+        return stratum.recursive and number not in self.closures and self._can_have_ticks(stratum)

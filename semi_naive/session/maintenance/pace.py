@@ -24,7 +24,7 @@ LIKELY = 1.25  # times as long as expected it may take
 AFTER = 4.0  # seconds for each one of looking for suspects, at most, until more is known: 1 to 5 in analyses and closures
 LESS = 0.8  # times what is known of that, whenever it ends an attempt: it may have been the making of an index
 DEARER = 4.0  # times as long for a tuple it may take as to compute it anew: in a run, most are made several times
-INVESTED = 1.0  # of them, of what has been saved, for ticks: to compute a stratum with those takes longer, and may be in vain
+INVESTED = 1.0  # of them may be wasted once a stratum has got ticks
 KEPT = 2.0  # of them, at most: what has been saved long ago says little
 LEAST = 0.0005  # seconds that it may follow in any case
 AGAIN = 2  # attempts in a row that fail, after which changes of the size are left
@@ -58,11 +58,11 @@ class Stopwatch:
 
     @property
     def clock(self) -> float:
-        return time.perf_counter() - self.begun - (loading() - self.loaded)
+        return time.perf_counter() - self.begun - (loading()[0] - self.loaded[0])
 
     @property
     def seconds(self) -> float:
-        return min(self.clock, time.process_time() - self.worked - (loading() - self.loaded))
+        return min(self.clock, time.process_time() - self.worked - (loading()[1] - self.loaded[1]))
 
     @property
     def over(self) -> bool:
@@ -74,7 +74,6 @@ class Pace:
     """Of one stratum."""
 
     anew: float = 0.0  # seconds that it takes to compute it anew
-    saved: float = 0.0  # seconds
     after: float | None = None  # seconds for each one of looking for suspects, once that is known
     vain: float = math.inf  # as a power of four, the fewest tuples that have changed and were too much even with ticks
     took: dict[Kind, float] = field(default_factory=dict)  # seconds of the last success
@@ -155,7 +154,6 @@ class Pace:
         >>> pace.is_paid((True, 3)), pace.allowed((True, 3)) > 0, pace.vain
         (True, True, inf)
         """
-        self.saved = max(0.0, self.saved - seconds)
         self.credit[kind] = max(0.0, self.credit.get(kind, 0.0) - seconds)
         if self.is_paid(kind) or self._is_first(kind):
             return
@@ -174,18 +172,13 @@ class Pace:
         """Whether changes of the size have saved more than attempts have wasted: some take long, and most do not."""
         return self.credit.get(kind, 0.0) > 0
 
-    def leave(self, kind: Kind) -> None:
-        """The next such change is not tried."""
-        self.left[kind] = max(1, self.left.get(kind, 0))
-
-    def can_invest(self, kind: Kind) -> bool:
-        """Whether what has been saved is enough to compute the stratum with ticks, which takes longer, and these have not been
-        in vain for such a change."""
-        return self.saved >= INVESTED * self.anew and kind[1] < self.vain
+    def wants_ticks(self, kind: Kind) -> bool:
+        """Whether a change that has been followed in vain is worth them: to compute a stratum with ticks takes up to a sixth
+        longer. The first attempt does not tell, nor are they for a change that took too long even with them."""
+        return kind[0] and kind[1] < self.vain and (self.is_paid(kind) or self.failed.get(kind, 0) > 0)
 
     def invest(self, kind: Kind) -> None:
-        """Then the next such changes are worth longer attempts: the first has to make indexes, too."""
-        self.saved -= INVESTED * self.anew
+        """The stratum gets ticks. The next such changes are worth longer attempts: the first has to make indexes, too."""
         self.credit[kind] = max(self.credit.get(kind, 0.0), INVESTED * self.anew)
 
     def forget(self) -> None:
@@ -197,7 +190,6 @@ class Pace:
         if seconds > max(self.anew, LEAST):
             return self.failing(kind, seconds)
         self.tried.add(kind[0])
-        self.saved = min(KEPT * self.anew, self.saved + self.anew - seconds)
         self.credit[kind] = min(KEPT * self.anew, self.credit.get(kind, 0.0) + self.anew - seconds)
         self.took[kind] = seconds
         self.vain = math.inf if kind[0] and kind[1] >= self.vain else self.vain

@@ -243,9 +243,6 @@ class Upkeep(ByRules):
                 self._tell(stratum.reads, changes)
                 self.tables.update(counts)
                 self._count_missing(self._following(number, stratum), changes)
-            elif pace.can_invest(kind) and self._may_get_ticks(number, own, changes):
-                pace.invest(kind)
-                self.dense.setdefault(number, True)  # it is computed anew in any case
             allowed = Stopwatch(seconds)
             try:
                 found = self._follow(number, stratum, own, changes, allowed) if seconds else None
@@ -255,10 +252,10 @@ class Upkeep(ByRules):
             except (TooSlow, TooLarge):
                 self.tables = before.copy()
                 pace.failing(kind, allowed.seconds, number in self.ticks)
-                if number in self.ticks and pace.is_paid(kind):
-                    self.dense[number] = True  # they are no less worth than before
-                elif pace.can_invest(kind) and self._may_get_ticks(number, own, changes):
-                    pace.leave(kind)
+                if pace.wants_ticks(kind) and self._may_have_ticks(number):
+                    self.dense.setdefault(number, True)  # it is computed anew in any case
+                    if number not in self.ticks:
+                        pace.invest(kind)
         if closure and not dense and (found := self._by_components(number, closure, changes)):
             return found
         return self._all_anew(number, before)
