@@ -6,6 +6,8 @@ their tuples side by side, sorted by the others: a unary relation of each freque
 skew (Göbel 2019, *Optimising Distributed Dataflows in Interactive Environments*), is a range of it.
 """
 
+import math
+from collections.abc import Iterable
 from typing import Protocol
 
 from semi_naive.ra.rules.ir import Atom, Const
@@ -37,12 +39,9 @@ def selected(sizes: Sizes, atom: Atom, part: str) -> tuple[float, tuple[tuple[in
     return found * min(1.0, size / max(1.0, sizes.size(atom.relation))), constants
 
 
-def alone(sizes: Sizes, relation: str, places: tuple[int, ...]) -> float:
+def alone(sizes: Sizes, relation: str, places: Iterable[int]) -> float:
     """How many tuples of a relation have the values of some columns, where nothing else is known of these."""
-    keys, size = 1.0, max(1.0, sizes.size(relation))
-    for place in places:
-        keys *= max(1.0, sizes.distinct(relation, place))
-    return size / min(keys, size)
+    return sizes.size(relation) / _keys(sizes, relation, places, "all")
 
 
 def fanout(sizes: Sizes, atom: Atom, part: str, bound: list[int]) -> float:
@@ -50,7 +49,10 @@ def fanout(sizes: Sizes, atom: Atom, part: str, bound: list[int]) -> float:
     size, constants = selected(sizes, atom, part)
     if len(bound) == len(atom.args) and len(constants) in (0, len(bound)):
         return min(FILTERED, size)
-    keys = 1.0
-    for column in set(bound) - {place for place, _ in constants}:
-        keys *= max(1.0, sizes.distinct(atom.relation, column))
-    return size / min(keys, max(sizes.size(atom.relation, part), 1.0))
+    return size / _keys(sizes, atom.relation, set(bound) - {place for place, _ in constants}, part)
+
+
+def _keys(sizes: Sizes, relation: str, places: Iterable[int], part: str) -> float:
+    """How many values some columns have together, if they are independent: no more than tuples."""
+    keys = math.prod(max(1.0, sizes.distinct(relation, place)) for place in places)
+    return min(keys, max(1.0, sizes.size(relation, part)))
