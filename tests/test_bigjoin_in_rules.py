@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from semi_naive.graphs import generators
 from semi_naive.ra.rules import bigjoin
 from test_checkpoints import SLOW, Killed, dying, evaluated
-from test_datalog_engine import LAYOUTS, SETTINGS, check
+from test_datalog_engine import LAYOUTS, SETTINGS, check, layouts
 from test_multiway_datalog import cyclic, interpreted  # noqa: F401
 
 from semi_naive import Program
@@ -36,33 +36,27 @@ def wherever(monkeypatch):
         monkeypatch.setattr(multiway, name, 0)
 
 
-@pytest.mark.parametrize("replicated", [0, 100], ids=["partitioned", "some"])
-@pytest.mark.parametrize("config", LAYOUTS, ids=["spread", "refined", "refined by the paper", "rolled over", "handed over"])
 @pytest.mark.usefixtures("interpreted", "wherever")
-def test_cyclic_bodies_agree_with_the_oracle(here, config, replicated):
-    config = config.with_options({"replicate_bytes": replicated})
-
-    @settings(max_examples=40, **SETTINGS)
-    @given(cyclic(), st.sampled_from(["auto", "always"]))
-    def agrees(case, mode):
-        check(case, config.with_options({"multiway": mode}), here)
-
-    agrees()
+@settings(max_examples=40, **SETTINGS)
+@given(cyclic(), st.sampled_from(["auto", "always"]))
+def test_cyclic_bodies_agree_with_the_oracle(here, case, mode):
+    """In every layout, none or some of the relations replicated."""
+    check(case, *(config.with_options({"multiway": mode}) for config in layouts(0, 100)), spark=here)
 
 
 @pytest.mark.usefixtures("interpreted", "wherever")
 def test_what_was_stopped_is_resumed_on_another_layout(here, processes, tmp_path):  # noqa: F811
     @settings(max_examples=15, **SLOW)
     @given(cyclic(), st.lists(st.sampled_from(LAYOUTS), min_size=2, max_size=2))
-    def agrees(case, layouts):
+    def agrees(case, both):
         options = {"checkpoint_dir": str(tmp_path), "checkpoint_interval": 1, "replicate_bytes": 0}
-        first, second = (layout.with_options(options) for layout in layouts)
+        first, second = (layout.with_options(options) for layout in both)
         for after in range(1, 6):
             try:
                 evaluated(case, first, here, dying(after))
                 break
             except Killed:
-                check(case, second, here)
+                check(case, second, spark=here)
 
     agrees()
 

@@ -37,19 +37,22 @@ path(x, z) :- path(x, y), path(y, z), x >= 0.
 """
 
 
-def check(case, config, spark=None):
-    """Every relation is as the oracle has it, and the trace is one that can be drawn. A rule that never fires joins no strata,
-    where iterations are counted."""
+def check(case, *configs, spark=None):
+    """Under each configuration, all of as many iterations, every relation is as the oracle has it, and the trace can be
+    drawn. A rule that never fires joins no strata, where iterations are counted."""
     program, facts = case
     note(listing(program, facts))
-    limited = config.max_iterations is not None
-    expected = solve(simplify(program, None, facts) if limited else program, facts, config.max_iterations)
-    run = Run(Program.from_checked(program), compiled(program, None, list(facts), limited), config, spark)
-    with run.run(facts, False) as result:
-        checked(result.trace, VERSION)
-        for name in result:
-            found = result[name].to_set()
-            assert found == expected[name], f"{name}: missing {expected[name] - found}, extra {found - expected[name]}"
+    (iterations,) = {config.max_iterations for config in configs}
+    limited = iterations is not None
+    expected = solve(simplify(program, None, facts) if limited else program, facts, iterations)
+    for config in configs:
+        note(config)
+        run = Run(Program.from_checked(program), compiled(program, None, list(facts), limited), config, spark)
+        with run.run(facts, False) as result:
+            checked(result.trace, VERSION)
+            for name in result:
+                found = result[name].to_set()
+                assert found == expected[name], f"{name}: missing {expected[name] - found}, extra {found - expected[name]}"
 
 
 @settings(max_examples=200, **SETTINGS)
@@ -59,18 +62,18 @@ def test_the_driver_agrees_with_the_oracle(machine, case, small_delta):
     check(case, Config(small_delta=small_delta))
 
 
-@pytest.mark.parametrize("least, shared", [(1 << 60, 1), (0, 1 << 60), (0, 1)], ids=["in turn", "together", "both"])
-def test_rules_on_several_cores_agree_with_the_oracle(monkeypatch, here, least, shared):
+def test_rules_on_several_cores_agree_with_the_oracle(monkeypatch, here):
     """In slices, and together, however little there is to cut; a block at a time, and handed over in the middle as well."""
     monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
-    monkeypatch.setattr("semi_naive.running.together.LEAST", least)
-    monkeypatch.setattr("semi_naive.running.together.SHARED", shared)
     monkeypatch.setattr("semi_naive.running.cluster.Cluster.here", 3)
 
     @settings(max_examples=100, **SETTINGS)
     @given(programs(), st.sampled_from([5, 1_000_000]))
     def agrees(case, local_tuples):
-        check(case, Config(small_delta=0, local_tuples=local_tuples, buckets=4), here)
+        for least, shared in [(1 << 60, 1), (0, 1 << 60), (0, 1)]:  # in turn, together, both
+            monkeypatch.setattr("semi_naive.running.together.LEAST", least)
+            monkeypatch.setattr("semi_naive.running.together.SHARED", shared)
+            check(case, Config(small_delta=0, local_tuples=local_tuples, buckets=4), spark=here)
 
     agrees()
 
@@ -210,29 +213,24 @@ def test_a_packing_that_a_thread_chooses_has_room_for_what_others_are_about_to_i
     assert made == 2 and rows == {(-1, -5), (2, 6), (1 << 40, 3), (3, 4)}
 
 
-@pytest.mark.parametrize("replicated", [1 << 30, 100, 0], ids=["replicated", "some", "partitioned"])
-@pytest.mark.parametrize("config", LAYOUTS, ids=["spread", "refined", "refined by the paper", "rolled over", "handed over"])
-def test_every_layout_agrees_with_the_oracle(here, config, replicated):
-    config = config.with_options({"replicate_bytes": replicated})
-
-    @settings(max_examples=30, **SETTINGS)
-    @given(programs())
-    def agrees(case):
-        check(case, config, here)
-
-    agrees()
+@settings(max_examples=30, **SETTINGS)
+@given(programs())
+def test_every_layout_agrees_with_the_oracle(here, case):
+    """All relations replicated, some of them, none; a program is made up, and solved, once for all layouts."""
+    check(case, *layouts(1 << 30, 100, 0), spark=here)
 
 
-@pytest.mark.parametrize("iterations", range(1, 6))
-def test_every_stratum_stops_after_so_many_iterations(here, machine, iterations):
+def layouts(*replicated: int) -> list[Config]:
+    """Each with each of some bytes that may be replicated."""
+    return [config.with_options({"replicate_bytes": most}) for config in LAYOUTS for most in replicated]
+
+
+@settings(max_examples=20, **SETTINGS)
+@given(programs(), st.sampled_from([Config(), *LAYOUTS]))
+def test_every_stratum_stops_after_so_many_iterations(here, machine, case, config):
     """Wherever it is evaluated: facts and rules without recursion are the first, each further one applies all rules."""
-
-    @settings(max_examples=20, **SETTINGS)
-    @given(programs(), st.sampled_from([Config(), *LAYOUTS]))
-    def agrees(case, config):
-        check(case, config.with_options({"max_iterations": iterations}), here)
-
-    agrees()
+    for iterations in range(1, 6):
+        check(case, config.with_options({"max_iterations": iterations}), spark=here)
 
 
 def test_iterations_of_a_closure_are_counted_whichever_plan_runs_it(here):
@@ -264,7 +262,7 @@ def test_a_rule_joined_by_halves_has_its_iterations_counted_as_written(here):
 @settings(max_examples=5, **SLOW)
 @given(programs(), st.sampled_from(LAYOUTS), st.sampled_from([0, 1 << 30]))
 def test_layouts_agree_with_the_oracle_on_spark(spark, case, config, replicated):
-    check(case, config.with_options({"replicate_bytes": replicated}), spark)
+    check(case, config.with_options({"replicate_bytes": replicated}), spark=spark)
 
 
 def skewed(size: int = 60) -> np.ndarray:

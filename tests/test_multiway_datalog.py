@@ -89,14 +89,10 @@ def _cyclic_rule(draw, kind, pattern):
     return Rule(Atom("r", (draw(some), draw(some))), tuple(draw(st.permutations(body))))
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_cyclic_bodies_agree_with_the_oracle(interpreted, mode):
-    @settings(max_examples=100, **SETTINGS)
-    @given(cyclic())
-    def agrees(case):
-        check(case, Config(multiway=mode))
-
-    agrees()
+@settings(max_examples=100, **SETTINGS)
+@given(case=cyclic())
+def test_cyclic_bodies_agree_with_the_oracle(interpreted, case):
+    check(case, *(Config(multiway=mode) for mode in MODES))
 
 
 @settings(max_examples=100, **SETTINGS)

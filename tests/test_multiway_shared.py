@@ -165,7 +165,7 @@ def test_cyclic_bodies_on_partitions_agree_with_the_oracle(here, mode):
     @settings(max_examples=40, **SETTINGS)
     @given(cyclic())
     def agrees(case):
-        check(case, Config(local_tuples=0, partitions=3, buckets=4, rollover_threshold=5, multiway=mode), here)
+        check(case, Config(local_tuples=0, partitions=3, buckets=4, rollover_threshold=5, multiway=mode), spark=here)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Multiway, "__call__", lambda *given: used.append(given[2].position) or call(*given))
