@@ -19,11 +19,18 @@ from semi_naive import Config, graphs, simulate, transitive_closure
 KINDS = [("up", "T"), ("down", "T"), ("up", "G"), ("down", "G")]
 
 
+ON_SPARK = "fig12", "skew"  # where memory is measured, and a join has jobs of its own; those of the others run in this process
+
+
 @pytest.fixture(scope="module")
-def paper(spark, tmp_path_factory):
-    """All figures at toy size: (exit status, folder)."""
+def paper(spark, here, tmp_path_factory):
+    """All figures at toy size: (exit statuses, folder)."""
     folder = tmp_path_factory.mktemp("paper")
-    return main(["--toy", "-o", str(folder)]), folder
+    on_spark = main(["--toy", "--only", ",".join(ON_SPARK), "-o", str(folder)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Evaluation, "spark", here)
+        others = main(["--toy", "--only", ",".join(name for name in NAMES if name not in ON_SPARK), "-o", str(folder)])
+    return (on_spark, others), folder
 
 
 def closure(edges, steps: int) -> set:
@@ -121,8 +128,8 @@ def test_seconds_of_a_simulation_add_up():
 
 
 def test_all_figures_are_made(paper):
-    status, folder = paper
-    assert status == 0
+    statuses, folder = paper
+    assert statuses == (0, 0)
     for name in NAMES:
         record = json.loads((folder / f"{name}.json").read_text())
         assert record["figure"] == name and record["size"] == "toy" and record["machine"]["cores"] >= 1
