@@ -77,6 +77,8 @@ def within(block: Block, table: Table) -> np.ndarray:
     found = np.zeros(block.size, np.bool_)
     for known in table.blocks("all", own_order(table.arity)) if block.size else ():
         found |= _among(block, known)
+        if found.all():
+            break
     return found
 
 

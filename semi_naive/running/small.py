@@ -40,7 +40,8 @@ class Small:
             versions, local.tables, local.limits, local.database, local.slow, local.beside,
             cores=local.cores, in_threads=in_threads, kept=local.assembled,
         )  # fmt: skip
-        self.planned = max(64, self.machine.tuples)
+        self.tuples = self.machine.tuples  # when it begins
+        self.planned = max(64, self.tuples)
         self.before = -1, self.machine.versions[:, at.WORK].copy()  # an iteration, and the instructions that were done by then
 
     def run(self) -> bool:
@@ -48,12 +49,12 @@ class Small:
         local, begun = self.local, time.perf_counter()
         iterations = None if local.max_iterations is None else local.max_iterations - local.iteration
         made = max(1 << 20, MADE * local.small)
-        most = max(1 << 16, PLANNED * self.machine.tuples)
+        most = max(1 << 16, PLANNED * self.tuples)
         if local.budget is not None:
             made, most = min(made, local.budget), min(most, local.most if local.returns == 0 else most)
         if self._full():
             local.small = 0  # the tables may have what room there is left
-        if self.machine.tuples > most or not local.small:
+        if self.tuples > most or not local.small:
             return False
         with memory.at(self._place):
             self._look()

@@ -83,8 +83,7 @@ class ByRules(Continuing):
             for one in local.counts.counted:
                 tables[one.relation].settle()
             return {}
-        part = sum(block.size for block in suspected.values()) / max(1, sum(table.count for table in before.values()))
-        with self._expecting(number, begun, part, allowed) if suspected else nullcontext():
+        with self._expecting(number, begun, suspected, before, allowed) if suspected else nullcontext():
             derived = self._derived_once if local.is_straight else self._derived
             return derived(number, own, below, suspected, allowed)
 
@@ -93,10 +92,13 @@ class ByRules(Continuing):
         return any(change.born.size or any(flip.relation == name for flip in local.flips) for name, change in below.items())
 
     @contextmanager
-    def _expecting(self, number: int, begun: float, part: float, allowed: Stopwatch) -> Iterator[None]:
-        """From suspects on, a part of the tuples, which have been looked for since `begun`: TooSlow if what comes now is likely
-        to take too long."""
+    def _expecting(
+        self, number: int, begun: float, suspected: dict[str, Block], before: dict[str, Table], allowed: Stopwatch
+    ) -> Iterator[None]:
+        """From suspects on, which have been looked for since `begun` among the tuples of before: TooSlow if what comes now is
+        likely to take too long."""
         pace, looked = self.paces[number], allowed.seconds - begun
+        part = sum(block.size for block in suspected.values()) / max(1, sum(table.count for table in before.values()))
         if not (expected := pace.expected(looked, part)):
             raise TooSlow
         allowed.most = max(allowed.most, begun + expected)

@@ -143,7 +143,7 @@ class Continuing(Anew):
     def _few_changed(self, names: Set[str], own: Mapping, changes: Mapping, few: int, part: float) -> bool:
         """Whether no more than a part of some relations' tuples, or than a few, have changed."""
         changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
-        return changed <= max(few, part * sum(self.database.count(name) for name in names))
+        return changed <= few or changed <= part * sum(self.database.count(name) for name in names)
 
     def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> None:
         """The relations of the stratum follow. TooSlow, and they are good for nothing."""
