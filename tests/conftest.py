@@ -151,7 +151,7 @@ def guarded(request, monkeypatch):
             yield left
 
     if "machine" not in request.fixturenames:  # whoever has loaded it before
-        for module in ("running.local", "session.maintenance.following"):
+        for module in ("running.local", "session.maintenance.suspecting"):
             monkeypatch.setattr(f"semi_naive.{module}.ready", lambda spent: False)
     monkeypatch.setattr("semi_naive.ra.rules.ages.DIRECT", 1)
     monkeypatch.setattr(Upkeep, "_anew", timed)

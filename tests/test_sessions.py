@@ -572,8 +572,9 @@ REACH_GIVEN = REACH.replace(".decl reach", ".input reach\n.decl reach")
 
 
 def test_suspects_of_a_long_recursion_are_found_a_tuple_at_a_time(machine, suspected, monkeypatch):
-    blocks, iterate = [], InTime.iterate
+    blocks, iterate, derive = [], InTime.iterate, InTime._derive
     monkeypatch.setattr(InTime, "iterate", lambda self: blocks.append(1) or iterate(self))
+    monkeypatch.setattr(InTime, "_derive", lambda self, *one: blocks.append(one[0].text) or derive(self, *one))
     edges = [(i, i + 1) for i in range(300)]
     [told] = same(REACH, {"seed": [(0,)], "edge": edges}, ("delete", "edge", [(100, 101)]))
     assert len(told["reach"]) == 200 and suspected[-1] == {"reach": 200} and blocks == []

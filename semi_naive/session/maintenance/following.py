@@ -10,14 +10,15 @@ run, a tuple or a block at a time. Where tuples are gone, this comes before it (
 views incrementally"; Motik et al. 2019, "Maintenance of Datalog materialisations revisited"):
 
 1. suspect: what the same versions make of the tuples that are gone, and whatever follows from it, with all else as it was;
-   a tuple that somebody has given is none; and what the rules of `flips` make, where one negates or aggregates what has changed
+   a tuple that somebody has given is none; and what the rules of `flips` make, if one negates or aggregates what has changed;
+   without these, all of that is one recursion (`suspecting`), which begins with what is gone: edge- has that of edge
 2. guard, where ticks are known: a suspect that a rule derives from what remains, by older tuples only, is none (see `guard`)
 3. without the suspects, rederive: a rule for `head(x, y)` that begins with the suspects, `head(x, y) :- head?(x, y), a, b, c.`;
    not where a head tells all tuples that it was made of, and no other rule makes it
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -29,14 +30,13 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, empty, marked, own_order, selected, together, within
 from semi_naive.ra.rules.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Term, Var, Wild
 from semi_naive.ra.rules.table import Table
-from semi_naive.ra.tuple_at_a_time.ready import ready
 from semi_naive.session.maintenance.closed_tables import is_closed, reached
 from semi_naive.session.maintenance.counting import Counts, counting
 from semi_naive.session.maintenance.flips import NEGATED, flips
 from semi_naive.session.maintenance.guard import Guard, Proof, proof
 from semi_naive.session.maintenance.heads import Heads
 from semi_naive.session.maintenance.pace import Stopwatch
-from semi_naive.session.maintenance.suspecting import InTime, Suspecting, asked, explicit, suspecting, suspects
+from semi_naive.session.maintenance.suspecting import InTime, Suspecting, asked, explicit, lost, suspecting, suspects, there
 
 
 @dataclass
@@ -53,8 +53,6 @@ class Following(InTime):
         super().__post_init__()
         self.counts = Counts(self, found)
         self.guard: Guard | None = None  # of the last time
-        self.first: list[tuple] = []  # versions of the first iteration alone
-        self.own = len(list(self.every(False)))  # versions of the recursion, which come before these in the machine
         self.below = self.stratum.reads - set(self.stratum.relations)
         self.changing = [
             (rule, place, parts, -1 - number)
@@ -83,6 +81,9 @@ class Following(InTime):
         )  # fmt: skip
         for flip in self.flips:
             self.indexes.arities[flip.changed] = self.indexes.arities[flip.relation]
+        for name in self.below:
+            self.indexes.arities[lost(name)] = self.indexes.arities[name]
+        self.losing = {guarded: self._losing(asked if guarded else suspects, best) for guarded in (False, True)}
 
     def searches(self, below: dict[str, Change]) -> set[tuple[str, Order]]:
         """The relations and orders that are searched for such changes of the relations below."""
@@ -102,9 +103,8 @@ class Following(InTime):
             self._derive_all(flipped)
         gone = self.single - own.keys()  # what was a fact may be derived as well
         with self._suspected({name: block for name, block in suspected.items() if block.size and name not in gone}) as asked:
-            self.first = [(rule, 0, {0: "delta"}, 0) for rule in self.rederiving if rule.head.relation in asked]
-            self.first += self._of_changed({name for name, change in below.items() if change.born.size})
-            self._begin()
+            first = [(rule, 0, {0: "delta"}, 0) for rule in self.rederiving if rule.head.relation in asked]
+            self.begin_with([*first, *self._of_changed({name for name, change in below.items() if change.born.size})])
         self.go_on()
 
     def heads(self, name: str, below: dict[str, Change], part: str, rederived: Block | None, allowed: Stopwatch) -> Block:
@@ -122,28 +122,6 @@ class Following(InTime):
             self._derive_all([*again, *self._of_changed(changed), *flipped])
         return heads.united()
 
-    def _begin(self) -> None:
-        """The first iteration: what begins with what is new below, and with suspects. In the machine what follows goes on from
-        there at once."""
-        tables = self.database.tables
-        names = {rule.body[place].relation for rule, place, *_ in self.first}
-        few = sum(tables[name].delta_size for name in names) <= self.small
-        try:
-            if names and few and not any(table.mark() for table in self.tables.values()) and ready(self.spent):
-                self.beside = {name: tables[name] for name in names}
-                if self._by_tuples():
-                    return
-        finally:
-            self.beside = {}
-        self._derive_all(self.first)
-        for table in self.tables.values():
-            table.advance()
-
-    def compiled(self) -> list[tuple]:
-        self._plan(self.first if self.beside else [])
-        first = [(one[0], one[0].body[one[1]].relation, self._body(*one)) for one in self.first if self.beside]
-        return [*super().compiled(), *first]
-
     def suspect(
         self, deleted: dict[str, Block], below: dict[str, Change], given: dict[str, Table], allowed: Stopwatch,
         ticks: Ticks | None = None,
@@ -157,7 +135,12 @@ class Following(InTime):
             gone = together([*deleted.values(), self.heads(name, below, "lost", None, allowed)], self.indexes.arities[name])
             return {name: selected(gone, ~within(gone, given[name])) if name in given else gone}
         self.begin(allowed)
-        tables, old = self.database.tables, {name: cast(Table, self.database.tables[name]) for name in self.stratum.relations}
+        linear = len(self.suspecting.again) > len(self.kinds) and not any(each.eqrel for each in self.closed.values())
+        guard = self._guard(below, ticks) if linear and ticks else None
+        if linear and not deleted and not any(flip.relation in below for flip in self.flips):
+            with self._lost(below) as names:
+                return self._all_suspected({}, given, guard, [one for name, one in self.losing[bool(guard)] if name in names])
+        old = {name: cast(Table, self.database.tables[name]) for name in self.stratum.relations}
         self.tables = {name: Table(table.arity) for name, table in old.items()}
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         for name, block in deleted.items():
@@ -165,8 +148,11 @@ class Following(InTime):
         self._derive_all(self._of_changed({name for name, change in below.items() if change.lost.size}))
         with self._flipped(below, "born") as flipped:
             self._derive_all(flipped)
-        if not any(relation.eqrel for relation in self.closed.values()) and len(self.suspecting.again) > len(old):
-            return self._all_suspected(self._fresh(given, old), given, self._guard(below, ticks) if ticks else None)
+        return self._all_suspected(self._fresh(given, old), given, guard) if linear else self._by_rounds(given, old)
+
+    def _by_rounds(self, given: dict[str, Table], old: dict[str, Table]) -> dict[str, Block]:
+        """The first suspects, which are new, with all that follows from them: a block at a time, by the rules themselves."""
+        tables = self.database.tables
         found: dict[str, list[Block]] = {name: [] for name in old}
         while fresh := self._fresh(given, old):
             tables.update(old)
@@ -177,8 +163,10 @@ class Following(InTime):
         tables.update(old)
         return {name: together(blocks, old[name].arity) for name, blocks in found.items()}
 
-    def _all_suspected(self, fresh: dict[str, Block], given: dict[str, Table], guard: Guard | None) -> dict[str, Block]:
-        """Those of some tuples that are suspects, with all that follows from them."""
+    def _all_suspected(
+        self, fresh: dict[str, Block], given: dict[str, Table], guard: Guard | None, losing: Sequence[tuple] = ()
+    ) -> dict[str, Block]:
+        """Those of some tuples, and of what some versions make, that are suspects, with all that follows from them."""
         tables, names = self.database.tables, self.stratum.relations
         for name in names:
             first, after = (Table(tables[name].arity) for _ in range(2))
@@ -188,6 +176,8 @@ class Following(InTime):
         try:
             self.suspecting.guard = guard
             self.suspecting.begin(self.allowed)
+            if losing:
+                self.suspecting.begin_with(losing)
             self.suspecting.go_on()
             blocks = {name: tables[suspects(name)].blocks("all", own_order(tables[name].arity)) for name in names}
             return {name: together(found, tables[name].arity) for name, found in blocks.items()}
@@ -195,6 +185,29 @@ class Following(InTime):
             for name in names:
                 for beside in (suspects(name), asked(name), explicit(name)):
                     tables.pop(beside, None)
+
+    def _losing(self, named: Callable[[str], str], best: set[str]) -> list[tuple[str, tuple]]:
+        """The versions that begin with what relations below have lost, each with that relation. named: their heads."""
+        found = []
+        for rule, place, parts, number in self.changing:
+            name, head = rule.body[place].relation, replace(rule.head, relation=named(rule.head.relation))
+            body = [*rule.body, *there(rule.head, self.known, best)]
+            body[place] = replace(body[place], relation=lost(name))
+            found.append((name, (replace(rule, head=head, body=tuple(body), plan=None), place, parts, number)))
+        return found
+
+    @contextmanager
+    def _lost(self, below: dict[str, Change]) -> Iterator[set[str]]:
+        """The relations of what relations have lost are there; of which there are any."""
+        names = {name for name, change in below.items() if change.lost.size}
+        for name in names:
+            table = self.database.tables[lost(name)] = Table(below[name].lost.arity)
+            table.begin_with(below[name].lost)
+        try:
+            yield names
+        finally:
+            for name in names:
+                self.database.tables.pop(lost(name), None)
 
     @contextmanager
     def _flipped(self, below: dict[str, Change], part: str) -> Iterator[list]:
@@ -271,24 +284,13 @@ class Following(InTime):
             for name in suspected:
                 tables.pop(suspects(name), None)
 
-    def _indexed(self, number: int) -> bool:
-        """The versions that begin with what has changed. Those of the recursion are for the machine, too, and those that derive
-        suspects again need no other index than these."""
-        return number < 0
-
     def _count(self) -> int:
         made = sum(table.count for table in self.tables.values() if isinstance(table, Heads))
         return super()._count() + made if self.each else 0
 
     def begin(self, allowed: Stopwatch) -> None:
         super().begin(allowed)
-        self.slow = {place for place in self.slow if place < self.own}
         self.database.kept.clear()
-
-    def _derive_all(self, wanted: list) -> None:
-        self._plan(wanted)
-        for one in wanted:
-            self._derive(*one)
 
     def _of_changed(self, changed: set[str]) -> list[tuple]:
         """(rule, the atom that reads the delta, parts, number) of the versions that begin with a changed relation."""

@@ -6,12 +6,13 @@ where reach= has the explicit facts. So it goes on as any recursion does, a tupl
 many iterations.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from semi_naive.planning.order import origin, part_of
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Literal, Not, Order, Rule, Var
+from semi_naive.ra.tuple_at_a_time.ready import ready
 from semi_naive.running.local import Local
 from semi_naive.session.maintenance.guard import Guard, Kinds, columns_of
 from semi_naive.session.maintenance.pace import Stopwatch
@@ -34,6 +35,8 @@ class InTime(Local):
         super().__post_init__()
         self.usual, self.slice = self.small, SLICE
         self.tell = self._told
+        self.first: list[tuple] = []  # versions of the first iteration alone
+        self.own = len(list(self.every(False)))  # versions of the recursion, which come before these in the machine
         self.least, self.begun, self.tuples = 0.0, 0, 0
 
     def begin(self, allowed: Stopwatch) -> None:
@@ -41,6 +44,41 @@ class InTime(Local):
         self.allowed, self.iteration, self.small = allowed, 1, self.usual
         self.made, self.rest, self.rested = 0, 1, 0
         self.least, self.begun, self.tuples = allowed.most, self._count(), 0
+        self.slow = {place for place in self.slow if place < self.own}
+
+    def begin_with(self, first: Sequence[tuple]) -> None:
+        """The first iteration: some versions that begin with what others have as their delta. In the machine what follows goes
+        on from there at once."""
+        self.first, tables = list(first), self.database.tables
+        self._take_tables()
+        self.marks = {name: table.mark() for name, table in self.tables.items()}
+        names = {rule.body[place].relation for rule, place, *_ in self.first}
+        few = sum(tables[name].delta_size for name in names) <= self.small
+        try:
+            if names and few and not any(self.marks.values()) and ready(self.spent):
+                self.beside = {name: tables[name] for name in names}
+                if self._by_tuples():
+                    return
+        finally:
+            self.beside = {}
+        self._derive_all(self.first)
+        for table in self.tables.values():
+            table.advance()
+
+    def compiled(self) -> list[tuple]:
+        self._plan(self.first if self.beside else [])
+        first = [(one[0], one[0].body[one[1]].relation, self._body(*one)) for one in self.first if self.beside]
+        return [*super().compiled(), *first]
+
+    def _derive_all(self, wanted: list) -> None:
+        self._plan(wanted)
+        for one in wanted:
+            self._derive(*one)
+
+    def _indexed(self, number: int) -> bool:
+        """The versions that begin with what has changed. Those of the recursion are for the machine, too, and those that derive
+        suspects again need no other index than these."""
+        return number < 0
 
     def _count(self) -> int:
         return sum(self.database.tables[name].count for name in self.stratum.relations) if self.each else 0
@@ -85,7 +123,7 @@ class Suspecting(InTime):
 
     def _body(self, rule: Rule, place, parts, number):
         body = super()._body(rule, place, parts, number)
-        if self.guard is None:
+        if self.guard is None or number < 0:
             return body
         of, by, made = self.guarded.get((id(rule), number), (None, None, body))
         if of is not body or by is not self.guard:
@@ -103,6 +141,11 @@ def suspects(name: str) -> str:
 def asked(name: str) -> str:
     """The relation of what is asked first whether it is suspected."""
     return part_of(name, ".")
+
+
+def lost(name: str) -> str:
+    """The relation of what a relation has lost; no program has one of that name."""
+    return f"{name}-"
 
 
 def explicit(name: str) -> str:
@@ -129,12 +172,12 @@ def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kin
         for place, literal in enumerate(rule.body):
             if isinstance(literal, Atom) and literal.relation in stratum.relations:
                 first = replace(literal, relation=suspects(literal.relation))
-                body = (*rule.body[:place], first, *rule.body[place + 1 :], *_there(rule.head, known, best))
+                body = (*rule.body[:place], first, *rule.body[place + 1 :], *there(rule.head, known, best))
                 rules.append(replace(rule, head=head, body=body, plan=None))
     return Stratum((*map(suspects, stratum.relations), *map(asked, kinds or ())), rules, True)
 
 
-def _there(head: Atom, known: set[str], best: Container[str]) -> Iterator[Literal]:
+def there(head: Atom, known: set[str], best: Container[str]) -> Iterator[Literal]:
     """That a head is there, where not all that rules make is, and that it is no explicit fact."""
     if head.relation not in known and head.relation not in best:
         return
