@@ -38,7 +38,7 @@ class Lists:
             self.begins.append(len(words))
             words.append(len(blocks))
             for block, keys, ticks in blocks:
-                found = described(block, keys)
+                found = block.described.get(keys) or described(block, keys)
                 places.append(len(words))
                 words.append(found.place)
                 words += [] if ticks is None else [address_of(ticks)]

@@ -99,7 +99,8 @@ class Interpreter:
             described = self.index_table[index.number]
             described[at.SLOTS], described[at.MASK] = address_of(index.slots), index.slots.size - 1
             described[at.NEXT] = address_of(index.chain)
-        index_rows(address_of(self.relation_table), rows.number * at.RELATION_SIZE, address_of(self.index_words))
+        if entry[at.COUNT]:
+            index_rows(address_of(self.relation_table), rows.number * at.RELATION_SIZE, address_of(self.index_words))
 
     # -- running
 

@@ -54,6 +54,11 @@ class Body:
     note: str = ""  # why a cyclic body is joined atom by atom
 
     @cached
+    def is_ordered(self) -> bool:
+        """Whether another order of its joins may be better: it has more than two atoms."""
+        return sum(isinstance(literal, ir.Atom) for literal in self.rule.body) > 2
+
+    @cached
     def searched(self) -> set[tuple[str, ir.Order]]:
         """The relations and orders that its steps search."""
         return searched(self.derivation.steps)

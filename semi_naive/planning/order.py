@@ -224,7 +224,7 @@ def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> l
 
 def outgrown(body: Body, sizes: Sizes) -> bool:
     """Whether a relation has become so much larger or smaller that another order may be better."""
-    return sum(isinstance(literal, Atom) for literal in body.rule.body) > 2 and any(
+    return body.is_ordered and any(
         max(sizes.size(name), 64) > TURNED * max(planned, 64) or max(planned, 64) > TURNED * max(sizes.size(name), 64)
         for name, planned in body.sizes.items()
     )

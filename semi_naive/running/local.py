@@ -94,6 +94,7 @@ class Local:
         self.once = [rule for rule in rules if not versions(rule, recursive)]
         self.again = [rule for rule in rules if versions(rule, recursive)]
         self.small *= sum(len(versions(rule, recursive)) for rule in self.again)
+        self.literals = sum(len(versions(rule, recursive)) * len(rule.body) for rule in self.again)  # of all rule versions
         self.tables: dict[str, Any] = {}  # of the stratum's relations, while they are here
         self.marks: dict[str, Any] = {}  # by relation, what its table goes back to
         self.choosing = Choosing({}, self.database)  # of the iteration that runs
@@ -187,7 +188,7 @@ class Local:
     @property
     def work(self) -> int:
         """The instructions of one iteration that the machine does as soon as it is done a block at a time."""
-        return EACH * sum(len(versions(rule, self.recursive)) * len(rule.body) for rule in self.again)
+        return EACH * self.literals
 
     def rests(self) -> None:
         """An iteration has been too much for the machine: it is left alone for some, each time for twice as many."""

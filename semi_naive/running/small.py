@@ -100,7 +100,7 @@ class Small:
     def _full(self) -> bool:
         """Whether the tables, and what the machine has beside them, are beyond Config.memory. The machine takes several times
         as much for a tuple, so there may be room again once the tables have what was born."""
-        return self.local.over(self.machine.nbytes) > 0
+        return self.local.memory is not None and self.local.over(self.machine.nbytes) > 0
 
     def _do_others(self) -> bool:
         """The versions that the machine does not know, a block at a time. What has no value is found again, and told, by the
