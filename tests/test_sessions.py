@@ -1,7 +1,9 @@
 """Sessions, case by case: what comes and goes, what is refused, and what is followed instead of computed anew."""
 
+import gc
 import json
 import threading
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -892,6 +894,16 @@ def test_what_is_computed_anew_is_packed_as_before_and_reads_single_blocks(monke
         assert blocks == [1]
         session.delete("pay", [(1000, 1, 1, 1.5)])
         assert (session["paid"].count(), session.upkeep.tables["paid"].packing) == before
+
+
+def test_ticks_of_before_are_given_up(guarded):
+    """A guard is kept from one transaction to the next; what it has compared with is not."""
+    with Program(REACH).session({"seed": [(0,)], "edge": [(i, i + d) for i in range(30) for d in (1, 2)]}) as session:
+        before = [weakref.ref(ticks) for ticks in session.upkeep.ticks.values()]
+        session.delete("edge", [(3, 4), (9, 11)])
+        session.delete("edge", [(2, 4), (3, 5), (20, 21)])
+        gc.collect()
+        assert guarded == {"reach"} and [ticks() for ticks in before] == [None]
 
 
 KINDS = """

@@ -182,6 +182,8 @@ class Following(InTime):
             blocks = {name: tables[suspects(name)].blocks("all", own_order(tables[name].arity)) for name in names}
             return {name: together(found, tables[name].arity) for name, found in blocks.items()}
         finally:
+            if guard:
+                guard.now.ticks = Ticks()  # those of now may be others' no longer, and take as much as the tuples
             for name in names:
                 for beside in (suspects(name), asked(name), explicit(name)):
                     tables.pop(beside, None)
