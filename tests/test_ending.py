@@ -113,3 +113,24 @@ def test_what_has_no_room_on_standard_output_is_said():
         script = "import sys; from semi_naive.cli.ending import command; sys.argv = ['semi-naive', '--version']; command()"
         done = subprocess.run([sys.executable, "-c", script], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2 and "No space left on device" in done.stderr
+
+
+def test_a_command_says_nothing_of_a_pandas_that_it_makes_no_use_of():
+    script = """
+import warnings
+import semi_naive.__main__
+from pyspark.sql.pandas import utils
+from semi_naive.cli.ending import command
+
+def main(begun):
+    import pandas
+
+    pandas.__version__ = "3.0.0"
+    utils.require_minimum_pandas_version()
+    warnings.warn("of something else", FutureWarning)
+
+semi_naive.__main__.main = main
+command()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0 and "of something else" in done.stderr and "pandas" not in done.stderr, done.stderr

@@ -18,6 +18,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from importlib import import_module
 
 BEGUN = time.perf_counter() - time.process_time()  # the process, as far as it has computed ever since
@@ -26,6 +27,7 @@ LONGEST = 10.0  # seconds that another thread has for it when it ends at once
 FASTEST = 4 << 30  # bytes that are taken in a second, by two cores that write to new memory
 SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5  # seconds between two looks at the memory that is left; a look takes 0.1 ms
 SELDOM = 50_000  # new objects between two looks for garbage: all that is imported would be gone through again and again
+PANDAS = "PySpark does not yet fully support pandas"  # it says so where it finds pandas 3; no command makes use of pandas
 SHOW_CURSOR = "\x1b[?25h"  # which a progress bar has hidden
 SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "its terminal is gone"}
 
@@ -138,6 +140,7 @@ def command() -> None:
     """The command `semi-naive`."""
     gc.set_threshold(SELDOM)
     atexit.register(leave)  # called after all that is registered later
+    warnings.filterwarnings("ignore", PANDAS, FutureWarning)
     listen()
     try:
         main = import_module("semi_naive.__main__").main
