@@ -39,7 +39,7 @@ class Course:
         how = f", {counted(compiled, 'iteration')} of them a tuple at a time" if compiled else ""
         return (
             f"{counted(self.iterations, 'iteration')} in the driver in {seconds(self.seconds.sum())}{how}; "
-            f"{about(self.born.sum(), 'tuple')} born, most in {where}, {number(self.born[most] / self.steps[most])}{each}"
+            f"{about(self.born.sum(), 'tuple')} born, most in {where}: {number(self.born[most] / self.steps[most])}{each}"
         )
 
 

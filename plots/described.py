@@ -68,7 +68,7 @@ def _tuples(run: Run) -> str:
     steps = run.steps
     at = int(np.argmax(steps["new"]))
     full = number(run.iterations[-1]["full"])
-    return f"full grows to {full} tuples; most are born in iteration {steps['iteration'][at]}, {number(steps['new'][at])}"
+    return f"full grows to {full} tuples; most are born in iteration {steps['iteration'][at]}: {number(steps['new'][at])}"
 
 
 def _bytes(run: Run) -> str:

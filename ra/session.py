@@ -140,13 +140,15 @@ def context_of(spark):
 
     A local context whose workers would be whatever `python3` is on the path, as nobody has said otherwise, gets this
     interpreter instead: that one need not have this package. SparkLost if what was given can no longer be used; ValueError
-    for a session of Spark Connect.
+    for a session of Spark Connect, TypeError for anything else.
     """
     if spark is None:
         return context()
     if is_connect(spark):
         raise ValueError(CONNECT)
     found = getattr(spark, "sparkContext", spark)
+    if not hasattr(found, "pythonExec"):
+        raise TypeError(f"spark is {spark!r}: expected a SparkSession or a SparkContext, or none for a Spark of this process")
     if lost.is_lost(found):
         raise lost.error(found._gateway)
     if found.pythonExec == "python3" and found.master.startswith("local"):

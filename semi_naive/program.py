@@ -51,6 +51,9 @@ class Program:
     def __init__(
         self, text: str, file: str = "<program>", include_dirs=(), defines=None, sandbox=None, functors=None, legacy=False
     ):
+        if isinstance(text, os.PathLike) or text.endswith(".dl") and len(text.split()) == 1:
+            path = os.fspath(text)
+            raise BadInput(f"{path} is the name of a file, and no program", hint=f"Program.from_file({path!r}) reads it")
         self.name, self.sandbox = file, sandbox and Sandbox(sandbox)
         given = {} if functors is None else functors
         self.checked = compile_text(text, file, include_dirs, defines or {}, self.sandbox, given, legacy)

@@ -2,6 +2,7 @@
 
 import gc
 import os
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -94,6 +95,14 @@ WRONG_FACTS = {
 def test_wrong_facts_name_the_relation(facts, error, message):
     with pytest.raises(error, match=message):
         Program(PATHS).run(facts)
+
+
+@pytest.mark.parametrize("given", ["dir/paths.dl", Path("dir/paths.dl")])
+def test_the_name_of_a_file_is_no_program(given):
+    with pytest.raises(
+        BadInput, match=r"^dir/paths.dl is the name of a file, and no program\n  Program.from_file\('dir/paths.dl'\)"
+    ):
+        Program(given)
 
 
 def test_facts_of_no_relation_are_refused_everywhere():

@@ -258,6 +258,9 @@ def test_what_cannot_be_asked_is_an_error_that_says_so(monkeypatch):
             result.why("roads", ("a", "b"))
         with pytest.raises(BadInput, match="has 2 attributes, and the tuple has 1"):
             result.why("path", ("a",))
+        for row in (9, "ab"):
+            with pytest.raises(BadInput, match=rf"^{row!r} is not a tuple of path\n  it has 2 values: \(x, y\)$"):
+                result.why("path", row)
         with pytest.raises(BadInput, match="not a symbol"):
             result.why("path", (1, "b"))
         monkeypatch.setattr(search, "MOST", 1)

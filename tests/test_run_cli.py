@@ -122,6 +122,10 @@ BAD = {
     "a folder": (["facts"], "facts"),
     "no facts": (["p.dl", "-F", "none"], "fact directory none does not exist"),
     "no output": (["p.dl", "-F", "facts", "-D", "none/out"], "output directory none/out does not exist"),
+    "a file for a folder": (
+        ["p.dl", "-F", "facts", "-D", "p.dl"],
+        "output directory p.dl is a file\n  -D (--output-dir) names",
+    ),
     "no include": (["p.dl", "-I", "none"], "include directory none does not exist"),
     "jobs": (["p.dl", "-F", "facts", "-j", "0"], "-j 0: expected a number of cores"),
     "show": (["p.dl", "--show=ram"], "--show=ram"),

@@ -214,7 +214,7 @@ def test_a_port_that_is_taken_and_packages_that_are_missing(run, tmp_path, monke
     (tmp_path / "p.dl").write_text(PATHS)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         status, out, err = run("serve", "p.dl", "--port", taken.getsockname()[1])
-        assert status == 2 and "in use" in err
+        assert status == 2 and f"127.0.0.1, port {taken.getsockname()[1]}: Address already in use\n  --port names" in err
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     status, out, err = run("serve", "p.dl", "--port", 0)
     assert status == 2 and "needs the package uvicorn" in err and "pip install 'semi-naive[serve]'" in err

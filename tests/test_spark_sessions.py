@@ -17,7 +17,7 @@ from semi_naive.ra import java, session
 from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.runs import Store
 
-from semi_naive import SparkLost
+from semi_naive import SparkLost, transitive_closure
 
 
 @pytest.fixture
@@ -58,6 +58,11 @@ def test_stages_run_where_the_anchors_are(jobs, where):
 def test_what_runs_is_used(spark):
     assert session.context() is spark.sparkContext is session.context_of(None) is session.context_of(spark)
     assert session.start() is not None and session.context_of(spark.sparkContext) is spark.sparkContext
+
+
+def test_what_is_no_spark_is_an_error_that_says_so():
+    with pytest.raises(TypeError, match=r"^spark is 'local\[2\]': expected a SparkSession or a SparkContext, or none for"):
+        transitive_closure([(1, 2)], "local[2]", plan="balanced")
 
 
 def test_java_is_found():

@@ -161,9 +161,12 @@ def check_folders(facts: str, output: str, include_dirs) -> None:
     for folder in include_dirs:
         if not os.path.isdir(folder):
             raise BadInput(f"include directory {folder} does not exist", hint="-I (--include-dir) names a folder")
-    if output != "-" and not os.path.isdir(output) and not os.path.isdir(os.path.dirname(os.path.abspath(output))):
+    if output != "-" and not os.path.isdir(output):
         hint = "-D (--output-dir) names the folder for results, or - for standard output"
-        raise BadInput(f"output directory {output} does not exist", hint=hint)
+        if os.path.exists(output):
+            raise BadInput(f"output directory {output} is a file", hint=hint)
+        if not os.path.isdir(os.path.dirname(os.path.abspath(output))):
+            raise BadInput(f"output directory {output} does not exist", hint=hint)
 
 
 def make_folder(output: str) -> None:

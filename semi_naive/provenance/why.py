@@ -1,12 +1,13 @@
 """Why a tuple is there, or is not: what `Result.why` and `why_not` ask of the relations that a run has left."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from semi_naive.balance.numbers import counted
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
 from semi_naive.io.python_data import bits_of_value
@@ -131,7 +132,13 @@ class Why:
         relations = self.program.relations
         if name not in relations:
             raise KeyError(f"{name!r}: there is {', '.join(sorted(relations))}")
-        relation, row = relations[name], tuple(row)
+        relation = relations[name]
+        if isinstance(row, str) or not isinstance(row, Iterable):
+            raise BadInput(
+                f"{row!r} is not a tuple of {name}",
+                hint=f"it has {counted(relation.arity, 'value')}: ({', '.join(n for n, _ in relation.attributes)})",
+            )
+        row = tuple(row)
         if len(row) != relation.arity:
             raise BadInput(f"{name} has {relation.arity} attributes, and the tuple has {len(row)}", hint="give all of them")
         known: Any = self.values if made else Known(self.values)
