@@ -62,6 +62,12 @@ def test_the_pythons_that_are_told_are_those_that_are_checked(setup):
     assert f"for version in {' '.join(told)}; do" in (ROOT / ".ci" / "pythons").read_text()
 
 
+def test_an_install_without_spark_names_all_other_packages(setup):
+    needed = {re.match(r"[\w-]+", line)[0] for line in setup["options"]["install_requires"].split("\n") if line}
+    told = re.search(r"^pip install --no-compile (numpy .*)$", (ROOT / "docs" / "index.md").read_text(), re.MULTILINE)
+    assert set(told[1].split()) == needed - {"pyspark"}
+
+
 def test_only_the_graph_is_of_others():
     """NOTICE tells its source and size; no other file has a foreign header."""
     notice = (ROOT / "NOTICE").read_text()
