@@ -221,6 +221,16 @@ def test_profiles_are_shown_hottest_first(run, tmp_path):
     assert "cold" not in cut and "1 more rule;" in cut and "cold" in run("profile", "p.json", "--top", 1, "--all")[1]
 
 
+def test_a_profile_tells_of_a_closure_that_no_rule_accounts_for(run, tmp_path):
+    closure = {"number": 1, "relations": ["path"], "recursive": True, "seconds": 9.0, "reason": "a transitive closure"}
+    both = [closure | {"account": {"spark": 6.5, "iterate": 2.5}}, closure | {"relations": ["r"]}]
+    (tmp_path / "p.json").write_text(json.dumps(record(rules=[], strata=both[:1])))
+    status, out, _ = run("profile", "p.json")
+    assert status == 0 and "2.500 s for the rules of path together: a transitive closure\n" in out and "  rule" not in out
+    (tmp_path / "p.json").write_text(json.dumps(record(strata=both)))
+    assert run("profile", "p.json")[1].count("together") == 1, "r has rules"
+
+
 def test_profiles_are_shown_in_any_order_and_rules_whole(run, tmp_path):
     long = {
         "rule": "also(x) :-\n    " + ",\n    ".join(f"a{i}(x)" for i in range(40)) + ".",

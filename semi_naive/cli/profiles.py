@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Iterator
 
 from semi_naive.balance.account import as_sum
 from semi_naive.balance.numbers import counted
@@ -29,10 +30,22 @@ def print_profile(path: str, top: int | None, sort: str, whole: bool) -> None:
     columns = {"seconds": RULES["seconds"], "share": lambda rule: f"{rule['seconds'] / all_rules:.0%}", **RULES}
     columns["rule"] = _as_written if whole else _on_a_line
     for what, shown, name in (("rules", columns, "rule"), ("relations", RELATIONS, "relation")):
-        rows = sorted(record[what], key=_order(sort, name))
+        if not (rows := sorted(record[what], key=_order(sort, name))):
+            continue
         console.print(_table(shown, rows[:top], console.width - BETWEEN if terminal and not whole else None))
         if top is not None and len(rows) > top:
             console.print(f"… and {counted(len(rows) - top, f'more {name}')}; --all shows them, --sort orders them")
+    for line in _together(record):
+        console.print(line, markup=False, highlight=False)
+
+
+def _together(record: dict) -> Iterator[str]:
+    """Of each recursive stratum that no rule accounts for, as a transitive closure is made along its edges, what it took."""
+    ruled = {rule["relation"] for rule in record["rules"]}
+    for stratum in record["strata"]:
+        if stratum.get("recursive") and not ruled & set(stratum["relations"]):
+            took = stratum.get("account", {}).get("iterate", stratum["seconds"])
+            yield f"{took:.3f} s for the rules of {', '.join(stratum['relations'])} together: {stratum['reason']}"
 
 
 def _order(sort: str, name: str):
