@@ -205,6 +205,33 @@ def test_best_values_are_guarded_a_tuple_at_a_time(machine, guarded, text, edges
     follows(Program(text), edges, data)
 
 
+IMPROVING = """
+.decl edge(x: number, y: number)
+.input edge
+.decl path(x: number, d: number)
+.output path
+path(x, min(x)) :- edge(x, 3).
+path(y, min(d)) :- path(x, d), edge(x, y).
+path(x, min(max(d - 1, -4))) :- path(x, d).
+"""
+PRESENT = """
+.decl edge(x: number, y: number)
+.input edge
+.decl path(x: number, d: number)
+.output path
+path(x, max(0)) :- edge(x, 3).
+path(y, max(d)) :- path(x, d), edge(x, y).
+path(x, max(1)) :- path(x, _).
+"""
+
+
+@settings(max_examples=100, **SETTINGS)
+@given(st.sampled_from([IMPROVING, PRESENT]), st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=7), st.data())
+def test_best_values_that_improve_themselves_go_with_what_they_followed_from(text, edges, data):
+    """A cycle makes a value better and better, up to a bound: what it began with is gone long before the fixpoint."""
+    follows(Program(text), edges, data)
+
+
 def follows_graphs(step, edges, data):
     follows(Program(PATHS.replace(LINEAR, step)), edges, data)
 

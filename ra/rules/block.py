@@ -138,6 +138,11 @@ class Block:
         return cells_of(self.chunks[0])
 
     @cached
+    def bounds(self) -> Bounds:
+        """The least and the greatest value of each column; 2 ns a value, once."""
+        return bounds_of(self.columns())
+
+    @cached
     def described(self) -> Here:
         """What `tuple_at_a_time` knows of it, by how many columns it is searched by."""
         return Here()

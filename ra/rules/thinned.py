@@ -9,6 +9,7 @@ import numpy as np
 from semi_naive.balance.jit import njit, types
 from semi_naive.ra.blocks import u64_rows
 from semi_naive.ra.cached import cached
+from semi_naive.ra.packing import Bounds
 from semi_naive.ra.rules.block import Block, Chunked, merged
 from semi_naive.ra.words import JIT, i64
 
@@ -36,6 +37,11 @@ class Thinned(Block):
     @cached
     def words(self) -> np.ndarray:
         return left_over(self.whole.words, self.gone)
+
+    @cached
+    def bounds(self) -> Bounds:
+        """Of all that was there: what is gone is not worth another look at the rest."""
+        return self.whole.bounds
 
     @property
     def spelt(self) -> bool:

@@ -14,6 +14,7 @@ from semi_naive.ra.rules.changes import (
     difference,
     empty,
     grown,
+    own_order,
     plain,
     reversed_to,
     selected,
@@ -25,8 +26,9 @@ from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.session.maintenance.closed_tables import closed, explicit_again
 from semi_naive.session.maintenance.continuing import Continuing
-from semi_naive.session.maintenance.flips import is_exact
+from semi_naive.session.maintenance.flips import flips, is_exact
 from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.improving import may_improve
 from semi_naive.session.maintenance.pace import Kind, Stopwatch, kind_of
 from semi_naive.session.maintenance.spread import AnyChange
 from semi_naive.session.maintenance.suspecting import TooSlow
@@ -61,7 +63,25 @@ class ByRules(Continuing):
         if not self.config.local_tuples and not in_one_place(stratum, self.program.relations):
             return False  # it is to be on the partitions
         names = stratum.reads | set(stratum.relations)
-        return self._few_changed(names, own, changes, FEW, LARGE)
+        return self._few_changed(names, own, changes, FEW, LARGE) and not self._may_lose_best(stratum, own, changes)
+
+    def _may_lose_best(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> bool:
+        """Whether a recursion of best values loses something, and may improve a value by what follows from it: then what else
+        is gone cannot be told (see `improving`)."""
+        relations = self.program.relations
+        better = {name: best for name in stratum.relations if (best := relations[name].lattice)}
+        if not better or not stratum.recursive:
+            return False
+        changed = {name: change for name, change in (changes | own).items() if name in own or name in stratum.reads}
+        flipped = {flip.relation for rule in stratum.rules for flip in flips(rule)}
+        if not any(change.lost.size or name in flipped for name, change in changed.items()):
+            return False
+
+        def blocks(name: str) -> list[Block]:
+            gone = [change.lost for change in (changes.get(name), own.get(name)) if change and change.lost.size]
+            return [*self.tables[name].blocks("all", own_order(self.tables[name].arity)), *gone]
+
+        return may_improve(stratum, better, blocks)
 
     def _kind(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> Kind:
         read = [change for name, change in changes.items() if name in stratum.reads]

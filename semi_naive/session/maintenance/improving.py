@@ -1,0 +1,127 @@
+"""Whether a recursion of best values may improve a value by what follows from it.
+
+    close(y, min(d + w)) :- close(x, d), edge(x, y, w).
+
+Where no w is negative, nothing is better than what it was made of: so the best value of a key does not follow from a value that
+it has superseded. Where one is negative, or in `max(d, 1)` of a `max`, it may. Then the worse value may be the one that has
+lost its last derivation, and as it is not there any more, nothing tells that the better one has to go with it.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import cast
+
+from semi_naive.planning.strata import Stratum
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.ir import Atom, Call, Compare, Const, Kind, Rule, Term, Var
+
+DEEP = 20  # terms within terms, and variables for them, that are looked into
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
+
+
+def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str], Iterable[Block]]) -> bool:
+    """Whether some rule of a stratum may make a better value of what it reads of the stratum. better: "min" or "max", of its
+    relations that have the best value of each key; blocks: the tuples that there are of a relation that a rule reads, and those
+    that it has lost, each column in its place. Their bounds are kept: 2 ns a value, once.
+
+    >>> import numpy as np
+    >>> x, y, d, w = (Var(name, Kind.NUMBER) for name in "xydw")
+    >>> def asked(value, weight, best="min"):
+    ...     rule = Rule(Atom("p", (y, value)), (Atom("p", (x, d)), Atom("e", (x, y, w))))
+    ...     edge = Block.of([np.array([value]) for value in (1, 2, weight)], 1)
+    ...     return may_improve(Stratum(("p",), [rule], True), {"p": best}, lambda name: [edge])
+    >>> longer = Call("+", (d, w), Kind.NUMBER)
+    >>> asked(longer, 0), asked(longer, -1), asked(d, -1), asked(longer, 1, "max"), asked(w, 5)
+    (False, True, False, True, True)
+    """
+    return any(not _keeps(rule, stratum.relations, better, blocks) for rule in stratum.rules)
+
+
+def _keeps(rule: Rule, relations: tuple[str, ...], better: dict[str, str], blocks) -> bool:
+    """Whether what a rule makes is no better than any value of the stratum that it reads."""
+    read = [atom for atom in rule.body if isinstance(atom, Atom) and atom.relation in relations]
+    ways = {better.get(name) for name in (rule.head.relation, *(atom.relation for atom in read))}
+    if not read:
+        return True
+    if len(ways) > 1 or None in ways:
+        return False
+    known = _Known(rule, 1 if ways == {"min"} else -1, blocks)
+    return all(known.no_better(rule.head.args[-1], atom.args[-1]) for atom in read)
+
+
+@dataclass
+class _Known:
+    """What is known of the terms of a rule. way: 1 where less is better, -1 where more is."""
+
+    rule: Rule
+    way: int
+    blocks: Callable[[str], Iterable[Block]]
+
+    def __post_init__(self):
+        self.compared = [(each.op, each.left, each.right) for each in self.rule.body if isinstance(each, Compare)]
+        self.compared += [(MIRRORED[op], right, left) for op, left, right in self.compared]
+
+    def no_better(self, term: Term, than: Term, deep: int = 0) -> bool:
+        """Whether a term is never better than another one, a variable or a constant."""
+        if term == than and isinstance(term, Var):
+            return True
+        if isinstance(term, Const) and isinstance(than, Const):
+            return _is_number(term) and _is_number(than) and self.way * (_value(term) - _value(than)) >= 0
+        if isinstance(term, Var):
+            return deep < DEEP and any(self.no_better(each, than, deep + 1) for each in self._equal(term))
+        if not isinstance(term, Call):
+            return False
+        first, *others = term.args
+        if term.op == "+":
+            pairs = (first, others[0]), (others[0], first)
+            return any(self.no_better(one, than, deep) and self.has_sign(other, self.way, deep) for one, other in pairs)
+        if term.op == "-" and others:
+            return self.no_better(first, than, deep) and self.has_sign(others[0], -self.way, deep)
+        one = any if term.op == ("max" if self.way > 0 else "min") else all
+        return term.op in ("min", "max") and one(self.no_better(each, than, deep) for each in term.args)
+
+    def has_sign(self, term: Term, sign: int, deep: int = 0) -> bool:
+        """Whether a term is never negative, or for -1 never positive."""
+        if isinstance(term, Const):
+            return _is_number(term) and sign * _value(term) >= 0
+        if getattr(term, "kind", None) == Kind.UNSIGNED:
+            return sign > 0
+        if isinstance(term, Var):
+            return self._is_bound(term, sign) or (
+                deep < DEEP and any(self.has_sign(each, sign, deep + 1) for each in self._equal(term))
+            )
+        if not isinstance(term, Call):
+            return False
+        signs = [self.has_sign(each, sign, deep) for each in term.args]
+        if term.op in ("min", "max"):
+            return any(signs) if (term.op == "max") == (sign > 0) else all(signs)
+        if term.op == "%":
+            return signs[0]  # the sign of what is divided
+        return all(signs) and (term.op == "+" or sign > 0 and term.op in ("*", "/"))
+
+    def _equal(self, variable: Var) -> Iterable[Term]:
+        return (right for op, left, right in self.compared if op == "=" and left == variable and right != variable)
+
+    def _is_bound(self, variable: Var, sign: int) -> bool:
+        """By a comparison with a constant, or as all values of a column have that sign."""
+        ops = (">", ">=") if sign > 0 else ("<", "<=")
+        if any(op in ops and left == variable and isinstance(right, Const) and self.has_sign(right, sign)
+               for op, left, right in self.compared):  # fmt: skip
+            return True
+        columns = [(atom, place) for atom in self.rule.body if isinstance(atom, Atom)
+                   for place, term in enumerate(atom.args) if term == variable]  # fmt: skip
+        return any(all(_column_has_sign(block, place, sign) for block in self.blocks(atom.relation)) for atom, place in columns)
+
+
+def _column_has_sign(block: Block, place: int, sign: int) -> bool:
+    """Of numbers, and of floats, whose bits have the sign of the number; -0.0 is negative here."""
+    end = 0 if sign > 0 else 1
+    return sign * block.packing.bounds[place][end] >= 0 or sign * block.bounds[place][end] >= 0
+
+
+def _is_number(term: Const) -> bool:
+    return isinstance(term.value, int | float)
+
+
+def _value(term: Const) -> float:
+    return cast(float, term.value)
