@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 EXTRAS ?= test
 WORKERS ?= 2
 STAMP := $(VENV)/.installed-$(EXTRAS)
+CLASSES := $(VENV)/spark.jsa
 QUIET := --quiet --quiet --disable-pip-version-check --no-warn-script-location  # but for errors
 # Whatever the shell says: a module is compiled when it is first imported, not by each of the hundreds of processes of the tests.
 export PYTHONDONTWRITEBYTECODE :=
@@ -20,8 +21,13 @@ demo: java $(STAMP)
 	@echo "the picture of the balance: demo/balance.png; the record of the run: demo/run.json"
 
 # In two processes, a file of tests in one of them: most tests keep one core busy. WORKERS=0: in this one.
-test: java $(STAMP)
+test: java $(CLASSES)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# Spark's classes as Java keeps them, which tests/conftest.py says to the Javas of the tests. Without them all is the same.
+$(CLASSES): $(STAMP) tests/classes_of_spark.py
+	-@PYSPARK_PYTHON=$(BIN)/python SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit=$@ -Xlog:disable" \
+	  $(BIN)/spark-submit --conf spark.ui.enabled=false tests/classes_of_spark.py >$@.log 2>&1
 
 lint: $(STAMP)
 	$(BIN)/ruff check
@@ -34,8 +40,9 @@ check: test plain pythons lint
 plain:
 	.ci/plain
 
+# But for the one that `plain` runs on, which does more there.
 pythons:
-	.ci/pythons
+	.ci/pythons $(filter-out $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'),3.11 3.12 3.13)
 
 # The site of docs/, in build/site. A link that leads nowhere is an error.
 docs:

@@ -59,7 +59,8 @@ def test_the_pythons_that_are_told_are_those_that_are_checked(setup):
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     assert setup["options"]["python_requires"] == f">={told[0]}" and tools["mypy"]["python_version"] == told[0]
     assert tools["ruff"]["target-version"] == f"py{told[0].replace('.', '')}"
-    assert f"for version in {' '.join(told)}; do" in (ROOT / ".ci" / "pythons").read_text()
+    assert f" set -- {' '.join(told)}\n" in (ROOT / ".ci" / "pythons").read_text()
+    assert f",{' '.join(told)})\n" in (ROOT / "Makefile").read_text()
 
 
 def test_an_install_without_spark_names_all_other_packages(setup):
