@@ -108,6 +108,14 @@ command()
     assert "taken apart" not in done.stderr and ("ZeroDivisionError" in done.stderr) == (status == 1)
 
 
+@pytest.mark.parametrize("shell, why", [("> /dev/full", "No space left on device"), (">&-", "Bad file descriptor")])
+def test_results_that_cannot_be_printed(tmp_path, shell, why):
+    (tmp_path / "p.dl").write_text(".decl a(x: number)\n.output a\na(1).\n")
+    command = f"'{sys.executable}' -m semi_naive run p.dl -D - {shell}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (2, f"semi-naive: standard output: {why}\n")
+
+
 def test_what_has_no_room_on_standard_output_is_said():
     with open("/dev/full", "w") as full:
         script = "import sys; from semi_naive.cli.ending import command; sys.argv = ['semi-naive', '--version']; command()"

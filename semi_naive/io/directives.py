@@ -1,5 +1,6 @@
 """What an .input or .output says: the parameters, with Soufflé's defaults, and the file they mean."""
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -30,12 +31,17 @@ class Options:
     sandbox: Sandbox | None = None
 
     def printed(self, text: bytes) -> None:
-        """Text on standard output, in one piece."""
+        """Text on standard output, in one piece. OSError, which names it, where that is closed or full."""
         stream = self.out or sys.stdout
         binary = getattr(stream, "buffer", None)
-        stream.flush()
-        binary.write(text) if binary else stream.write(text.decode("utf-8", "replace"))
-        stream.flush()
+        try:
+            if stream is None:  # so Python says that it was closed from the beginning
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            stream.flush()
+            binary.write(text) if binary else stream.write(text.decode("utf-8", "replace"))
+            stream.flush()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from None
 
 
 DEFAULT = Options()
