@@ -63,9 +63,14 @@ class Trace:
     def iteration(self, number: int, **facts) -> None:
         self.record["iterations"].append({"iteration": number, **plain(facts)})
 
-    def take_up(self, iterations: list[dict], events: list[dict]) -> None:
-        """Go back to what an earlier attempt had recorded when it saved its state; events of this one stay."""
-        self.record["iterations"] = list(iterations)
+    def take_up(self, iterations: list[dict], events: list[dict], buckets: int | None = None) -> None:
+        """Go back to what an earlier attempt had recorded when it saved its state; events of this one stay. Sizes of another
+        number of buckets than there are now are left out, as no figure shows them side by side."""
+        other = [buckets is not None and len(entry.get("sizes", ())) != buckets for entry in iterations]
+        self.record["iterations"] = [
+            {key: entry[key] for key in entry if key != "sizes"} if without else entry
+            for entry, without in zip(iterations, other, strict=True)
+        ]
         self.record["events"] = list(events) + [e for e in self.record["events"] if e not in events]
 
     def so_far(self) -> dict:

@@ -10,6 +10,8 @@ from datalog_oracle import solve
 from datalog_programs import listing, programs
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from semi_naive.balance.record import checked
+from semi_naive.balance.trace import VERSION
 from semi_naive.ra.rules.fingerprint import Fingerprint
 from semi_naive.ra.rules.ir import Kind, Relation, Type
 from semi_naive.ra.rules.values import Values
@@ -101,11 +103,13 @@ def test_a_resumed_run_goes_on_where_it_was(here, processes, tmp_path):
     with pytest.raises(Killed):
         Program(GENERATION).run({"parent": TREE}, here, progress=dying(4), **options)
     assert (tmp_path / "manifest.json").exists()
-    with Program(GENERATION).run({"parent": TREE[::-1]}, here, **options | {"partitions": 2}) as result:
+    with Program(GENERATION).run({"parent": TREE[::-1]}, here, **options | {"partitions": 2, "buckets": 6}) as result:
         assert result["same"].count() == SAME and result["alone"].to_set() == {("n1",)}
         assert events(result, "restore") == [2]
         (trace,) = [stratum["trace"] for stratum in result.trace["strata"] if stratum["relations"] == ["same"]]
         assert [entry["iteration"] for entry in trace["iterations"]] == list(range(1, len(trace["iterations"]) + 1))
+        assert ["sizes" in entry for entry in trace["iterations"]] == [entry["iteration"] > 2 for entry in trace["iterations"]]
+        checked(result.trace, VERSION)
         assert "restore" not in result.explain() and "same" in result.explain()
     assert not list(tmp_path.iterdir())
 

@@ -100,7 +100,7 @@ def test_rules_that_run_together_make_what_they_make_in_turn(monkeypatch):
     for cores in (1, 3):
         monkeypatch.setattr("semi_naive.running.cluster.Cluster.here", cores)
         with Program(ROUND).run({"edge": edges}, small_delta=0) as result:
-            kept = ("rule", "made", "tuples", "iterations")
+            kept = ("rule", "made", "tuples", "runs")
             rules = [{key: rule[key] for key in kept} for rule in result.trace["profile"]["rules"]]
             found[cores] = rules, result["a"].to_set(), result["b"].to_set()
     assert found[1] == found[3] and min(rule["tuples"] for rule in found[1][0]) > 0

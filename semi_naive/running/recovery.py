@@ -60,7 +60,8 @@ class Recovery:
         with self.checkpoints.files.understood():
             self.checkpoints.deal(stratum.relations, saved["relations"])
             self.checkpoints.iteration = stratum.iteration
-            stratum.trace.take_up(self.checkpoints.iterations(saved), saved["events"])
+            buckets = next(iter(stratum.relations.values())).home.map.buckets
+            stratum.trace.take_up(self.checkpoints.iterations(saved), saved["events"], buckets)
         tuples = sum(relation.count for relation in stratum.relations.values())
         stratum.trace.event("restore", stratum.iteration, tuples=tuples)
         return True
