@@ -28,6 +28,7 @@ INVESTED = 1.0  # of them may be wasted once a stratum has got ticks
 KEPT = 2.0  # of them, at most: what has been saved long ago says little
 LEAST = 0.0005  # seconds that it may follow in any case
 AGAIN = 2  # attempts in a row that fail, after which changes of the size are left
+OFTEN = 6  # attempts that fail, after which ticks that were in vain are tried again
 LEFT = 4  # transactions until one is tried again
 ROUGH = 1e-6  # seconds a tuple: the first run of a process loads kernels, so it tells no more than that
 
@@ -154,12 +155,16 @@ class Pace:
         >>> pace.is_paid((True, 3)), pace.allowed((True, 3)) > 0, pace.vain
         (True, True, inf)
         """
+        if self._is_first(kind):
+            return
         self.credit[kind] = max(0.0, self.credit.get(kind, 0.0) - seconds)
-        if self.is_paid(kind) or self._is_first(kind):
+        if self.is_paid(kind):
             return
         self.vain = min(self.vain, kind[1]) if timed and kind[0] else self.vain
         self.took = {each: known for each, known in self.took.items() if each[0] != kind[0] or each[1] > kind[1]}
         self.failed[kind] = self.failed.get(kind, 0) + 1
+        if self.failed[kind] % OFTEN == 0 and not timed:
+            self.vain = math.inf
         if self.failed[kind] >= AGAIN:
             self.left[kind] = LEFT
 
@@ -178,7 +183,8 @@ class Pace:
         return kind[0] and kind[1] < self.vain and (self.is_paid(kind) or self.failed.get(kind, 0) > 0)
 
     def invest(self, kind: Kind) -> None:
-        """The stratum gets ticks. The next such changes are worth longer attempts: the first has to make indexes, too."""
+        """The stratum gets ticks. The next such changes are worth longer attempts, of which the first makes indexes, too."""
+        self.tried.discard(True)
         self.credit[kind] = max(self.credit.get(kind, 0.0), INVESTED * self.anew)
 
     def forget(self) -> None:
