@@ -99,13 +99,14 @@ class ByRules(Continuing):
         allowed.most += allowed.seconds - begun
         begun, local.each = allowed.seconds, 0.0
         suspected = self._suspected(local, own, below, allowed, self.ticks.get(number))
-        if not suspected and not own and not self._come(local, below):
-            for one in local.counts.counted:
-                tables[one.relation].settle()
-            return {}
-        with self._expecting(number, begun, suspected, before, allowed) if suspected else nullcontext():
+        found: dict[str, Change] = {}
+        if suspected or own or self._come(local, below):
             derived = self._derived_once if local.is_straight else self._derived
-            return derived(number, own, below, suspected, allowed)
+            with self._expecting(number, begun, suspected, before, allowed) if suspected else nullcontext():
+                found = derived(number, own, below, suspected, allowed)
+        for one in local.counts.counted:
+            tables[one.relation].settle()
+        return found
 
     def _come(self, local: Following, below: dict[str, Change]) -> bool:
         """Whether a change below may make anything."""
@@ -155,8 +156,6 @@ class ByRules(Continuing):
                 found[name] = self._compared_here(name, before[name], tables[name])
             else:
                 found[name] = self._changed(name, before[name], table, suspected.get(name))
-        for one in local.counts.counted:
-            tables[one.relation].settle()
         if ticks and clock:
             self.ticks[number] = ticks.after(clock.births, clock.now, {name: change.lost for name, change in found.items()})
         return found
@@ -173,8 +172,6 @@ class ByRules(Continuing):
         made = together([born, local.heads(name, below, "born", again, allowed)], table.arity)
         change = Change(selected(made, ~within(made, table)), apart(gone, made))
         self.tables[name] = grown(without(table, change.lost), change.born) if change.size else table
-        for one in local.counts.counted:
-            self.tables[one.relation].settle()
         return {name: change}
 
     def _count_missing(self, local: Following, changes: dict[str, Change]) -> None:
