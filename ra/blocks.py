@@ -122,7 +122,8 @@ def among(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     >>> among(np.array([[1, 2, 4]], "u8"), np.array([[2, 3]], "u8")).tolist()
     [False, True, False]
     """
-    return _among(np.ascontiguousarray(left), np.ascontiguousarray(right))
+    left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
+    return single.among(left[0], right[0]) if len(left) == 1 else _among(left, right)
 
 
 def combined(columns: np.ndarray) -> np.ndarray:

@@ -130,6 +130,31 @@ def seek(words, start, target):
     return high
 
 
+@njit(types.boolean[::1](u64, u64), **JIT)
+def among(words, known):
+    """Which of some sorted words are among others: a pass over both, without a branch that might be guessed wrongly."""
+    found = np.zeros(words.size, np.bool_)
+    i = j = 0
+    while i < words.size and j < known.size:
+        a, b = words[i], known[j]
+        found[i] = a == b
+        i += a <= b
+        j += b <= a
+    return found
+
+
+@njit(types.int64(i64, u64, u64, i64), scratch="values", **JIT)
+def assign(values, words, some, given):
+    """Of sorted words the values become those that are given for some words, sorted; of how many these are."""
+    place = known = 0
+    for i in range(some.size):
+        place = seek(words, place, some[i])
+        if place < words.size and words[place] == some[i]:
+            values[place] = given[i]
+            known += 1
+    return known
+
+
 @njit(i64(u64, u64), **JIT)
 def places(words, known):
     """Where each of some sorted words is among other sorted ones; -1 if it is not there. Gallops: O(n log(known ÷ n)).

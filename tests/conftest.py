@@ -137,7 +137,7 @@ def thin(monkeypatch):
 def guarded(request, monkeypatch):
     """Recursive strata know their ticks from the beginning; which relations have been guarded, without the machine."""
     from semi_naive.ra.rules.ages import Older
-    from semi_naive.ra.rules.steps import Without
+    from semi_naive.ra.rules.exists import Without
 
     from semi_naive.session.maintenance.upkeep import Upkeep
 

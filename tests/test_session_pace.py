@@ -109,20 +109,18 @@ def test_a_success_is_one_for_smaller_changes_too_and_one_that_took_longer_than_
     assert pace.allowed(SMALL) > 0
 
 
-def test_ticks_are_for_deletions_that_fail_more_than_once_and_not_for_those_that_were_too_much_in_spite_of_them():
+def test_ticks_are_for_deletions_that_fail_and_not_for_those_that_were_too_much_in_spite_of_them():
     pace = Pace(anew=1.0)
-    pace.failing(LARGE, 0.1)
-    assert not pace.wants_ticks(LARGE)  # indexes were made
     pace.failing(LARGE, 0.1)
     assert pace.wants_ticks(LARGE) and not pace.wants_ticks((False, 6))
     pace.invest(LARGE)
-    pace.failing(LARGE, 0.6, timed=True)  # indexes again
-    assert pace.wants_ticks(LARGE) and pace.allowed(LARGE) == pytest.approx(0.6)
-    pace.failing(LARGE, 0.6, timed=True)
-    assert pace.wants_ticks(LARGE) and pace.allowed(LARGE) == pytest.approx(0.4)
-    pace.failing(LARGE, 0.4, timed=True)
+    pace.failing(LARGE, 0.3, timed=True)  # indexes were made
+    assert pace.wants_ticks(LARGE) and pace.allowed(LARGE) == pytest.approx(0.3)
+    pace.failing(LARGE, 0.3, timed=True)
+    assert not pace.in_vain and pace.allowed(LARGE) == WORTH
+    pace.failing(LARGE, WORTH, timed=True)
     pace.failing(SMALL, 0.1)
-    assert pace.wants_ticks(SMALL) and not pace.wants_ticks(LARGE)
+    assert pace.in_vain and pace.wants_ticks(SMALL) and not pace.wants_ticks(LARGE)
     for _ in range(OFTEN):
         pace.failing(LARGE, 0.1)
     assert pace.wants_ticks(LARGE)  # what was in vain may not be so for ever
@@ -143,7 +141,7 @@ def test_a_stratum_gets_ticks_where_attempts_fail_and_keeps_them_until_they_do_n
             edges.remove(gone := max(edges))
             session.delete("edge", [gone])
             ticks.append(number in session.upkeep.ticks)
-        assert ticks == [False, True, True, False, False]
+        assert ticks == [True, True, True, False, False]
         with Program(AROUND).run({"edge": edges}) as result:
             assert session["path"].to_set() == result["path"].to_set()
 

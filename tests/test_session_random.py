@@ -232,6 +232,15 @@ def test_best_values_that_improve_themselves_go_with_what_they_followed_from(tex
     follows(Program(text), edges, data)
 
 
+def ages_are_known(session):
+    """Of each tuple of a stratum that has ages: who is older than a tuple of unknown age?"""
+    upkeep = session.upkeep
+    for number, ticks in upkeep.ticks.items():
+        for name in upkeep.strata[number].relations:
+            table = upkeep.tables[name]
+            assert not table.count or ticks.of(name, table.columns(), table.count).min() >= 0
+
+
 def follows_graphs(step, edges, data):
     follows(Program(PATHS.replace(LINEAR, step)), edges, data)
 
@@ -247,6 +256,7 @@ def follows(program, edges, data):
                 transaction.insert("edge", come)
             with program.run({"edge": edges}) as result:
                 assert session["path"].to_set() == result["path"].to_set()
+            ages_are_known(session)
             told = transaction.changes.get("path", [])
             assert folded({"path": list(told)} if told else {}, {"path": before})["path"] == session["path"].to_set()
 

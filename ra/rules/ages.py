@@ -15,10 +15,12 @@ from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Block, pack
-from semi_naive.ra.rules.changes import common, positions_of, selected
+from semi_naive.ra.rules.changes import common, own_order, positions_of, selected, within
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Term
 from semi_naive.ra.rules.steps import Context
+from semi_naive.ra.rules.table import Table
+from semi_naive.ra.words import assign
 
 NEVER = np.int64(-1)  # of a tuple that nobody knows: nothing is older
 DIRECT = 1 << 12  # tuples of a layer that get a directory
@@ -79,6 +81,12 @@ class Ticks:
             left = left[~known]
         return found
 
+    @classmethod
+    def of_all(cls, tables: dict[str, Table], births: dict[str, list[Layer]], following: int) -> "Ticks":
+        """Of all tuples of settled tables, whose births are known; what else has been born has been superseded. They have the
+        words of the tables' blocks. 1 to 2 ns for each tuple of a block and layer of many births."""
+        return cls({name: _dated(table, births[name]) for name, table in tables.items() if table.count}, following)
+
     def with_births(self, births: dict[str, list[Layer]], following: int) -> "Ticks":
         """After tuples have been born, each once; those that were known are young again."""
         layers = dict(self.layers)
@@ -91,6 +99,25 @@ class Ticks:
         """After tuples have been born, and without what is lost, and not born again."""
         gone = {name: [born(block, NEVER)] for name, block in lost.items() if block.size}
         return self.with_births({name: [*found, *gone.get(name, [])] for name, found in births.items()}, following)
+
+
+def _dated(table: Table, births: list[Layer]) -> tuple[Layer, ...]:
+    """A layer for each of a table's blocks, of which the largest is looked at first."""
+    blocks = [block for block in table.blocks("full", own_order(table.arity)) if block.size]
+    if any(block.packing.lanes > 1 for block in blocks):
+        return (_together([layer.where(within(layer.block, table)) for layer in births]),)
+    found = []
+    for block in sorted(blocks, key=lambda block: block.size, reverse=True):
+        plain = block if type(block) is Block else Block(block.packing, block.words_once())
+        found.append(Layer(plain, np.full(block.size, NEVER)))
+    for layer in births:
+        left = layer.block.size
+        for known in found:
+            words = np.ascontiguousarray(layer.block.repacked(known.block.packing).words_once()[0])
+            left -= assign(known.ticks, known.block.words[0], words, layer.ticks)
+            if not left:  # as a rule, what is born at a time is in one block
+                break
+    return tuple(reversed(found))
 
 
 def _stacked(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
@@ -137,14 +164,15 @@ class Now:
 
 @dataclass
 class Aged:
-    """The tick of a tuple as the variable AGE."""
+    """The tick of a tuple as a variable; -1 if nobody knows it."""
 
     relation: str
     terms: tuple[Term, ...]
     now: Now
+    name: str = AGE
 
     def __call__(self, batch: Batch, context: Context):
-        yield batch.with_columns({AGE: _ticks_of(self, batch, context)})
+        yield batch.with_columns({self.name: _ticks_of(self, batch, context)})
 
 
 @dataclass

@@ -187,12 +187,18 @@ def difference(before: Table, after: Table) -> Change:
         if left_out is not left_out_now:
             old.append(taken(whole, _but(left_out_now, left_out)))
             new.append(taken(whole, _but(left_out, left_out_now)))
-    lost, born = together(old, before.arity), together(new, before.arity)
-    if born.size and lost.size and NEAR * min(born.size, lost.size) > max(born.size, lost.size):
-        packing = common([born, lost], before.arity)
-        born, lost = born.repacked(packing), lost.repacked(packing)
-        return Change(born.without(lost), lost.without(born))
-    return Change(apart(born, lost), apart(lost, born))
+    return Change(together(_apart_from(new, old), before.arity), together(_apart_from(old, new), before.arity))
+
+
+def _apart_from(blocks: list[Block], others: list[Block]) -> list[Block]:
+    """What no other block has of some blocks: a pass over both for each pair of them, and nothing is copied but the result."""
+    found = []
+    for block in blocks:
+        known = np.zeros(block.size, np.bool_)
+        for other in others:
+            known |= _among(block, other)
+        found.append(selected(block, ~known))
+    return found
 
 
 def _but(positions: np.ndarray, others: np.ndarray) -> np.ndarray:

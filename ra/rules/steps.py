@@ -330,21 +330,6 @@ def resulting(batch: Batch, literal: Aggregate, result: np.ndarray, present: np.
 
 
 @dataclass
-class Without:
-    """Drop the bindings from which `steps`, given their `outer` variables, make anything."""
-
-    outer: tuple[str, ...]
-    steps: list
-
-    def __call__(self, batch, context):
-        groups, inverse = grouped(batch, self.outer)
-        found = np.zeros(groups.size, np.bool_)
-        for made in run_steps(self.steps, groups.with_columns({GROUP: np.arange(groups.size)}), context):
-            found[made.columns[GROUP]] = True
-        yield batch.where(~found[inverse])
-
-
-@dataclass
 class Aggregated:
     """result = op target : { body }, once for each distinct binding of the `outer` variables.
 

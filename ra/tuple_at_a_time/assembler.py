@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.ages import AGE, Aged, Older
 from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Call, Compare, Const, Kind, Order, Range, Term, Truth, Var
 from semi_naive.ra.rules.multiway import Multiway
@@ -133,13 +134,13 @@ class Assembler:
             self._range(step.literal)
         elif isinstance(step, steps.EarlyProjection):
             self._distinct(step)
-        elif isinstance(step, steps.Without):
+        elif isinstance(step, Without):
             self._without(step.steps)
         elif isinstance(step, Aged):
-            self.named[AGE] = self._new()
-            self._aged(at.AGED, step)
+            self.named[step.name] = self._new()
+            self._aged(at.AGED, step, step.name)
         elif isinstance(step, Older):
-            self._aged(at.OLDER, step)
+            self._aged(at.OLDER, step, AGE)
         elif isinstance(step, Multiway) and step.steps and step.each <= FEW:
             self.binary = True
             self._steps(step.steps)
@@ -207,10 +208,10 @@ class Assembler:
         self._emit(at.BEGIN)
         self.named = known
 
-    def _aged(self, operation: int, step: Aged | Older) -> None:
+    def _aged(self, operation: int, step: Aged | Older, name: str) -> None:
         tuple_ = [self._register(term) for term in step.terms]
         self.listed.append(len(self.code) + at.AGES)
-        self._emit(operation, self.ages(step.now, step.relation), self.named[AGE], len(tuple_), *tuple_)
+        self._emit(operation, self.ages(step.now, step.relation), self.named[name], len(tuple_), *tuple_)
 
     def _distinct(self, projection: steps.EarlyProjection) -> None:
         if self.within:

@@ -18,6 +18,7 @@ from semi_naive.ra.cached import cached
 from semi_naive.ra.rules import ir, steps
 from semi_naive.ra.rules.bigjoin import Count
 from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.ir import Aggregate, Atom, Compare, Not, Pack, Range, Rule, Term, Truth, Var, Wild
 from semi_naive.ra.rules.multiway import Multiway
@@ -353,7 +354,7 @@ class Compiler:
             made.remove(first)
             moves = []
         if not moves:
-            self.steps.append(steps.Aggregated(literal, outer, made, bound) if literal else steps.Without(outer, made))
+            self.steps.append(steps.Aggregated(literal, outer, made, bound) if literal else Without(outer, made))
         else:
             held = frozenset(self.live() & self.bound)
             self.steps += [Hold(outer, held), *self._inner(body, outer, target, True), Gather(outer, literal, bound)]

@@ -8,6 +8,7 @@ from semi_naive.planning.rewrite import substitute
 from semi_naive.planning.spoken import spoken, spoken_name, spoken_variable
 from semi_naive.ra.rules import ir, steps
 from semi_naive.ra.rules.bigjoin import Count, Intersect, Propose, Visit
+from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.ir import Atom, Program, Var, Wild
 from semi_naive.ra.rules.multiway import Multiway
@@ -98,7 +99,7 @@ class _Words:
                 yield f"   take {self._shown(step.record)} apart into {into}"
             case steps.AntiJoin():
                 yield f"   unless {self._atom(step, ())}{self._found(step)}"
-            case steps.Without():
+            case Without():
                 yield "   unless there is"
             case steps.Generate():
                 yield f"   for each {self._shown(step.literal)}"

@@ -198,9 +198,7 @@ class Anew(Placed):
             return False
         for name in stratum.relations:
             self.tables[name] = plain(self.tables[name])
-            if self.program.relations[name].lattice:
-                clock.keep(name, self.tables[name])
-        self.ticks[number] = Ticks().after(clock.births, clock.now, {})
+        self.ticks[number] = Ticks.of_all({name: self.tables[name] for name in stratum.relations}, clock.births, clock.now)
         self.paces[number].forget()
         return True
 

@@ -96,7 +96,7 @@ class ByRules(Continuing):
         for name, order in local.searches(below):
             if name in before or name in below:
                 tables[name].blocks("full", order)  # an index that is missing is made once, whatever becomes of this
-        allowed.most += allowed.seconds - begun
+        allowed.most, allowed.longest = (each + allowed.seconds - begun for each in (allowed.most, allowed.longest))
         begun, local.each = allowed.seconds, 0.0
         suspected = self._suspected(local, own, below, allowed, self.ticks.get(number))
         found: dict[str, Change] = {}
@@ -122,7 +122,7 @@ class ByRules(Continuing):
         part = sum(block.size for block in suspected.values()) / max(1, sum(table.count for table in before.values()))
         if not (expected := pace.expected(looked, part)):
             raise TooSlow
-        allowed.most = max(allowed.most, begun + expected)
+        allowed.goes_on(begun + expected)
         try:
             yield
         finally:

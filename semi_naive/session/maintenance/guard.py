@@ -14,16 +14,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from semi_naive.planning.body import Body, Compiler
+from semi_naive.planning.body import Body, Compiler, names
 from semi_naive.planning.order import Greedy
 from semi_naive.planning.rewrite import substitute, variables_of
 from semi_naive.ra.rules.ages import AGE, Aged, Now, Older
 from semi_naive.ra.rules.changes import own_order
 from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.ir import Atom, Compare, Kind, Rule, Term, Var, Wild
-from semi_naive.ra.rules.steps import GROUP, AntiJoin, Bind, Join, Without
+from semi_naive.ra.rules.steps import GROUP, AntiJoin, Bind, EarlyProjection, Filter, Join
 
 Kinds = dict[str, tuple[Kind, ...]]
+BORN = "@born"  # the tick of a tuple that something is derived of, among the variables of a body
+
+
+YOUNGER = Compare("<", Var(BORN, Kind.NUMBER), Var(AGE, Kind.NUMBER), Kind.NUMBER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +64,54 @@ class Guard:
         mine, theirs = ([id(steps) for each in some.values() for steps in each] for some in (self.proofs, proofs))
         return mine == theirs
 
-    def steps(self, relation: str, head: tuple[Term, ...]) -> list:
-        """What drops the bindings whose head stays, and those whose head is suspected by now."""
+    def guarded(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
+        """The steps of a rule of suspects with more, which drop the bindings whose head stays, and those whose head is
+        suspected by now."""
         columns = columns_of(self.kinds[relation])
         if relation not in self.known:
             outer = (*(column.name for column in columns), AGE)
             proofs = [Without(outer, self._older(steps)) for steps in self.proofs[relation]]
-            self.known[relation] = [self._lacks(relation, columns), Aged(relation, columns, self.now), *proofs]
-        return [*(Bind(column.name, term) for column, term in zip(columns, head, strict=True)), *self.known[relation]]
+            self.known[relation] = [self._lacks(relation, columns), *proofs]
+        return [*self.witnessing(steps, relation, head), *self.known[relation]]
+
+    def witnessing(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
+        """The steps of a rule with more, after which there are the columns of a head and its tick, each once, of derivations
+        whose tuples of the stratum are all older than the head: without any other it is as well derived as with it."""
+        columns = columns_of(self.kinds[relation])
+        own = [{str(term), column.name} for term, column in zip(head, columns, strict=True)]
+
+        def is_head(name: str, terms: tuple[Term, ...]) -> bool:
+            return name == relation and all(str(term) in either for term, either in zip(terms, own, strict=True))
+
+        dated, more = self._dated(steps, is_head)
+        bound = [Bind(column.name, term) for column, term in zip(columns, head, strict=True)]
+        once = EarlyProjection((*(column.name for column in columns), AGE))
+        return [*dated, *bound, Aged(relation, columns, self.now), *more, once]
+
+    def _dated(self, steps: list, is_head: Callable[[str, tuple], bool]) -> tuple[list, list]:
+        """The steps with the tick of the first tuple of the stratum, as BORN, and what keeps the bindings of which all of its
+        tuples are older than AGE. As they are, if one of them forgets which tuples these are. is_head: of a relation's terms,
+        whether they ask for the head itself, as `suspecting.there` does."""
+        own = {name: name for name in self.kinds} | {self.suspects(name): name for name in self.kinds}
+        dated: list = []
+        more: list = []
+        needed: set[str] = set()
+        for step in steps:
+            if not isinstance(step, Join | AntiJoin | Bind | Filter):
+                return steps, []
+            terms = _terms(step) if isinstance(step, Join) and step.relation in own else ()
+            whole = bool(terms) and len(terms) == len(step.order) and not is_head(step.relation, terms)
+            if isinstance(step, Join) and (whole or needed):
+                step = replace(step, keep=step.keep | needed | (names(step.keys) if whole else set()), composed=None)
+            dated.append(step)
+            if whole and more:
+                more.append(Older(own[step.relation], terms, self.now))
+                needed |= names(terms)
+            elif whole:
+                dated.append(Aged(own[step.relation], terms, self.now, BORN))
+                more.append(Filter(YOUNGER))
+                needed.add(BORN)
+        return dated, more
 
     def _lacks(self, relation: str, terms: tuple[Term, ...]) -> AntiJoin:
         return AntiJoin(self.suspects(relation), own_order(len(terms)), terms)
@@ -78,8 +123,7 @@ class Guard:
             if not isinstance(step, Join) or step.relation not in self.kinds:
                 found.append(step)
                 continue
-            bound = dict(enumerate(step.keys)) | {place: Var(name, Kind.NUMBER) for place, name in step.binds}
-            terms = tuple(bound[step.order.index(column)] for column in range(len(step.order)))
+            terms = _terms(step)
             found += [step] * bool(step.binds)  # without new variables, its tick tells whether a tuple is there
             found += [Older(step.relation, terms, self.now), self._lacks(step.relation, terms)]
         return found
@@ -114,6 +158,12 @@ def proof(rule: Rule, own: Kinds) -> Proof:
         body.append(literal)
     body += [Compare("=", substitute(term, given), column, Kind.NUMBER) for term, column in same]  # the same bits
     return Proof(rule, replace(rule, head=Atom(rule.head.relation, tuple(terms)), body=tuple(body), plan=None, join="binary"))
+
+
+def _terms(step: Join) -> tuple[Term, ...]:
+    """The columns of the tuples that a join meets, in their order, as far as it knows them."""
+    bound = dict(enumerate(step.keys)) | {place: Var(name, Kind.NUMBER) for place, name in step.binds}
+    return tuple(bound[place] for column in range(len(step.order)) if (place := step.order.index(column)) in bound)
 
 
 def columns_of(kinds: tuple[Kind, ...]) -> tuple[Var, ...]:

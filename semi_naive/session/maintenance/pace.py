@@ -18,13 +18,13 @@ from semi_naive.balance.jit import loading
 
 WORTH = 0.15  # of the seconds in which it is computed anew, for any attempt
 FORETOLD = 0.6  # of them, by what smaller changes have taken: then an attempt may take that
-PAID = 0.6  # of them, at most, of what changes of the size have saved before
+LONGEST = 0.3  # of them, for one that looks good, or that is paid for by what changes of the size have saved before
 QUICKER = 0.8  # of them: what is expected to take longer is not gone on with
 LIKELY = 1.25  # times as long as expected it may take
 AFTER = 4.0  # seconds for each one of looking for suspects, at most, until more is known: 1 to 5 in analyses and closures
 LESS = 0.8  # times what is known of that, whenever it ends an attempt: it may have been the making of an index
 DEARER = 4.0  # times as long for a tuple it may take as to compute it anew: in a run, most are made several times
-INVESTED = 1.0  # of them may be wasted once a stratum has got ticks
+INVESTED = 0.4  # of them may be wasted once a stratum has got ticks
 KEPT = 2.0  # of them, at most: what has been saved long ago says little
 LEAST = 0.0005  # seconds that it may follow in any case
 AGAIN = 2  # attempts in a row that fail, after which changes of the size are left
@@ -49,9 +49,10 @@ def kind_of(sizes: Iterable[tuple[int, int]]) -> Kind:
 class Stopwatch:
     """Seconds since it was made, without those in which kernels were loaded: of the clock, or of this process's work, whichever
     are fewer. Beside other processes the clock says too much; where several cores share the work, its seconds do. most: that
-    may pass."""
+    may pass; longest: that this may become."""
 
     most: float = math.inf
+    longest: float = math.inf
 
     def __post_init__(self):
         self.loaded = loading()
@@ -68,6 +69,10 @@ class Stopwatch:
     @property
     def over(self) -> bool:
         return self.clock > self.most and self.seconds > self.most
+
+    def goes_on(self, until: float) -> None:
+        """So many seconds may pass, if that is not too long."""
+        self.most = max(self.most, min(until, self.longest))
 
 
 @dataclass
@@ -102,8 +107,13 @@ class Pace:
                 self.left[each] -= 1
                 return 0.0
         foretold = self._foretold(kind)
-        paid = min(PAID * self.anew, self.credit.get(kind, 0.0))
+        paid = min(LONGEST * self.anew, self.credit.get(kind, 0.0))
         return max(LEAST, WORTH * self.anew, paid, LIKELY * foretold if foretold <= FORETOLD * self.anew else 0.0)
+
+    @property
+    def longest(self) -> float:
+        """Seconds that it may follow, however good it looks then."""
+        return max(LEAST, LONGEST * self.anew)
 
     def _foretold(self, kind: Kind) -> float:
         """Seconds by the next smaller change that was followed: as many more as there are tuples.
@@ -111,7 +121,7 @@ class Pace:
         >>> pace = Pace(anew=1.0)
         >>> pace.following((True, 3), 0.02)
         >>> [pace.allowed(kind) for kind in ((True, 3), (True, 5), (True, 6), (False, 5))]
-        [0.6, 0.4, 0.15, 0.15]
+        [0.3, 0.4, 0.15, 0.15]
         """
         known = [each for each in self.took if each[0] == kind[0] and each[1] <= kind[1]]
         return self.took[max(known)] * 4.0 ** (kind[1] - max(known)[1]) if known else 0.0
@@ -178,9 +188,14 @@ class Pace:
         return self.credit.get(kind, 0.0) > 0
 
     def wants_ticks(self, kind: Kind) -> bool:
-        """Whether a change that has been followed in vain is worth them: to compute a stratum with ticks takes up to a sixth
-        longer. The first attempt does not tell, nor are they for a change that took too long even with them."""
-        return kind[0] and kind[1] < self.vain and (self.is_paid(kind) or self.failed.get(kind, 0) > 0)
+        """Whether a change that has been followed in vain is worth them: to compute a stratum with ticks takes hardly longer.
+        They are not for a change that took too long even with them."""
+        return kind[0] and kind[1] < self.vain
+
+    @property
+    def in_vain(self) -> bool:
+        """Whether changes of some size were too much even with ticks."""
+        return self.vain < math.inf
 
     def invest(self, kind: Kind) -> None:
         """The stratum gets ticks. The next such changes are worth longer attempts, of which the first makes indexes, too."""

@@ -106,7 +106,7 @@ class InTime(Local):
     def _goes_on(self) -> bool:
         """Whether so much has been born by now that to compute all of it anew would take as long."""
         born = max(self.tuples, self._count()) - self.begun
-        self.allowed.most = max(self.allowed.most, self.least + self.each * born)
+        self.allowed.goes_on(self.least + self.each * born)
         return not self.allowed.over
 
 
@@ -123,12 +123,15 @@ class Suspecting(InTime):
 
     def _body(self, rule: Rule, place, parts, number):
         body = super()._body(rule, place, parts, number)
-        if self.guard is None or number < 0:
+        if self.guard is None:
             return body
         of, by, made = self.guarded.get((id(rule), number), (None, None, body))
         if of is not body or by is not self.guard:
-            more = self.guard.steps(origin(rule.head.relation), rule.head.args)
-            made = replace(body, derivation=replace(body.derivation, steps=[*body.derivation.steps, *more]))
+            more = self.guard.guarded if number >= 0 else self.guard.witnessing
+            relation = origin(rule.head.relation)
+            steps = more(body.derivation.steps, relation, rule.head.args)
+            head = columns_of(self.guard.kinds[relation])
+            made = replace(body, derivation=replace(body.derivation, steps=steps, head=head))
             self.guarded[id(rule), number] = body, self.guard, made
         return made
 

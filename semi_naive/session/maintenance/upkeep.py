@@ -243,7 +243,7 @@ class Upkeep(ByRules):
                 self._tell(stratum.reads, changes)
                 self.tables.update(counts)
                 self._count_missing(self._following(number, stratum), changes)
-            allowed = Stopwatch(seconds)
+            allowed = Stopwatch(seconds, max(seconds, pace.longest))
             try:
                 found = self._follow(number, stratum, own, changes, allowed) if seconds else None
                 if found is not None:
@@ -252,9 +252,10 @@ class Upkeep(ByRules):
             except (TooSlow, TooLarge):
                 self.tables = before.copy()
                 pace.failing(kind, allowed.seconds, number in self.ticks)
-                if pace.wants_ticks(kind) and self._may_have_ticks(number):
+                known = number in self.ticks
+                if known and not pace.in_vain or pace.wants_ticks(kind) and self._may_have_ticks(number):
                     self.dense.setdefault(number, True)  # it is computed anew in any case
-                    if number not in self.ticks:
+                    if not known:
                         pace.invest(kind)
         if closure and not dense and (found := self._by_components(number, closure, changes)):
             return found
