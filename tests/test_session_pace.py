@@ -6,7 +6,7 @@ from session_cases import PATHS
 from semi_naive import Program
 from semi_naive.session.maintenance import pace as pacing
 from semi_naive.session.maintenance.following import Following
-from semi_naive.session.maintenance.pace import LEAST, LEFT, OFTEN, WORTH, Pace, Stopwatch, kind_of
+from semi_naive.session.maintenance.pace import LEAST, LEFT, OFTEN, PLANNING, WORTH, Pace, Stopwatch, kind_of
 from semi_naive.session.maintenance.suspecting import TooSlow
 
 AROUND = PATHS.replace("edge(y, z).", "edge(y, z), edge(z, _).")  # no closure
@@ -14,7 +14,9 @@ SMALL, LARGE = (True, 1), (True, 6)
 
 
 def test_an_attempt_wastes_a_fifth_at_most():
-    assert Pace(anew=10.0).allowed(SMALL) == WORTH * 10.0 <= 2.0 and Pace().allowed(SMALL) == LEAST
+    before = {"tried": {True, False}}
+    assert Pace(anew=10.0, **before).allowed(SMALL) == WORTH * 10.0 <= 2.0 and Pace(**before).allowed(SMALL) == LEAST
+    assert Pace(anew=10.0).allowed(SMALL) == WORTH * 10.0 + PLANNING and Pace().allowed(SMALL) == LEAST
 
 
 def test_what_changes_of_another_size_have_saved_is_no_reason_for_a_longer_attempt():

@@ -96,9 +96,9 @@ class Guard:
         dated: list = []
         more: list = []
         needed: set[str] = set()
+        if not all(isinstance(step, Join | AntiJoin | Bind | Filter) for step in steps):
+            return steps, []
         for step in steps:
-            if not isinstance(step, Join | AntiJoin | Bind | Filter):
-                return steps, []
             terms = _terms(step) if isinstance(step, Join) and step.relation in own else ()
             whole = bool(terms) and len(terms) == len(step.order) and not is_head(step.relation, terms)
             if isinstance(step, Join) and (whole or needed):

@@ -27,6 +27,7 @@ DEARER = 4.0  # times as long for a tuple it may take as to compute it anew: in 
 INVESTED = 0.4  # of them may be wasted once a stratum has got ticks
 KEPT = 2.0  # of them, at most: what has been saved long ago says little
 LEAST = 0.0005  # seconds that it may follow in any case
+PLANNING = 0.02  # seconds more of the first attempt, which makes plans
 AGAIN = 2  # attempts in a row that fail, after which changes of the size are left
 OFTEN = 6  # attempts that fail, after which ticks that were in vain are tried again
 LEFT = 4  # transactions until one is tried again
@@ -95,9 +96,9 @@ class Pace:
     def allowed(self, kind: Kind) -> float:
         """Seconds that it may follow such a change; 0 if that is not to be tried.
 
-        >>> pace = Pace(anew=1.0)
-        >>> pace.allowed((True, 3))
-        0.15
+        >>> pace = Pace(anew=1.0, tried={True, False})
+        >>> pace.allowed((True, 3)), Pace(anew=1.0).allowed((True, 3)) - PLANNING
+        (0.15, 0.15)
         >>> for _ in range(3): pace.failing((True, 3), 0.15)
         >>> [pace.allowed(kind) for kind in ((False, 3), (True, 2), (True, 3), (True, 4))]
         [0.15, 0.15, 0.0, 0.0]
@@ -108,19 +109,22 @@ class Pace:
                 return 0.0
         foretold = self._foretold(kind)
         paid = min(LONGEST * self.anew, self.credit.get(kind, 0.0))
-        return max(LEAST, WORTH * self.anew, paid, LIKELY * foretold if foretold <= FORETOLD * self.anew else 0.0)
+        most = max(LEAST, WORTH * self.anew, paid, LIKELY * foretold if foretold <= FORETOLD * self.anew else 0.0)
+        return most + self._planning(kind)
 
-    @property
-    def longest(self) -> float:
+    def _planning(self, kind: Kind) -> float:
+        return 0.0 if kind[0] in self.tried else min(PLANNING, FORETOLD * self.anew)
+
+    def longest(self, kind: Kind) -> float:
         """Seconds that it may follow, however good it looks then."""
-        return max(LEAST, LONGEST * self.anew)
+        return max(LEAST, LONGEST * self.anew) + self._planning(kind)
 
     def _foretold(self, kind: Kind) -> float:
         """Seconds by the next smaller change that was followed: as many more as there are tuples.
 
         >>> pace = Pace(anew=1.0)
         >>> pace.following((True, 3), 0.02)
-        >>> [pace.allowed(kind) for kind in ((True, 3), (True, 5), (True, 6), (False, 5))]
+        >>> [pace.allowed(kind) for kind in ((True, 3), (True, 5), (True, 6), (True, 2))]
         [0.3, 0.4, 0.15, 0.15]
         """
         known = [each for each in self.took if each[0] == kind[0] and each[1] <= kind[1]]

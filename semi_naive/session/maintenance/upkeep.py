@@ -243,7 +243,7 @@ class Upkeep(ByRules):
                 self._tell(stratum.reads, changes)
                 self.tables.update(counts)
                 self._count_missing(self._following(number, stratum), changes)
-            allowed = Stopwatch(seconds, max(seconds, pace.longest))
+            allowed = Stopwatch(seconds, max(seconds, pace.longest(kind)))
             try:
                 found = self._follow(number, stratum, own, changes, allowed) if seconds else None
                 if found is not None:
