@@ -128,7 +128,7 @@ def _cspa(scale: float) -> Case:
 
 
 def _andersen(scale: float) -> Case:
-    return _of("andersen", analyses.andersen(max(200, int(100_000 * scale))), "copy")
+    return _of("andersen", analyses.andersen(max(200, int(712_000 * scale))), "copy")
 
 
 def _small(scale: float) -> Case:
