@@ -53,6 +53,7 @@ class Body:
     atoms: list[Chosen] = field(default_factory=list)
     sizes: dict[str, float] = field(default_factory=dict)  # of the relations, when it was planned
     note: str = ""  # why a cyclic body is joined atom by atom
+    first: str = ""  # the relation that it begins with, whatever the order, if it reads that once
 
     @cached
     def is_ordered(self) -> bool:

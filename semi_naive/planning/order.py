@@ -19,6 +19,7 @@ from semi_naive.ra.rules.ir import Atom, Order, Rule, Var
 
 SKEWED = 256  # tuples from which on a relation tells how its values are distributed
 TURNED = 8  # times larger or smaller than planned for: plan again
+LITTLE, FIRST = 64, 4096  # tuples up to which it does not matter how many a relation has, and one that a body begins with
 STARTS = 24  # atoms that a body is tried to begin with, those of the fewest tuples
 MADE = "?"  # between the name of a relation and of a part of it
 FEWEST = "fewest tuples expected"
@@ -188,9 +189,11 @@ def plan_body(
         rule, body, outer, sizes, multiway, placing, partial(binary, body, every=True)
     )
     steps = compiler.compile(rule.body, outside=names(rule.head))
-    relations = {literal.relation for literal in rule.body if isinstance(literal, Atom)}
+    read = [rule.body[number].relation for number in atoms]
     derivation = Derivation(steps, rule.head.relation, rule.head.args)
-    return Body(rule, derivation, greedy.log, {name: sizes.size(name) for name in relations}, choice.note)
+    begins = rule.body[delta].relation if delta is not None else ""
+    first = begins if read.count(begins) == 1 else ""
+    return Body(rule, derivation, greedy.log, {name: sizes.size(name) for name in read}, choice.note, first)
 
 
 def binary_steps(rule: Rule, sizes: Sizes, arities: dict[str, int], body, every: bool = False) -> list:
@@ -224,10 +227,14 @@ def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> l
 
 def outgrown(body: Body, sizes: Sizes) -> bool:
     """Whether a relation has become so much larger or smaller that another order may be better."""
-    return body.is_ordered and any(
-        max(sizes.size(name), 64) > TURNED * max(planned, 64) or max(planned, 64) > TURNED * max(sizes.size(name), 64)
-        for name, planned in body.sizes.items()
-    )
+    if not body.is_ordered:
+        return False
+    for name, planned in body.sizes.items():
+        least = FIRST if name == body.first else LITTLE
+        now, then = max(sizes.size(name), least), max(planned, least)
+        if now > TURNED * then or then > TURNED * now:
+            return True
+    return False
 
 
 def versions(rule: Rule, recursive: set[str]) -> list[tuple[int, dict[int, str]]]:
