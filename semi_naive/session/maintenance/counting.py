@@ -39,6 +39,7 @@ from semi_naive.ra.rules.table import Table
 from semi_naive.threads import in_threads
 
 LITERALS = Atom, Not, Compare, ir.Test, Truth  # of a body whose bindings are counted
+FEW = 64  # changed tuples for which one core is as quick as several
 WHOLE = Kind.NUMBER, Kind.UNSIGNED  # kinds of which a sum is another one less what is not in it
 
 
@@ -144,7 +145,7 @@ class Counts:
     def whole(self, one: Counted) -> Table:
         """All that there is, of tables as they are."""
         table = Table(len(one.outer) + 1)
-        rows, amounts = self._summed(one, [self._made(one, one.body, {}, None, "whole")])
+        rows, amounts = self._summed(one, self._made(one, [(one.body, {}, None, (one.relation, "whole"))]))
         table.insert_block(_block(rows, amounts, amounts != 0))
         table.settle()
         return table
@@ -152,7 +153,7 @@ class Counts:
     def changed(self, one: Counted, below: dict[str, Change], gained: bool) -> list:
         """What the body has gained, where changed relations have what is new as their delta; or what it has lost, where they
         have that. As `_summed` takes it."""
-        tables, made = self.local.database.tables, []
+        tables, wanted = self.local.database.tables, []
         own, other = ("born", "lost") if gained else ("lost", "born")
         nots = [each for each in one.body if isinstance(each, Not) and each.atom.relation in below]
         for number, each in enumerate(nots):
@@ -166,17 +167,17 @@ class Counts:
             unchanged = tuple(Not(replace(each.atom, relation=_aside(one, n))) for n, each in enumerate(nots))
             for place, parts in versions(rule, one.reads):
                 if (change := below.get(one.body[place].relation)) and getattr(change, own).size:
-                    made.append(self._made(one, one.body + unchanged, parts, place, (place, *nots)))
+                    wanted.append((one.body + unchanged, parts, place, (one.relation, place, *nots)))
             for number, each in enumerate(nots):
                 if getattr(below[each.atom.relation], other).size:
                     first = Atom(_flipping(one, number), tuple(term for term in each.atom.args if not isinstance(term, Wild)))
                     body = (first, *one.body, *unchanged[number + 1 :])
-                    made.append(self._made(one, body, {0: "delta"}, 0, (number, each, *nots)))
+                    wanted.append((body, {0: "delta"}, 0, (one.relation, number, each, *nots)))
+            return self._made(one, wanted)
         finally:
             for number in range(len(nots)):
                 tables.pop(_aside(one, number), None)
                 tables.pop(_flipping(one, number), None)
-        return made
 
     def change(self, one: Counted, gained: list, lost: list) -> Change:
         """Of the relation of its results, as the table has it."""
@@ -202,26 +203,29 @@ class Counts:
         np.add.at(amounts, inverse, weights)
         return groups.columns(), amounts
 
-    def _made(self, one: Counted, body: tuple, parts: dict[int, str], delta: int | None, key):
-        """What a version makes: the outer variables' columns, and a weight for each row of these."""
-        local, steps = self.local, self._plan(one, body, parts, delta, (one.relation, key))
-        derivation, context = Derivation(steps, one.relation, ()), local.database
-        names = [each.name for each in one.outer]
+    def _made(self, one: Counted, wanted: list[tuple]) -> list:
+        """What versions of the body make, in parts of the outer variables' columns and a weight for each row of these. wanted:
+        of each version its body, parts, delta and key. Several cores do some of them at a time, and pieces of a large one."""
+        local, context, names = self.local, self.local.database, [each.name for each in one.outer]
+        for version in wanted:
+            self._plan(one, *version)
+        planned = [self._plan(one, *version) for version in wanted]  # with the indexes that all of them share
+        for relation, order in set().union(*map(searched, planned)):
+            context.blocks(relation, "all", order)  # not by all threads
 
-        def summed(batch: Batch):
-            found = []
+        def summed(given: tuple[list, Batch]):
+            (steps, batch), found = given, []
             for made in run_steps(steps[1:], batch, context):
                 local._in_time()
                 found.append(self._weighed(one, made, names))
             return self._summed(one, found)
 
-        for relation, order in searched(steps):
-            context.blocks(relation, "all", order)  # not by all threads
-        batches = slices(derivation, context, local.cores)
-        some = list(islice(batches, 2))
+        derivations = (Derivation(steps, one.relation, ()) for steps in planned)
+        given = ((each.steps, batch) for each in derivations for batch in slices(each, context, local.cores))
+        some = list(islice(given, 2))
+        alone = len(some) < 2 or sum(batch.size for _, batch in some) < FEW
         try:
-            made = map(summed, some) if len(some) < 2 else in_threads(summed, chain(some, batches), local.cores)
-            return self._summed(one, list(made))
+            return list(map(summed, chain(some, given)) if alone else in_threads(summed, chain(some, given), local.cores))
         except EvaluationError as error:
             raise located(error, one.rule) from None
 
