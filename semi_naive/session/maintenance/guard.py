@@ -5,9 +5,13 @@ remains, of a path(@0, y) that is older, and no suspect:
 
     path(@0, y), edge(y, @1)
 
-So each rule of suspects ends with steps that drop what stays (`Guard.steps`). A tuple that was a witness, and is suspected
+So each rule of suspects ends with steps that drop what stays (`Guard.guarded`). A tuple that was a witness, and is suspected
 later, has what follows from it suspected again. A rule that negates or aggregates what has changed proves nothing here: what is
 left is derived again later.
+
+Nor is every tuple looked at that a suspect was used for. Each tuple has had a derivation of older ones from the beginning; so
+path(x, z) may lack one only if path(x, y), the suspect, is older than it. Where thousands of derivations make the same tuples,
+as in a large component of a graph, that leaves few of them, and each tuple is looked at once for all of them.
 """
 
 from collections.abc import Callable
