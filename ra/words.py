@@ -145,12 +145,13 @@ def among(words, known):
 
 @njit(types.int64(i64, u64, u64, i64), scratch="values", **JIT)
 def assign(values, words, some, given):
-    """Of sorted words the values become those that are given for some words, sorted; of how many these are."""
-    place = known = 0
+    """Of sorted words the values become those that are given for some words, sorted, or the one that is given for all of
+    these. Of how many they are."""
+    place, known, each = 0, 0, given.size == some.size
     for i in range(some.size):
         place = seek(words, place, some[i])
         if place < words.size and words[place] == some[i]:
-            values[place] = given[i]
+            values[place] = given[i] if each else given[0]
             known += 1
     return known
 

@@ -114,7 +114,8 @@ def _dated(table: Table, births: list[Layer]) -> tuple[Layer, ...]:
         left = layer.block.size
         for known in found:
             words = np.ascontiguousarray(layer.block.repacked(known.block.packing).words_once()[0])
-            left -= assign(known.ticks, known.block.words[0], words, layer.ticks)
+            ticks = layer.ticks if layer.ticks.flags.writeable else layer.ticks[:1].copy()  # one for all
+            left -= assign(known.ticks, known.block.words[0], words, ticks)
             if not left:  # as a rule, what is born at a time is in one block
                 break
     return tuple(reversed(found))
@@ -131,7 +132,7 @@ def _stacked(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
 
 def born(block: Block, tick: int | np.integer) -> Layer:
     """Tuples that are all of one tick."""
-    return Layer(block, np.full(block.size, tick))
+    return Layer(block, np.broadcast_to(np.int64(tick), block.size))
 
 
 def _together(layers: list[Layer]) -> Layer:
