@@ -74,9 +74,14 @@ def shared(left: Block, right: Block) -> Block:
 
 def within(block: Block, table: Table) -> np.ndarray:
     """Which tuples of a block, in the relation's own order, a settled table has: booleans (n,). A few searches a tuple."""
+    return _in_any(block, table.blocks("all", own_order(table.arity))) if block.size else np.zeros(0, np.bool_)
+
+
+def _in_any(block: Block, others: list[Block]) -> np.ndarray:
+    """Which tuples of a block some other block has: booleans (n,). A look at others until all of them are found."""
     found = np.zeros(block.size, np.bool_)
-    for known in table.blocks("all", own_order(table.arity)) if block.size else ():
-        found |= _among(block, known)
+    for other in others:
+        found |= _among(block, other)
         if found.all():
             break
     return found
@@ -187,18 +192,8 @@ def difference(before: Table, after: Table) -> Change:
         if left_out is not left_out_now:
             old.append(taken(whole, _but(left_out_now, left_out)))
             new.append(taken(whole, _but(left_out, left_out_now)))
-    return Change(together(_apart_from(new, old), before.arity), together(_apart_from(old, new), before.arity))
-
-
-def _apart_from(blocks: list[Block], others: list[Block]) -> list[Block]:
-    """What no other block has of some blocks: a pass over both for each pair of them, and nothing is copied but the result."""
-    found = []
-    for block in blocks:
-        known = np.zeros(block.size, np.bool_)
-        for other in others:
-            known |= _among(block, other)
-        found.append(selected(block, ~known))
-    return found
+    born, lost = ([selected(b, ~_in_any(b, others)) for b in blocks] for blocks, others in ((new, old), (old, new)))
+    return Change(together(born, before.arity), together(lost, before.arity))
 
 
 def _but(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
