@@ -19,7 +19,7 @@ class WithKernels(build_py):
         super().run()
         if COMPILE and not self.editable_mode:
             command = [sys.executable, "-m", "semi_naive.ra.compiling", os.path.join("semi_naive", "kernels")]
-            done = subprocess.run(command, cwd=self.build_lib)  # which is whole, as the checkout is not
+            done = subprocess.run(command, cwd=self.build_lib)
             if done.returncode:
                 self.warn("the wheel has no machine code: kernels will be compiled when they are first run")
 

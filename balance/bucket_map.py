@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import chain
 
 import numpy as np
+
 from semi_naive.balance.hashing import bucket_of, subbucket_of
 
 

@@ -12,6 +12,7 @@ import heapq
 from dataclasses import dataclass, replace
 
 import numpy as np
+
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.policy import MOST, to_consolidate, to_refine
 

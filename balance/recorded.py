@@ -8,6 +8,7 @@ edges and is exact; this needs the trace alone, also of rules that the simulator
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.machine import MAKING, Machine
 from semi_naive.balance.trace import Trace, balance_of

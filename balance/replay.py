@@ -5,9 +5,10 @@ made, were coded into how many bytes, and where they went. All ranks are in one 
 """
 
 import numpy as np
+
 from semi_naive.balance.coding import HEAD, gap, squeezed, varint_bytes
 from semi_naive.balance.hashing import mix
-from semi_naive.balance.jit import njit, types
+from semi_naive.host.jit import njit, types
 
 JIT = {"cache": True, "nogil": True}
 i32, i64, u32, u64 = (types.Array(getattr(types, name), 1, "C") for name in ("int32", "int64", "uint32", "uint64"))

@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from semi_naive.balance import replay
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, mix
 from semi_naive.balance.machine import Machine
 from semi_naive.balance.placement import expected, planned, spread_inner
 from semi_naive.balance.trace import Trace, balance_of, tell_change
-
 from semi_naive.config import Config
 
 CHUNK = 1 << 20  # heads that the engine's join makes before it codes and ships them, and a whole z more

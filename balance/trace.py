@@ -1,7 +1,7 @@
 """The record of a run: one dictionary that is JSON as it stands. Always on; it costs a few microseconds an iteration.
 
 version, started, seconds       this format's number; seconds since the epoch; of the whole run
-account                         the parts that those seconds are the sum of, by name (`balance.account`)
+account                         the parts that those seconds are the sum of, by name (`host.account`)
 plan, reason, rule              which plan ran, and why
 config                          every tunable
 input: nodes
@@ -41,10 +41,11 @@ from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
-from semi_naive.balance.files import whole
+
 from semi_naive.balance.joins import checked_join, is_join
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.record import checked
+from semi_naive.host.files import whole
 
 VERSION = 1
 AGAIN = "record the run again with --trace"

@@ -39,9 +39,9 @@ def parsed(arguments):
 
 def run(options) -> dict:
     """Everything, as one dictionary: versions, machine, rows with their samples, extras, measures."""
-    from semi_naive.ra import session
+    from semi_naive.ra import spark_context
 
-    spark = session.start()
+    spark = spark_context.start()
     with tempfile.TemporaryDirectory(prefix="bench-closure-") as folder:
         folder = Path(folder)
         found = rows(options.rows.split(","), folder, options.data, options.toy)

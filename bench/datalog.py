@@ -35,9 +35,9 @@ def parsed(arguments):
 
 def run(options) -> dict:
     """Everything, as one dictionary: versions, machine, rows with their samples."""
-    from semi_naive.ra import session
+    from semi_naive.ra import spark_context
 
-    spark = session.start()
+    spark = spark_context.start()
     with tempfile.TemporaryDirectory(prefix="bench-datalog-") as folder:
         names = options.rows.split(",")
         found = workloads(names, Path(folder), options.data, options.toy, options.scale)

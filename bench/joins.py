@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+
+from bench import mgt
+from bench.peers import Sample, by_duckdb
 from semi_naive.ra.multiway import boxing, leapfrog
 from semi_naive.ra.multiway.bigjoin import BigJoin
 from semi_naive.ra.multiway.query import Query
 from semi_naive.ra.runs import Store
-from semi_naive.ra.session import cpus
-
-from bench import mgt
-from bench.peers import Sample, by_duckdb
+from semi_naive.ra.spark_context import cpus
 from semi_naive.subgraph_queries.embeddings import embedding_query
 from semi_naive.subgraph_queries.patterns import Pattern
 from semi_naive.subgraph_queries.vertices import Vertices

@@ -10,10 +10,10 @@ seconds of all iterations, of each graph by all runs, by the runs of the other g
 import sys
 
 import numpy as np
-from semi_naive.balance.machine import FIELDS, Machine, fitted
 
 from bench.command import command, parser_of, say, surroundings
 from semi_naive import graphs
+from semi_naive.balance.machine import FIELDS, Machine, fitted
 
 PARTITIONS = 2
 SETTINGS = {"run_ahead": 0, "replicate_bytes": 0, "partitions": PARTITIONS}  # as what is simulated
@@ -25,9 +25,9 @@ def main(arguments=None) -> int:
 
 def run(options) -> dict:
     """Everything, as one dictionary: what it ran on, the prices, and by graph the quality of the fit."""
-    from semi_naive.ra import session
+    from semi_naive.ra import spark_context
 
-    spark = session.start()
+    spark = spark_context.start()
     closure(spark, graphs.tree(2))  # what is loaded and compiled is no part of a measurement
     traces: dict[str, list[dict]] = {}
     for turn in range(options.repeat):

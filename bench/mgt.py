@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numba import types
-from semi_naive.balance.jit import njit
+
+from semi_naive.host.jit import njit
 from semi_naive.ra.words import JIT
 
 i32, i64 = types.Array(types.int32, 1, "C"), types.Array(types.int64, 1, "C")

@@ -181,12 +181,12 @@ def parsed(arguments):
 
 def run(options) -> dict:
     """Everything, as one dictionary: versions, machine, rows with their samples, measures."""
-    from semi_naive.ra import session
+    from semi_naive.ra import spark_context
 
     for name in (wanted := options.rows.split(",")):
         if name not in CONTESTS:
             raise ValueError(f"there is no row {name!r}: expected some of {', '.join(CONTESTS)}")
-    spark = session.start()
+    spark = spark_context.start()
     results = {**surroundings(spark, options), "rows": {}}
     for name in wanted:
         results["rows"][name] = contest(name, spark, options)

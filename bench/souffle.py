@@ -21,7 +21,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from semi_naive.ra.session import cpus
 
 from bench import workloads
 from bench.closure import WrongCount, compare
@@ -29,6 +28,7 @@ from bench.command import command, parser_of, say, surroundings
 from bench.peers import Sample
 from bench.report import in_seconds, seconds_of
 from bench.workloads import Workload
+from semi_naive.ra.spark_context import cpus
 
 BINARIES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "semi-naive" / "souffle"
 LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))

@@ -36,9 +36,9 @@ def main(arguments=None) -> int:
 
 def run(options) -> dict:
     """Everything, as one dictionary: what it ran on, and by row its runs."""
-    from semi_naive.ra import session
+    from semi_naive.ra import spark_context
 
-    spark = session.start()
+    spark = spark_context.start()
     for row in rows(True).values():  # what is loaded and compiled is no part of a measurement
         row(spark)
     found: dict[str, list[dict]] = {}

@@ -15,11 +15,11 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from semi_naive.balance.numbers import counted
 
 from bench.command import command, parser_of, say, surroundings
 from semi_naive import Config, Program, graphs, transitive_closure
 from semi_naive.closure import closure_program
+from semi_naive.host.numbers import counted
 from semi_naive.simulated_ranks import Ranks
 from semi_naive.simulation import Replayable
 

@@ -15,7 +15,6 @@ import griffe
 from mkdocs.plugins import event_priority
 
 ROOT = Path(__file__).parent.parent
-OUTSIDE = ("balance", "graphs", "plots", "ra")  # folders that are parts of the package once it is installed
 HELP = "<!-- the options of every command -->"
 ITEM = re.compile(r"([a-z_]\w*(?:, [a-z_]\w*)*)(?:: | {2,})(\S.*)")
 OUTSIDE_LINK = re.compile(r"\[[^\]]+\]\(\.\./([^)#]+)\)")
@@ -25,12 +24,11 @@ MARGIN = re.compile(r" {4,}|\t")
 
 @event_priority(100)  # before mkdocstrings looks
 def on_config(config):
-    """The package as it is installed, in a folder of links: so names are found where users import them from."""
+    """Show griffe the package in a folder of links to files: it follows no links to folders, as those of `semi_naive/ra`."""
     folder = Path(tempfile.mkdtemp(prefix="semi-naive-docs-"))
     atexit.register(shutil.rmtree, folder, True)
-    for name in ("", *OUTSIDE):  # griffe walks no links to folders
-        unread = shutil.ignore_patterns("__pycache__", "kernels")
-        shutil.copytree(ROOT / (name or "semi_naive"), folder / "semi_naive" / name, ignore=unread, copy_function=os.symlink)
+    unread = shutil.ignore_patterns("__pycache__", "kernels")
+    shutil.copytree(ROOT / "semi_naive", folder / "semi_naive", ignore=unread, copy_function=os.symlink)
     config.plugins["mkdocstrings"].config.handlers["python"]["paths"] = [str(folder)]
     return config
 

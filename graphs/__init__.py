@@ -6,7 +6,6 @@ Importing it costs numpy; pyarrow, pandas, networkx and pyspark are imported by 
 from pathlib import Path
 
 from semi_naive.graphs.generators import bowtie, chain, gnp, grid, rmat, star, tree, zipf
-
 from semi_naive.io.edges import Edges, as_edges, read_edges
 from semi_naive.io.errors import BadInput
 

@@ -1,7 +1,7 @@
 """Where the seconds of a run went: the parts that they are the sum of, as a bar and as a table."""
 
-from semi_naive.balance.account import PARTS, as_sum
-from semi_naive.balance.numbers import summands
+from semi_naive.host.account import PARTS, as_sum
+from semi_naive.host.numbers import summands
 from semi_naive.plots.page import Body, bar, paragraph, table
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from zlib import crc32
 
 import click
+
 from semi_naive.balance.joins import is_join
 from semi_naive.balance.trace import read_trace, spread
 

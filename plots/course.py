@@ -3,7 +3,8 @@
 from functools import cached_property
 
 import numpy as np
-from semi_naive.balance.numbers import about, counted, number, seconds
+
+from semi_naive.host.numbers import about, counted, number, seconds
 
 
 class Course:

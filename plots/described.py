@@ -1,7 +1,8 @@
 """What a figure shows, in a sentence: for those who do not see it, and beside it for those who do."""
 
 import numpy as np
-from semi_naive.balance.numbers import about, number, seconds, size
+
+from semi_naive.host.numbers import about, number, seconds, size
 from semi_naive.plots.run import Run
 from semi_naive.plots.words import several
 

@@ -4,8 +4,9 @@ Of one record or of several, one under the other.
 """
 
 import numpy as np
-from semi_naive.balance.numbers import counted
+
 from semi_naive.balance.policy import imbalance_ratio
+from semi_naive.host.numbers import counted
 
 from .panels.partitions import bars_of
 from .panels.plane import COPIED, SECONDS, plane, rectangles

@@ -2,7 +2,7 @@
 
 from pathlib import PurePath
 
-from semi_naive.balance.numbers import in_full, number, seconds, size
+from semi_naive.host.numbers import in_full, number, seconds, size
 from semi_naive.plots.page import bar, code, folded, paragraph, table
 from semi_naive.plots.summary import bytes_a_tuple, named
 

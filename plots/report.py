@@ -7,11 +7,11 @@ was configured. Of several runs, the same side by side.
 import time
 from pathlib import Path, PurePath
 
-from semi_naive.balance.files import whole
 from semi_naive.balance.joins import checked_join, is_join
-from semi_naive.balance.numbers import about, number, seconds
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION, read_trace
+from semi_naive.host.files import whole
+from semi_naive.host.numbers import about, number, seconds
 from semi_naive.plots.account import account, reconciled
 from semi_naive.plots.configuration import configuration
 from semi_naive.plots.course import courses

@@ -3,10 +3,11 @@
 from functools import cached_property
 
 import numpy as np
-from semi_naive.balance.numbers import counted
+
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION, spread
+from semi_naive.host.numbers import counted
 
 
 class Run:

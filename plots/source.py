@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from semi_naive.balance.numbers import counted, in_full, seconds
+from semi_naive.host.numbers import counted, in_full, seconds
 from semi_naive.plots.page import Body, code, folded, paragraph, table
 
 WHOLE = 150  # lines of a program that is shown whole; of a longer one what is around its rules

@@ -9,7 +9,7 @@ written here; `NIGHT` has for each what can be told from the others on a dark pa
 import io
 from pathlib import Path
 
-from semi_naive.balance.files import whole
+from semi_naive.host.files import whole
 
 FORMATS = (".png", ".svg", ".pdf")
 # From the cividis map: they differ in grey, and for every eye.

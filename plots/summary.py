@@ -1,7 +1,7 @@
 """A run in a few lines: what a person wants to know first. Of a closure, and of a Datalog program."""
 
-from semi_naive.balance.account import as_sum
-from semi_naive.balance.numbers import counted, in_full, number, seconds, size
+from semi_naive.host.account import as_sum
+from semi_naive.host.numbers import counted, in_full, number, seconds, size
 from semi_naive.plots.words import several
 
 KINDS = ("refine", "consolidate", "move", "copy", "roll-over", "checkpoint", "restore", "runs lost", "to driver",

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from itertools import groupby
 
-from semi_naive.balance.numbers import about, seconds, size
 from semi_naive.balance.policy import imbalance_ratio
+from semi_naive.host.numbers import about, seconds, size
 
 PAST = {"refine": "refined", "consolidate": "consolidated", "move": "moved"}
 NAMED = 6  # buckets of one event that are named; of more, the first ones

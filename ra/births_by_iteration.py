@@ -1,7 +1,8 @@
 """The tuples of a closure by the iteration that makes them first: what `ra.bitset_bfs` finds, kept in the order of birth."""
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.bitset_bfs import LANES, advance, reach
 from semi_naive.ra.words import JOIN, i64, sort, u64

@@ -21,7 +21,8 @@ class Instruction:
     @cached_property
     def _numba_type_(self):
         from numba.extending import intrinsic
-        from semi_naive.balance.kernel_cache import type_of
+
+        from semi_naive.host.kernel_cache import type_of
 
         return type_of(intrinsic(self.compiled))
 

@@ -8,7 +8,8 @@ all 64 is followed once. `delta` of semi-naive evaluation is the word `front[y]`
 """
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import count_bits, lowest_bit
 from semi_naive.ra.words import JIT, JOIN, i64, u64
 

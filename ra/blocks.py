@@ -4,8 +4,9 @@
 """
 
 import numpy as np
+
 from semi_naive.balance.hashing import mix
-from semi_naive.balance.jit import njit, types
+from semi_naive.host.jit import njit, types
 from semi_naive.ra import words as single
 from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.words import JIT, RADIX_BITS

@@ -8,7 +8,8 @@ what was there go unnoticed. It is against disks, not against people.
 import os
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.words import JIT
 
 PAGE = 512  # words

@@ -6,7 +6,8 @@ subtracted 64 words at a time. No mask is 0.
 """
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import count_bits, lowest_bit
 from semi_naive.ra.words import JIT, i64, seek, u64
 

@@ -8,9 +8,10 @@ out: then the difference between the last tuple of one key and the first of the 
 """
 
 import numpy as np
+
 from semi_naive.balance.coding import HEAD, gap, squeezed
 from semi_naive.balance.hashing import mix
-from semi_naive.balance.jit import njit, types
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.words import JIT, i64, u8, u64
 
 LONGEST = 10  # bytes of the varint of a 64-bit difference

@@ -12,8 +12,8 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import semi_naive.ra
-from semi_naive.balance import jit
-from semi_naive.ra.session import cpus
+from semi_naive.host import jit
+from semi_naive.ra.spark_context import cpus
 
 MOST = 8  # processes: each takes 150 MB, and begins with what takes it 2 s
 LEFT_OUT = "semi_naive.ra.daemon"  # which becomes a server of Spark's when it is imported
@@ -35,7 +35,7 @@ def compile_into(folder: str) -> None:
 
 def compile_share(folder: str, share: int, of: int) -> None:
     """Compile one kernel of so many, unless this user's cache has it, and copy its machine code. What it calls is within."""
-    from semi_naive.balance.kernel_cache import kept, machine_code
+    from semi_naive.host.kernel_cache import kept, machine_code
 
     for module in walk_packages(semi_naive.ra.__path__, "semi_naive.ra."):
         if module.name != LEFT_OUT:

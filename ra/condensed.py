@@ -8,7 +8,8 @@ A graph of both moments: moments[j] of edge j has bit BEFORE if it was there, AF
 """
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import count_bits, lowest_bit
 from semi_naive.ra.words import JIT, JOIN, i64, u64
 

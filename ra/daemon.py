@@ -1,4 +1,4 @@
-"""What Spark starts on each host to fork Python workers from, for sessions that `ra.session` starts.
+"""What Spark starts on each host to fork Python workers from, for sessions that `ra.spark_context` starts.
 
 Spark puts its own sources as a zip in front of the path, where no byte code is kept, and every worker would import numba
 and the kernels anew. Here the installed pyspark comes first, and numba and the kernels of words and of closures are loaded
@@ -6,13 +6,18 @@ once, before the first fork, as far as they have been compiled. All others are l
 them side by side: here everybody would wait for them, one after the other.
 """
 
+import os
 import sys
 
 sys.path.sort(key=lambda path: path.endswith(".zip"))  # stable: the rest keeps its order
+sys.path.append(
+    os.getcwd()
+)  # last (see PYTHONSAFEPATH in `ra.spark_context`): for functors that a user imports from a file there
 
 import numpy  # noqa: E402, F401
+
 import semi_naive.ra.bitset_bfs  # noqa: E402, F401
-from semi_naive.balance import jit  # noqa: E402
+from semi_naive.host import jit  # noqa: E402
 
 if __name__ == "__main__":
     from pyspark.daemon import manager

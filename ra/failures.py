@@ -5,12 +5,12 @@ import errno
 import os
 import shutil
 
-from semi_naive.balance import leftovers
-from semi_naive.balance.numbers import counted
+from semi_naive.host import leftovers
+from semi_naive.host.memory import OutOfMemory, is_memory, out_of_memory
+from semi_naive.host.numbers import counted
 from semi_naive.ra import lost
 from semi_naive.ra.lost import SparkLost
 from semi_naive.ra.masters import on_this_host
-from semi_naive.ra.memory import OutOfMemory, is_memory, out_of_memory
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 FULL_TEXTS = [os.strerror(number) for number in sorted(FULL)]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from semi_naive.ra.runs import Run, RunMissing
-from semi_naive.ra.session import map_in_arrow
+from semi_naive.ra.spark_context import map_in_arrow
 
 Reader = Callable
 GONE = (

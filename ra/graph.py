@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.words import JIT, i64, sort_unique
 
 HALF = np.uint64(32)

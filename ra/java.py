@@ -18,10 +18,10 @@ import threading
 import time
 from collections.abc import Iterator
 
-from semi_naive.balance import leftovers
+from semi_naive.host import leftovers
+from semi_naive.host.memory import is_memory, out_of_memory
+from semi_naive.host.memory_limits import limit
 from semi_naive.ra.masters import on_this_host
-from semi_naive.ra.memory import is_memory, out_of_memory
-from semi_naive.ra.memory_limits import limit
 
 JAVA = 17
 HEAP, LEAST_HEAP = 2 << 30, 384 << 20  # bytes: of a machine with plenty, and what Spark needs to start
@@ -73,6 +73,7 @@ def gateway(conf, given_up: threading.Event):
     """pyspark's connection to a new Java process with the settings of a SparkConf; to the one that has started this process, if
     one has. NotStarted with what it said if it does not start, or if it is `given_up` before it has."""
     from pyspark.java_gateway import launch_gateway
+
     from semi_naive.ra.runs import Store
 
     if PORT in os.environ or os.name != "posix":

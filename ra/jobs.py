@@ -19,7 +19,8 @@ import os
 from itertools import zip_longest
 from pickle import PicklingError
 
-from semi_naive.ra import memory, memory_limits, shipping
+from semi_naive.host import memory, memory_limits
+from semi_naive.ra import shipping
 from semi_naive.ra.aside import spark_call
 from semi_naive.ra.failures import WorkerLost, job_failure
 from semi_naive.ra.masters import on_this_host

@@ -10,7 +10,8 @@ or hashing all of them takes 20.
 from dataclasses import dataclass
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.words import FEW, JIT, JOIN, i64, put, seek, sort, u64
 

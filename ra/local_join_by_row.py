@@ -8,7 +8,8 @@ sorted by (y, x), and its heads are sorted by (z, x); so two joins in a row, one
 """
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.local_join import CHUNK, settle_row
 from semi_naive.ra.words import FEW, JIT, JOIN, i64, put, u64
 

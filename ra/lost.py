@@ -4,7 +4,7 @@ import contextlib
 import subprocess
 import warnings
 
-from semi_naive.balance import leftovers
+from semi_naive.host import leftovers
 
 AGAIN = "run again, and another one is started"
 ENDS = 2.0  # seconds

@@ -7,8 +7,8 @@ import pickle
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from semi_naive.balance import private
-from semi_naive.balance.alone import alone
+from semi_naive.host import private
+from semi_naive.host.alone import alone
 from semi_naive.ra.runs import RunMissing
 
 log = logging.getLogger("semi_naive")

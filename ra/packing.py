@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+
 from semi_naive.ra.cached import cached
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1

@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.ra.masters import on_this_host
 from semi_naive.ra.runs import Run, Store, write_run
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from semi_naive.balance import leftovers, private
+
+from semi_naive.host import leftovers, private
 from semi_naive.ra.checksum import Checksum, checksum_of
 from semi_naive.ra.words import drop, merge_all, seek
 

@@ -13,7 +13,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from semi_naive.balance import private
+from semi_naive.host import private
 
 PIECE = 1 << 18  # bytes of a file in one record: Spark's `partitionBy` keeps up to a thousand records in memory
 PATIENCE = (0.0, 0.3, 1.0, 2.0)  # seconds that the tasks of each search last, so that busy executors get one, too

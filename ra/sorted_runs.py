@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
 from semi_naive.ra.blocks import merge_all
 from semi_naive.ra.chunks import SIX, size_of, union, words_of
 from semi_naive.ra.rules import kernels

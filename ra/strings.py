@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.balance.hashing import mix
-from semi_naive.balance.jit import njit, types
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import Instruction, lowest_bit
 from semi_naive.ra.words import JIT
 

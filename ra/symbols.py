@@ -10,7 +10,8 @@ import weakref
 from collections.abc import Iterator
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.arrow_arrays import arrow_of, strings_of
 from semi_naive.ra.bits import prefetch
 from semi_naive.ra.rules.hashing import hash_places

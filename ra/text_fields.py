@@ -4,7 +4,8 @@ Bytes are looked at eight at a time. What is anything but the plainest is refuse
 """
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.strings import next_of, numbered, same_backwards
 from semi_naive.ra.words import JIT
 

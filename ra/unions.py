@@ -11,7 +11,8 @@ together, so none is made twice, and rows ascend.
 from collections.abc import Iterator
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.chunks import SIX, Chunks
 from semi_naive.ra.words import FEW, JIT, JOIN, i64, seek, sort, u64

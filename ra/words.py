@@ -6,7 +6,8 @@ cached on disk, so that only the first process ever compiles it.
 """
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
 
 u8 = types.Array(types.uint8, 1, "C")

@@ -29,7 +29,7 @@ _LAZY = {
     "JobFailed": "semi_naive.ra.failures",
     "NoJava": "semi_naive.ra.java",
     "NotStarted": "semi_naive.ra.java",
-    "OutOfMemory": "semi_naive.ra.memory",
+    "OutOfMemory": "semi_naive.host.memory",
     "RunsLost": "semi_naive.ra.jobs",
     "StateUnusable": "semi_naive.session.durability.directory",
     "SparkLost": "semi_naive.ra.lost",

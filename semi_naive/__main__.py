@@ -15,13 +15,13 @@ from pathlib import Path
 import click
 
 from semi_naive import __version__
-from semi_naive.balance.account import opened, part
 from semi_naive.cli.live import live_page, looking, write_report
 from semi_naive.cli.options import facts_from, together
 from semi_naive.cli.program import DATA
 from semi_naive.cli.progress import Progress
 from semi_naive.cli.quantities import Bytes
 from semi_naive.cli.souffle import flags, transforming, warning
+from semi_naive.host.account import opened, part
 
 BAD = 2  # exit status of bad input and bad usage
 PLANS = ("auto", "balanced", "decomposed")
@@ -397,7 +397,7 @@ def _check_writable(*paths) -> None:
 
 def _load_kernels(plan: str) -> None:
     """Load what the plan will need, as far as it has been compiled."""
-    from semi_naive.balance import jit
+    from semi_naive.host import jit
 
     import_module("semi_naive.running.partitioned" if plan == "balanced" else "semi_naive.running.reaching")
     jit.load()
@@ -426,7 +426,7 @@ FAILURES = {
     "semi_naive.ra.java": ("NotStarted",),
     "semi_naive.ra.jobs": ("RunsLost",),
     "semi_naive.ra.lost": ("SparkLost",),
-    "semi_naive.ra.memory": ("OutOfMemory",),
+    "semi_naive.host.memory": ("OutOfMemory",),
     "semi_naive.ra.rules.arithmetic": ("EvaluationError",),
 }
 
@@ -434,7 +434,7 @@ FAILURES = {
 def main(arguments=None, begun: float | None = None) -> None:
     """Run the command line; every expected error is one message on stderr. Exit status 1: the program is wrong, or
     failed; 2: bad input and usage. begun: when the process did, by `time.perf_counter`."""
-    from semi_naive.balance.needed import NotInstalled
+    from semi_naive.host.needed import NotInstalled
     from semi_naive.io.errors import BadInput
     from semi_naive.language.errors import ProgramError
     from semi_naive.ra.java import NoJava

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.balance.account import opened, part
-from semi_naive.balance.numbers import counted
 from semi_naive.config import PLANS, Config
 from semi_naive.honoured import OF_A_CLOSURE, ignored
+from semi_naive.host.account import opened, part
+from semi_naive.host.numbers import counted
 from semi_naive.io.edges import Edges, edge_source, edges_of
 from semi_naive.io.python_data import gives_arrow, is_a, is_spark_frame
 from semi_naive.io.sources import Source
 from semi_naive.notebooks.progress import showing
-from semi_naive.ra import session
+from semi_naive.ra import spark_context
 from semi_naive.running.detect_closure import SMALL
 
 log = logging.getLogger("semi_naive")
@@ -55,7 +55,7 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
     columns = columns_of(edges)
     config = (config or Config()).with_options(options)
     choose(plan, config)  # what cannot be is said before anything is read
-    if is_spark_frame(edges) and not session.is_connect(edges):
+    if is_spark_frame(edges) and not spark_context.is_connect(edges):
         spark = edges.sparkSession
     graph = read(edges, **reading)
     for line in ignored(config, {plan}, OF_A_CLOSURE):
@@ -63,7 +63,7 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
     if plan == "auto" and small(graph, config):
         return evaluate(graph, spark, "auto", "", config, progress, watch, columns)
     with part("spark"):
-        context = session.context_of(spark() if callable(spark) else spark)
+        context = spark_context.context_of(spark() if callable(spark) else spark)
     return evaluate(graph, context, *choose(plan, config, graph.rows()), config, progress, watch, columns)
 
 

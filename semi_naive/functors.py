@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.io.bits import expected, shown
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_values

@@ -11,9 +11,9 @@ import os
 from contextlib import contextmanager
 from functools import cached_property
 
-from semi_naive.balance.account import opened, part
-from semi_naive.balance.numbers import counted, with_article
 from semi_naive.config import Config
+from semi_naive.host.account import opened, part
+from semi_naive.host.numbers import counted, with_article
 from semi_naive.io.errors import BadInput
 from semi_naive.language import check, compile_text
 from semi_naive.notebooks.progress import showing

@@ -12,10 +12,10 @@ print(two_steps.explain())                            # answer(x, z) :- given1(x
 from dataclasses import dataclass
 
 from semi_naive.algebra import ANSWER, Rules
-from semi_naive.balance.numbers import counted
 from semi_naive.config import Config
+from semi_naive.host.numbers import counted
 from semi_naive.operators import Difference, GroupBy, NaturalJoin, Operator, Project, Select, Union
-from semi_naive.ra.session import is_connect
+from semi_naive.ra.spark_context import is_connect
 from semi_naive.schema import Schema, aggregated, constant
 from semi_naive.tuples import Tuples
 

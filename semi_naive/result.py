@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from semi_naive.balance.account import as_sum
-from semi_naive.balance.numbers import counted
+from semi_naive.host.account import as_sum
+from semi_naive.host.numbers import counted
 from semi_naive.io.bits import NAME
 from semi_naive.ra.arrow_arrays import arrow_of
 from semi_naive.ra.replica import Replica

@@ -4,8 +4,8 @@ How it counts is told in `balance.simulate` for closures, and in `simulated_rank
 """
 
 from semi_naive.balance.machine import Machine
-from semi_naive.balance.numbers import counted
 from semi_naive.config import Config
+from semi_naive.host.numbers import counted
 from semi_naive.tuples import Evaluated
 
 

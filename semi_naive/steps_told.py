@@ -2,7 +2,7 @@
 
 import time
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 
 TICK = 0.1  # seconds between two looks of the bar: an iteration may take microseconds
 LETTERS = 30  # of a stratum's name

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
-from semi_naive.ra.session import cpus
+from semi_naive.ra.spark_context import cpus
 
 AHEAD = 2  # results of each thread that may wait to be taken
 

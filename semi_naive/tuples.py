@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from semi_naive.balance.needed import needed
+from semi_naive.host.needed import needed
 
 if TYPE_CHECKING:
     from semi_naive.notebooks.page import Page

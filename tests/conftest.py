@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from jobs_here import ContextHere, JobsAsSpark
-from semi_naive.ra import session
-from semi_naive.ra.rules.values import Values
-from semi_naive.ra.symbols import SymbolTable
 
 from semi_naive.__main__ import main
+from semi_naive.ra import spark_context
+from semi_naive.ra.rules.values import Values
+from semi_naive.ra.symbols import SymbolTable
 
 # A JVM of a few minutes does not win back what its second compiler takes: starting Spark, 10.6 s of CPU time and 5.9 without.
 # With the classes that `make` has kept a third less, and with a data frame 8 s in place of 14.
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def spark():
     """Failed tasks are tried again."""
-    return session.start(cores=2)
+    return spark_context.start(cores=2)
 
 
 @pytest.fixture(scope="session")
@@ -138,7 +138,6 @@ def guarded(request, monkeypatch):
     """Recursive strata know their ticks from the beginning; which relations have been guarded, without the machine."""
     from semi_naive.ra.rules.ages import Older
     from semi_naive.ra.rules.exists import Without
-
     from semi_naive.session.maintenance.upkeep import Upkeep
 
     relations, anew, drop = set(), Upkeep._anew, Without.__call__

@@ -8,6 +8,7 @@ left out: they speak of ids, and an oracle has none.
 from itertools import count
 
 from datalog_operators import COMPARISONS, OPERATORS, aggregate, convert, fitted, match, ranged, recast
+
 from semi_naive.ra.rules import ir
 
 

@@ -7,6 +7,7 @@ that sums of floats are exact, and nothing is ever divided by zero.
 from dataclasses import replace
 
 from hypothesis import strategies as st
+
 from semi_naive.ra.rules import ir
 from semi_naive.ra.rules.ir import (
     Aggregate,

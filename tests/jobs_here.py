@@ -5,12 +5,11 @@ import pickle
 import random
 import sys
 
-from semi_naive.ra import session
+from semi_naive.ra import spark_context
 from semi_naive.ra.jobs import PartitionedJobs
-
 from semi_naive.simulated_ranks import JobsHere
 
-session._settled.add("here")  # a context whose cores are all there, whatever its master is called
+spark_context._settled.add("here")  # a context whose cores are all there, whatever its master is called
 
 
 class ContextHere:

@@ -7,6 +7,7 @@ import operator
 
 import numpy as np
 from hypothesis import strategies as st
+
 from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
 
 COMPARE = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}

@@ -15,10 +15,10 @@ from unittest import mock
 
 import numpy as np
 from pyspark.sql import SparkSession
-from semi_naive.ra.jobs import PartitionedJobs
 
 from semi_naive import Config, Program, RunsLost, subgraphs, transitive_closure
 from semi_naive.io import ranges
+from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.running import files
 from semi_naive.session.maintenance import continuing, spread
 

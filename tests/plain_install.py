@@ -15,8 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-from semi_naive.balance import kernel_cache
-from semi_naive.ra import session
 
 import semi_naive
 from semi_naive import (
@@ -32,6 +30,8 @@ from semi_naive import (
     transitive_closure,
     vectorised,
 )
+from semi_naive.host import kernel_cache
+from semi_naive.ra import spark_context
 from semi_naive.running.answers import Answer, Result
 from semi_naive.subgraph_queries.embeddings import Subgraphs
 from semi_naive.subgraph_queries.patterns import Pattern
@@ -195,7 +195,7 @@ def patterns() -> None:
         call("Vertices.want", vertices.want, ["edge"])
         call("Vertices.adjacency", lambda: vertices.adjacency)
         call("Vertices.counter", vertices.counter, Pattern.of("triangle"))
-        call("Vertices.on_partitions", vertices.on_partitions, session.context(), False)
+        call("Vertices.on_partitions", vertices.on_partitions, spark_context.context(), False)
         call("Vertices.close", vertices.close)
     assert subgraphs(square, "4-clique") == 1
     call("simulate", simulate, EDGES, 4)

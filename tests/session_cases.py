@@ -6,9 +6,9 @@ from datalog_programs import VALUES, listing
 from hypothesis import HealthCheck, Phase, note
 from hypothesis import strategies as st
 from paths import PATHS  # noqa: F401
-from semi_naive.ra.rules import ir
 
 from semi_naive import BadInput, Program
+from semi_naive.ra.rules import ir
 
 # Not shrunk: a case that fails prints itself, and is small anyway.
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate]}

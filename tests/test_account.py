@@ -7,12 +7,12 @@ from itertools import count
 
 import pytest
 from paths import NAMED_PATHS
-from semi_naive.balance import account
-from semi_naive.balance.account import PARTS, Account, as_sum, between, current, opened, part
-from semi_naive.balance.numbers import summands
-from semi_naive.balance.trace import VERSION, checked
 
 from semi_naive import Program, transitive_closure
+from semi_naive.balance.trace import VERSION, checked
+from semi_naive.host import account
+from semi_naive.host.account import PARTS, Account, as_sum, between, current, opened, part
+from semi_naive.host.numbers import summands
 
 PATHS = (
     NAMED_PATHS

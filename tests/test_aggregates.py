@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from semi_naive.ra.rules.aggregates import Reduction, reduce_groups
-from semi_naive.ra.rules.ir import Kind
 
 from semi_naive import Program
+from semi_naive.ra.rules.aggregates import Reduction, reduce_groups
+from semi_naive.ra.rules.ir import Kind
 
 NUMBER, UNSIGNED, FLOAT, SYMBOL = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL
 LEAST, MOST = -(2**63), 2**63 - 1

@@ -4,9 +4,9 @@ import math
 
 import pytest
 from hypothesis import given, settings
+
 from semi_naive.ra.multiway.agm import agm_bound, log_bound
 from semi_naive.ra.multiway.query import Atom, Query, QueryError
-
 from tests import multiway_oracle as oracle
 
 SIZES = {"r": 10, "s": 1000, "t": 50}

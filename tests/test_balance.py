@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from semi_naive import Config, graphs, transitive_closure
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.placement import planned, spread_inner
 from semi_naive.balance.policy import imbalance_ratio, to_consolidate, to_refine
 from semi_naive.balance.trace import read_trace, write_trace
-
-from semi_naive import Config, graphs, transitive_closure
 
 changes = st.lists(st.dictionaries(st.integers(0, 6), st.sampled_from([1, 4, 16])), max_size=6)
 

@@ -7,14 +7,13 @@ import pytest
 
 pytest.importorskip("psutil")
 
-from semi_naive.balance.machine import FIELDS, Machine  # noqa: E402
-from semi_naive.balance.trace import Trace  # noqa: E402
-
 from bench import machine, tracing  # noqa: E402
 from semi_naive import (
     graphs,  # noqa: E402
     simulate,  # noqa: E402
 )
+from semi_naive.balance.machine import FIELDS, Machine  # noqa: E402
+from semi_naive.balance.trace import Trace  # noqa: E402
 
 
 def test_prices_are_fitted_and_judged(spark, tmp_path, capsys):

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from semi_naive.graphs import generators
-from semi_naive.ra.rules import bigjoin
 from test_checkpoints import SLOW, Killed, dying, evaluated
 from test_datalog_engine import LAYOUTS, SETTINGS, check, layouts
 from test_multiway_datalog import cyclic, interpreted  # noqa: F401
 
 from semi_naive import Program
+from semi_naive.graphs import generators
 from semi_naive.planning import multiway
+from semi_naive.ra.rules import bigjoin
 
 PARTITIONED = {"local_tuples": 0, "replicate_bytes": 0, "partitions": 3, "buckets": 8}
 GRAPH = np.unique(generators.rmat(7, 6 << 7, seed=1), axis=0)

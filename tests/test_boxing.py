@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+
 from semi_naive.graphs import generators
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.multiway import boxing, leapfrog
@@ -15,7 +16,6 @@ from semi_naive.ra.multiway.tries.boxes import BudgetTooSmall
 from semi_naive.ra.multiway.tries.slices import bytes_of, cut, least_bytes, siblings
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
 from semi_naive.ra.runs import Store
-
 from tests import multiway_oracle as oracle
 from tests.test_multiway_leapfrog import CLIQUE, TRIANGLE, edges, oriented, uncompiled  # noqa: F401
 

@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from semi_naive.ra.rules.fingerprint import Fingerprint
 from session_cases import SETTINGS
 
 from semi_naive import BadInput, Branch, Program, ProgramError
 from semi_naive.cli.show import datalog
 from semi_naive.io.bits import BUILT_IN
+from semi_naive.ra.rules.fingerprint import Fingerprint
 from semi_naive.rules import value, var
 
 NIL = Branch("Nil")

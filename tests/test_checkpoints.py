@@ -10,18 +10,18 @@ from datalog_oracle import solve
 from datalog_programs import listing, programs
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from semi_naive.balance.record import checked
-from semi_naive.balance.trace import VERSION
-from semi_naive.ra.rules.fingerprint import Fingerprint
-from semi_naive.ra.rules.ir import Kind, Relation, Type
-from semi_naive.ra.rules.values import Values
-from semi_naive.ra.symbols import SymbolTable
 from test_datalog_engine import LAYOUTS, SLOW
 from test_failure import python_workers, runs_in, script
 
 from semi_naive import CheckpointUnusable, Program, RunsLost
+from semi_naive.balance.record import checked
+from semi_naive.balance.trace import VERSION
 from semi_naive.planning.passes import compiled
 from semi_naive.planning.simplify import simplify
+from semi_naive.ra.rules.fingerprint import Fingerprint
+from semi_naive.ra.rules.ir import Kind, Relation, Type
+from semi_naive.ra.rules.values import Values
+from semi_naive.ra.symbols import SymbolTable
 from semi_naive.running.run import Run
 
 GENERATION = """

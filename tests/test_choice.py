@@ -7,10 +7,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from semi_naive.ra.rules.choice import first_of_keys
 from session_cases import same
 
 from semi_naive import Branch, Program, ProgramError
+from semi_naive.ra.rules.choice import first_of_keys
 
 MATCHING = """
 .decl link(x: number, y: number)

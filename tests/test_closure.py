@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import closure, differences, pairs, steps
-from semi_naive.balance.trace import read_trace, write_trace
 
 from semi_naive import Config, graphs, transitive_closure
+from semi_naive.balance.trace import read_trace, write_trace
 
 ANY = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+
+from semi_naive import Program
 from semi_naive.balance.course import FIGURES, ROOM, Course
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION
@@ -9,8 +11,6 @@ from semi_naive.plots.course import Course as Drawn
 from semi_naive.plots.panels.course import times
 from semi_naive.plots.report import report
 from semi_naive.plots.style import new_figure
-
-from semi_naive import Program
 
 STEPS = ".decl b(x: number)\n.output b\nb(0). b(x + 1) :- b(x), x < {}.\n"
 GROWING = """

@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from semi_naive.balance import private
-from semi_naive.ra import runs
 from test_checkpoints import GENERATION, SAME, SPREAD, TREE, Killed, dying, events
 
 from semi_naive import CheckpointUnusable, Program, RunsLost
 from semi_naive.__main__ import main
+from semi_naive.host import private
+from semi_naive.ra import runs
 
 DAMAGES = "flipped", "cut", "emptied", "gone"
 CASES = {

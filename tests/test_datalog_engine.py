@@ -7,15 +7,15 @@ from datalog_programs import listing, programs
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from oracle import closure
-from semi_naive.balance.record import checked
-from semi_naive.balance.trace import VERSION
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.table import Table
 
 from semi_naive import Config, EvaluationError, Program
 from semi_naive.__main__ import main
+from semi_naive.balance.record import checked
+from semi_naive.balance.trace import VERSION
 from semi_naive.planning.passes import compiled
 from semi_naive.planning.simplify import simplify
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.table import Table
 from semi_naive.running.run import Run
 
 # Not shrunk where Spark runs: a case that fails prints itself, and is small anyway.

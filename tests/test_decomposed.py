@@ -8,11 +8,11 @@ from datalog_oracle import solve
 from datalog_programs import listing, programs
 from hypothesis import HealthCheck, given, note, reject, settings
 from hypothesis import strategies as st
-from semi_naive.ra.rules import groups
 
 from semi_naive import Config, EvaluationError, Program
 from semi_naive.planning.passes import compiled
 from semi_naive.planning.simplify import simplify
+from semi_naive.ra.rules import groups
 from semi_naive.running.run import Run
 
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck)}

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import page_commands
 import pytest
-from semi_naive.balance.account import PARTS
 
 import semi_naive
 from bench import tuning
 from semi_naive import Config, graphs, simulate, transitive_closure
 from semi_naive.__main__ import cli
+from semi_naive.host.account import PARTS
 from semi_naive.simulated_ranks import Ranks
 
 ROOT = Path(__file__).parent.parent

@@ -8,10 +8,11 @@ import threading
 import time
 
 import pytest
+from signals import signalled, wrong
+
 from semi_naive.ra import java
 from semi_naive.ra.aside import aside
 from semi_naive.ra.jobs import PartitionedJobs
-from signals import signalled, wrong
 
 CLOSURE = ["tc", "e.tsv", "-q", "-o", "out.tsv", "--plan", "decomposed"]
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from semi_naive.ra.rules import exists as module
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Block

@@ -11,6 +11,8 @@ import textwrap
 import numpy as np
 import psutil
 import pytest
+
+from semi_naive import Program, SparkLost, graphs, transitive_closure
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra.failures import DiskFull, JobFailed
 from semi_naive.ra.jobs import PartitionedJobs, RunsLost
@@ -20,8 +22,6 @@ from semi_naive.ra.rules.local_insert import Born, Insert
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import store
 from semi_naive.ra.runs import RunMissing, Store, write_run
-
-from semi_naive import Program, SparkLost, graphs, transitive_closure
 from semi_naive.running.manifest import CheckpointUnusable
 
 EDGES = graphs.grid(9)
@@ -158,9 +158,9 @@ def test_a_dead_java_is_one_error_and_the_next_run_starts_another():
     program = """
         import os, signal
         from semi_naive import SparkLost, graphs, transitive_closure
-        from semi_naive.ra import session
+        from semi_naive.ra import spark_context
         def kill(iteration, delta, tuples):
-            os.kill(session.context()._gateway.proc.pid, signal.SIGKILL)
+            os.kill(spark_context.context()._gateway.proc.pid, signal.SIGKILL)
         try:
             transitive_closure(graphs.grid(5), plan="balanced", run_ahead=0, progress=kill)
         except SparkLost as error:
@@ -209,14 +209,14 @@ def test_lost_executor(tmp_path):
     unpack zstd's native code, as on a full disk: a driver that needs it to say where shuffles are waits for ever."""
     program = """
         import os, signal, sys, psutil, graphs
-        from semi_naive.ra import session
+        from semi_naive.ra import spark_context
         from semi_naive import transitive_closure
         def tell(iteration, delta, tuples):
             if iteration == 4:
                 executors = [p for p in psutil.Process().children(recursive=True)
                              if p.name() == "java" and "CoarseGrainedExecutorBackend" in " ".join(p.cmdline())]
                 executors[-1].send_signal(signal.SIGKILL)
-        context = session.context("local-cluster[2,1,1024]")
+        context = spark_context.context("local-cluster[2,1,1024]")
         options = dict(run_ahead=0, partitions=2, local_dir=sys.argv[1], progress=tell)
         with transitive_closure(graphs.grid(7), context, "balanced", **options) as result:
             result.write(sys.argv[2])

@@ -5,10 +5,10 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from semi_naive.ra.rules.arithmetic import EvaluationError
 from session_cases import SETTINGS
 
 from semi_naive import Program, ProgramError
+from semi_naive.ra.rules.arithmetic import EvaluationError
 
 MATERIALS = """
 .decl part(whole: number, part: number, many: number)

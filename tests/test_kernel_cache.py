@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numba
 import pytest
-from semi_naive.balance import jit, kernel_cache, private
+
+from semi_naive.host import jit, kernel_cache, private
 
 KERNEL = """
 @njit
@@ -25,8 +26,8 @@ MISS, HIT = (1, 0), (0, 1)
 ALL = """
     import sys
     import semi_naive.balance.replay, semi_naive.ra.rules.groups_ahead, semi_naive.ra.multiway.loops.rooted
-    from semi_naive.balance.jit import _known
-    from semi_naive.balance.kernel_cache import KernelCache, _of_numba
+    from semi_naive.host.jit import _known
+    from semi_naive.host.kernel_cache import KernelCache, _of_numba
     names = sorted(KernelCache(one).path(_of_numba(s)).name for one in _known if one.cache for s in one.signatures)
 """
 
@@ -157,7 +158,7 @@ def test_kernels_are_loaded_without_what_compiles_them():
     _copied.compiled()
     found = """
         import numpy as np, sys
-        from semi_naive.balance.jit import njit
+        from semi_naive.host.jit import njit
         from semi_naive.ra.strings import _copied
         copied, one = _copied.compiled(), np.array([1], np.int64)
         assert copied(np.frombuffer(b"abc", np.uint8), one, one + 1, np.zeros(2, np.int64)).tobytes() == b"b"

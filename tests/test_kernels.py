@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from semi_naive.balance import jit
+
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import subbucket_of
+from semi_naive.host import jit
 from semi_naive.ra import chunks, codec, unions, words
 from semi_naive.ra.graph import intern, relabel
 from semi_naive.ra.local_join import KeyedJoin
@@ -19,7 +20,6 @@ from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import HALVES, Block, Chunked, merged, snug
 from semi_naive.ra.rules.derive import Sink
 from semi_naive.ra.rules.table import Table
-
 from semi_naive.running.sampling import distinct_among
 
 settings.register_profile("kernels", deadline=None)

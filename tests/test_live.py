@@ -10,12 +10,12 @@ import threading
 import time
 
 import pytest
+
+from semi_naive import Program, graphs, transitive_closure
 from semi_naive.balance.trace import VERSION, Trace
 from semi_naive.plots.live import Live, version_of
 from semi_naive.plots.rendering import Renderer, answer
 from semi_naive.plots.serving import BEGINNING, known_host
-
-from semi_naive import Program, graphs, transitive_closure
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PATHS = """

@@ -6,11 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from semi_naive.ra.rules.values import Values
 
 from semi_naive import BadInput, Program, RunsLost
 from semi_naive.io import Source, edge_source
 from semi_naive.io.edges import as_edges
+from semi_naive.ra.rules.values import Values
 from semi_naive.running.on_partitions import OnPartitions
 from semi_naive.running.partitioned import Partitioned
 

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from semi_naive.ra import memory
-from semi_naive.ra.tuple_at_a_time import stratum
 
 from semi_naive import Config, OutOfMemory, Program
+from semi_naive.host import memory
+from semi_naive.ra.tuple_at_a_time import stratum
 
 COUNTING = ".decl a(x: number)\n.output a\na(0).\na(x + 1) :- a(x), x < 2000."
 RANGE = ".decl a(x: number)\n.output a\na(x) :- x = range(0, 2000)."

@@ -8,18 +8,18 @@ import pytest
 from datalog_programs import VALUES, programs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from semi_naive.graphs import generators
-from semi_naive.ra.multiway import leapfrog
-from semi_naive.ra.rules import ir
-from semi_naive.ra.rules import multiway as step
-from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Not, Relation, Rule, Var, Wild
 from test_datalog_engine import SETTINGS, check
 from test_golden import expected, written
 
 from semi_naive import Config, Program, ProgramError
+from semi_naive.graphs import generators
 from semi_naive.planning import multiway
 from semi_naive.planning.order import binary_steps
 from semi_naive.planning.trial import tried
+from semi_naive.ra.multiway import leapfrog
+from semi_naive.ra.rules import ir
+from semi_naive.ra.rules import multiway as step
+from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Not, Relation, Rule, Var, Wild
 from semi_naive.running.run import Run
 from tests import multiway_oracle
 

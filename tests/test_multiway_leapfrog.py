@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+
 from semi_naive.graphs import generators
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway.loops import compiled
@@ -16,7 +17,6 @@ from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query, Quer
 from semi_naive.ra.multiway.tries import local, orders, seeks
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
-
 from tests import multiway_oracle as oracle
 
 

@@ -5,6 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from test_datalog_engine import SETTINGS, check
+from test_multiway_datalog import cyclic, interpreted  # noqa: F401
+
+from semi_naive import Config, Program
 from semi_naive.ra import runs
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway import query as joins
@@ -16,10 +20,6 @@ from semi_naive.ra.rules import multiway as step
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.ir import Atom, Kind, Var
 from semi_naive.ra.rules.multiway import A_CALL, WORTH, Multiway
-from test_datalog_engine import SETTINGS, check
-from test_multiway_datalog import cyclic, interpreted  # noqa: F401
-
-from semi_naive import Config, Program
 from semi_naive.running.cluster import Cluster
 from tests import multiway_oracle as oracle
 from tests.jobs_here import ContextHere, JobsAsSpark

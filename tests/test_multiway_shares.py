@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+
+from semi_naive import subgraphs
 from semi_naive.graphs import generators
 from semi_naive.ra.multiway import leapfrog, shares
 from semi_naive.ra.multiway.query import Atom, Query
 from semi_naive.ra.multiway.tries.trie import Tries
-
-from semi_naive import subgraphs
 from tests import multiway_oracle as oracle
 from tests.jobs_here import ContextHere, JobsAsSpark
 

@@ -7,7 +7,8 @@ import textwrap
 import time
 
 import pytest
-from semi_naive.balance.alone import alone
+
+from semi_naive.host.alone import alone
 from semi_naive.ra.once import once
 
 MEET = """
@@ -32,7 +33,7 @@ COMPILE = """
     from semi_naive.ra.multiway.query import Atom, Query
     from semi_naive.ra.multiway.tries.shape import Shape
     from pathlib import Path
-    from semi_naive.balance import kernel_cache, private
+    from semi_naive.host import kernel_cache, private
     kernels = Path(private.folder(f"{folder}/kernels"))
     kernel_cache.home = lambda: kernels
     query = Query((Atom("e", ("x", "y")),))
@@ -42,7 +43,7 @@ COMPILE = """
     print(sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
 """
 HOLD = """
-    from semi_naive.balance.alone import alone
+    from semi_naive.host.alone import alone
     with alone(f"{folder}/lock"):
         meet()
 """

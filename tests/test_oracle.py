@@ -8,6 +8,7 @@ from datalog_oracle import relations_in, solve, strata, value
 from datalog_programs import listing, programs
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+
 from semi_naive.ra.rules import ir
 from semi_naive.ra.rules.functors import EvaluationError, bits, evaluate
 from semi_naive.ra.rules.ir import (

@@ -1,7 +1,6 @@
 """The package as it is installed: all of it below `semi_naive`, whatever the user's own files are called."""
 
 import ast
-import configparser
 import os
 import subprocess
 import sys
@@ -32,16 +31,18 @@ def installed(tmp_path_factory):
     return folder / "site"
 
 
-def test_every_folder_is_in_the_wheel():
-    setup = configparser.ConfigParser()
-    setup.read(ROOT / "setup.cfg")
-    listed = set(setup["options"]["packages"].split())
-    found = {
-        init.parent.relative_to(ROOT).parts
-        for top in (*NAMESAKES[:4], "semi_naive")
-        for init in (ROOT / top).rglob("__init__.py")
-    }
-    assert listed == {".".join(parts if parts[0] == "semi_naive" else ("semi_naive", *parts)) for parts in found}
+def test_every_file_is_in_the_wheel_once(installed):
+    """The links `semi_naive/ra` and the like are folders there, and nothing is installed beside `semi_naive`."""
+    files = {path.relative_to(ROOT).parts for top in (*NAMESAKES[:4], "semi_naive") for path in (ROOT / top).rglob("*.py")}
+    listed = {path.relative_to(installed).parts for path in installed.rglob("*.py")}
+    assert listed == {parts if parts[0] == "semi_naive" else ("semi_naive", *parts) for parts in files}
+
+
+def test_the_checkout_can_be_imported_from(tmp_path):
+    """Who has installed the package and stays in the folder imports the folder's own files, whatever is on the path."""
+    code = "import semi_naive.ra.words as words, semi_naive.graphs.generators as graphs; print(words.__file__, graphs.__file__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.split() == [str(ROOT / "semi_naive" / name) for name in ("ra/words.py", "graphs/generators.py")]
 
 
 def test_the_wheel_has_one_name(installed):
@@ -58,6 +59,17 @@ def test_a_folder_of_namesakes(installed, tmp_path):
     done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[0].startswith(str(installed)) and done.stdout.split()[1:] == ["3", "p2p-gnutella09.tsv.gz"]
+
+
+def test_modules_of_the_library_in_the_folder(tmp_path):
+    """Python workers start in the user's folder: a file there with the name of a module of Python's library shadows nothing."""
+    for name in ("random", "queue", "socket", "heapq"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('the file of the user')\n")
+    (tmp_path / "edges.tsv").write_text("1\t2\n2\t3\n")
+    command = [Path(sys.executable).with_name("semi-naive"), "tc", "edges.tsv", "--plan", "balanced", "-q", "-o", "closure.tsv"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert sorted((tmp_path / "closure.tsv").read_text().split()) == ["1", "1", "2", "2", "3", "3"]
 
 
 @pytest.mark.parametrize("name", semi_naive.__all__)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from semi_naive.ra import blocks
 from semi_naive.ra.packing import HIGHEST, LOWEST, Packing, bounds_of, widen
-
 from semi_naive.schema import Schema
 
 NUMBERS = st.one_of(

@@ -7,14 +7,14 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+
+from semi_naive import Config, graphs, simulate, transitive_closure
 from semi_naive.balance.hashing import bucket_of
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.plots.paper import boxes, budgets, claims, datasets, fig8, fig12, growth, simulated, skew, trees
 from semi_naive.plots.paper.__main__ import NAMES, PAPERS, main
 from semi_naive.plots.paper.evaluation import Evaluation
 from semi_naive.plots.paper.tables import Table
-
-from semi_naive import Config, graphs, simulate, transitive_closure
 
 KINDS = [("up", "T"), ("down", "T"), ("up", "G"), ("down", "G")]
 

@@ -1,6 +1,7 @@
 """What is sent between tasks arrives as it was, in whatever packings and order its blocks were made."""
 
 import numpy as np
+
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules.block import Block

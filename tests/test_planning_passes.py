@@ -8,7 +8,6 @@ from datalog_oracle import solve
 from datalog_programs import listing, programs
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
-from semi_naive.ra.rules import ir
 
 from semi_naive.language import compile_text
 from semi_naive.planning import rewrite
@@ -16,6 +15,7 @@ from semi_naive.planning.common_subjoins import share
 from semi_naive.planning.inline import inline
 from semi_naive.planning.magic import magic
 from semi_naive.planning.simplify import simplify
+from semi_naive.ra.rules import ir
 
 FIXTURES = Path(__file__).parent / "datalog_fixtures"
 GIVEN = ".decl e(x: number, y: number)\n.input e\n.decl f(x: number, y: number)\n.input f\n"

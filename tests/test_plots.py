@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 from plot_texts import outside, overlapping, seen
 from plot_traces import GROUPS, NOT_REFINED, REFINE, REFINED, SIMULATED, SPREAD, entry, program, stratum, trace
+
+from semi_naive import graphs, transitive_closure
+from semi_naive.__main__ import main
 from semi_naive.balance.trace import VERSION, write_trace
 from semi_naive.plots.balance import save
 from semi_naive.plots.command import draw
@@ -17,9 +20,6 @@ from semi_naive.plots.labels import labels
 from semi_naive.plots.panels import duplicates, heat_map, imbalance, shuffled, times, tuples
 from semi_naive.plots.run import Run, lasting
 from semi_naive.plots.style import new_figure, svg
-
-from semi_naive import graphs, transitive_closure
-from semi_naive.__main__ import main
 
 ODD = {
     "one iteration": trace([entry(1, [[3]])]),

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from paths import NAMED_PATHS as PATHS
 from plot_texts import outside, overlapping, seen
-from semi_naive.ra.rules import ir
 
 from semi_naive import BadInput, Branch, Program, transitive_closure
 from semi_naive.provenance import search
 from semi_naive.provenance.closures import paths_of
 from semi_naive.provenance.instances import closures
+from semi_naive.ra.rules import ir
 from semi_naive.running.on_partitions import Remade
 
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate]}

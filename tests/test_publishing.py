@@ -104,7 +104,7 @@ def test_the_wheel_has_its_terms_and_its_data(setup):
     named = {name: value.split(", ") for name, value in setup["options.package_data"].items()}
     folders = {"semi_naive": "semi_naive"} | {top: f"semi_naive.{top}" for top in ("balance", "graphs", "plots", "ra")}
     for path in tracked(*(f"{top}/*" for top in folders)):
-        if path.suffix != ".py":
+        if path.suffix != ".py" and not path.is_symlink():
             first, *inner = path.relative_to(ROOT).parent.parts
             package = ".".join([folders[first], *inner])
             assert any(path.match(pattern) for pattern in named[package]), path

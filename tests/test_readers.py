@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from semi_naive.graphs import BadInput, as_edges, read_edges
-from semi_naive.ra.rules.ir import Kind
-from semi_naive.ra.rules.values import Values
 
+from semi_naive.graphs import BadInput, as_edges, read_edges
 from semi_naive.io.edges import edge_source
 from semi_naive.io.parallel import ReadSpan, check_reports, frame_parts
 from semi_naive.io.python_data import is_spark_frame
 from semi_naive.io.sources import LARGE, SPLIT, byte_ranges
+from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.values import Values
 
 DELIMITERS = {".facts": "\t", ".tsv": "\t", ".csv": ",", ".txt": " "}
 IDS = st.integers(0, 2**32)

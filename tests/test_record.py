@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plot_traces import REFINED, SPREAD, program, stratum
-from semi_naive.balance.trace import VERSION, read_trace
-from semi_naive.plots.figures import figures
 
 from semi_naive.__main__ import main
+from semi_naive.balance.trace import VERSION, read_trace
+from semi_naive.plots.figures import figures
 
 
 def broken(path: str, value) -> str:

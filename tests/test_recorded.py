@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plot_traces import GROUPS, REFINED, program, stratum, trace
+
+from semi_naive import Config, Program, graphs, simulate, transitive_closure
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.machine import Machine
 from semi_naive.balance.recorded import flows, replayed, shared
 from semi_naive.balance.trace import read_trace, spread, write_trace
-
-from semi_naive import Config, Program, graphs, simulate, transitive_closure
 
 PLAIN = {"buckets": 7, "partitions": 3, "run_ahead": 0}
 COUNTED = ("received", "sent", "bytes", "joined")

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from jobs_here import ContextHere
-from semi_naive.ra.packing import HIGHEST, LOWEST
 
+from semi_naive.ra.packing import HIGHEST, LOWEST
 from semi_naive.relation import Relation, count, max_, min_, sum_
 
 HERE = ContextHere()

@@ -9,9 +9,11 @@ from html import escape, unescape
 from html.parser import HTMLParser
 
 import pytest
-from semi_naive.balance.account import PARTS
-from semi_naive.balance.numbers import number, seconds, size, summands
+
+from semi_naive import Program, graphs, transitive_closure
 from semi_naive.balance.trace import VERSION
+from semi_naive.host.account import PARTS
+from semi_naive.host.numbers import number, seconds, size, summands
 from semi_naive.plots.described import described
 from semi_naive.plots.inline import inlined
 from semi_naive.plots.outlines import shorter
@@ -21,8 +23,6 @@ from semi_naive.plots.run import Run
 from semi_naive.plots.style import new_figure
 from semi_naive.plots.summary import summary
 from semi_naive.plots.words import events_in_words
-
-from semi_naive import Program, graphs, transitive_closure
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 SECTIONS = ["summary", "figures", "events", "configuration"]

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from semi_naive import Program
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.ir import Kind, Var
 from semi_naive.ra.rules.rollover import Work, restored
 from semi_naive.ra.rules.steps import Join
-
-from semi_naive import Program
 
 CLOSURE = """
 .decl edge(x: number, y: number)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from semi_naive.balance.record import checked
-from semi_naive.balance.trace import VERSION
 
 from semi_naive import Config, Program
+from semi_naive.balance.record import checked
+from semi_naive.balance.trace import VERSION
 
 DECLARED = """
 .decl base(x: number, y: number)

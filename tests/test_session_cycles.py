@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from session_cases import SETTINGS, agrees, same
+from test_multiway_datalog import cyclic
+
 from semi_naive.ra.rules import extend, ir
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Block
@@ -13,9 +16,6 @@ from semi_naive.ra.rules.extend import Extend, Meeting
 from semi_naive.ra.rules.ir import Aggregate, Atom, Kind, Rule, Var, Wild
 from semi_naive.ra.rules.steps import WEIGHT, Join
 from semi_naive.ra.rules.thinned import Thinned
-from session_cases import SETTINGS, agrees, same
-from test_multiway_datalog import cyclic
-
 from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.following import Following
 

@@ -6,14 +6,14 @@ import pytest
 from datalog_programs import programs
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from session_cases import PATHS, SAME, SETTINGS, SHORTEST, agrees, ask, folded, transactions
+
+from semi_naive import Program
 from semi_naive.ra.rules.block import HALVES, Block
 from semi_naive.ra.rules.changes import difference, grown, within, without
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.thinned import Thinned, thinned
-from session_cases import PATHS, SAME, SETTINGS, SHORTEST, agrees, ask, folded, transactions
-
-from semi_naive import Program
 from semi_naive.session.maintenance.upkeep import Upkeep
 
 pytestmark = pytest.mark.usefixtures("patient")

@@ -9,16 +9,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from semi_naive.balance.jit import known, name_of
+from session_cases import PATHS, SAME, SHORTEST, same
+
+from bench import sessions
+from semi_naive import BadInput, EvaluationError, Program
+from semi_naive.host.jit import known, name_of
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.thinned import parted
 from semi_naive.ra.tuple_at_a_time.assembled import Assembled
 from semi_naive.ra.tuple_at_a_time.rows import Rows
 from semi_naive.ra.tuple_at_a_time.stratum import Interpreter
-from session_cases import PATHS, SAME, SHORTEST, same
-
-from bench import sessions
-from semi_naive import BadInput, EvaluationError, Program
 from semi_naive.session.maintenance import closures, upkeep
 from semi_naive.session.maintenance.following import Following
 from semi_naive.session.maintenance.implied import is_unspelt

@@ -10,11 +10,11 @@ import pytest
 from datalog_programs import programs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from semi_naive.ra.runs import subtracted
-from semi_naive.ra.words import merge_all
 from session_cases import PATHS, SETTINGS, SHORTEST, agrees, folded
 
 from semi_naive import Program, RunsLost
+from semi_naive.ra.runs import subtracted
+from semi_naive.ra.words import merge_all
 from semi_naive.session.maintenance import continuing, spread
 
 SPREAD = {"local_tuples": 0, "partitions": 2, "buckets": 4}

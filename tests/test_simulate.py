@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from semi_naive.balance.machine import Machine, fitted
-from semi_naive.balance.policy import imbalance_ratio
 
 from semi_naive import Config, Program, graphs, simulate, transitive_closure
+from semi_naive.balance.machine import Machine, fitted
+from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.simulation import Replayable
 
 WORK = {"run_ahead": 0, "replicate_bytes": 0, "refinement_minimum": 16}

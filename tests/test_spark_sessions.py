@@ -1,4 +1,4 @@
-"""What `ra.session` relies on beyond Spark's documentation, pinned."""
+"""What `ra.spark_context` relies on beyond Spark's documentation, pinned."""
 
 import gc
 import os
@@ -12,12 +12,12 @@ from types import SimpleNamespace
 import psutil
 import pytest
 from pyspark import SparkConf
-from semi_naive.balance import leftovers
-from semi_naive.ra import java, session
-from semi_naive.ra.jobs import PartitionedJobs
-from semi_naive.ra.runs import Store
 
 from semi_naive import SparkLost, transitive_closure
+from semi_naive.host import leftovers
+from semi_naive.ra import java, spark_context
+from semi_naive.ra.jobs import PartitionedJobs
+from semi_naive.ra.runs import Store
 
 
 @pytest.fixture
@@ -56,8 +56,8 @@ def test_stages_run_where_the_anchors_are(jobs, where):
 
 
 def test_what_runs_is_used(spark):
-    assert session.context() is spark.sparkContext is session.context_of(None) is session.context_of(spark)
-    assert session.start() is not None and session.context_of(spark.sparkContext) is spark.sparkContext
+    assert spark_context.context() is spark.sparkContext is spark_context.context_of(None) is spark_context.context_of(spark)
+    assert spark_context.start() is not None and spark_context.context_of(spark.sparkContext) is spark.sparkContext
 
 
 def test_what_is_no_spark_is_an_error_that_says_so():
@@ -94,7 +94,7 @@ def test_a_java_that_ends_while_the_context_is_made(monkeypatch):
 
     monkeypatch.setattr("pyspark.SparkContext", Context)
     with pytest.raises(SparkLost, match="Spark's Java process was killed by signal 9: start a new SparkSession"):
-        session._made(None, threading.Event())
+        spark_context._made(None, threading.Event())
     assert Context._gateway is None
 
 

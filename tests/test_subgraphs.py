@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from networkx.algorithms.isomorphism import DiGraphMatcher, GraphMatcher
-from semi_naive.ra.multiway import leapfrog
 
 from semi_naive import BadInput, graphs, subgraphs
+from semi_naive.ra.multiway import leapfrog
 from semi_naive.subgraph_queries import embeddings, vertices
 from semi_naive.subgraph_queries.patterns import NAMED, BadPattern, Pattern
 from semi_naive.subgraph_queries.vertices import Vertices

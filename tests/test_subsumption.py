@@ -6,13 +6,13 @@ tuples too, see `datalog_programs`.
 
 import numpy as np
 import pytest
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import take_out
-from semi_naive.ra.rules.table import Table
 from session_cases import same
 
 from semi_naive import Program, ProgramError
 from semi_naive.language import compile_text
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import take_out
+from semi_naive.ra.rules.table import Table
 
 SKYLINE = """
 .decl point(x: number, y: number)

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from semi_naive import EvaluationError, Program
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time import sharing, stratum
 from semi_naive.ra.tuple_at_a_time.described import described
-
-from semi_naive import EvaluationError, Program
 from semi_naive.running import local, small
 
 BLOCKS = {"small_delta": 0}

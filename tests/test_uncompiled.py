@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from semi_naive.balance import jit, kernel_cache, private
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host import jit, kernel_cache, private
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import ready
 
 u64 = types.Array(types.uint64, 1, "C")

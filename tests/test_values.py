@@ -10,6 +10,7 @@ import pytest
 from counted import python_calls
 from hypothesis import given
 from hypothesis import strategies as st
+
 from semi_naive.ra.rules import dictionary
 from semi_naive.ra.rules.broadcast_values import BroadcastValues
 from semi_naive.ra.rules.dictionary import Dictionary, Rows, Strings

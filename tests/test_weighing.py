@@ -5,13 +5,13 @@ from collections import Counter
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+
+from semi_naive import Program
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra.rules import weighing
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.partitioned import PartitionedIndex
 from semi_naive.ra.rules.stored import store
-
-from semi_naive import Program
 
 WALK = """
 .decl start(x: number, y: number)

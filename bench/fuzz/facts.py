@@ -15,8 +15,6 @@ from itertools import groupby
 from unittest.mock import patch
 
 import numpy as np
-from semi_naive.ra.rules.ir import Directive, Kind, Relation, Type
-from semi_naive.ra.rules.values import Values
 
 from semi_naive.io import arrow_table, edge_source, source_of_directive
 from semi_naive.io.bits import BUILT_IN
@@ -25,6 +23,8 @@ from semi_naive.io.files import contents
 from semi_naive.io.lines import read_lines
 from semi_naive.io.parallel import ReadSpan, check_reports
 from semi_naive.io.python_data import source_of
+from semi_naive.ra.rules.ir import Directive, Kind, Relation, Type
+from semi_naive.ra.rules.values import Values
 
 PAIR = Type("Pair", Kind.RECORD, (("left", "number"), ("right", "symbol")))
 TYPES = {**BUILT_IN, "Pair": PAIR}

@@ -1,8 +1,9 @@
 """What lay where: the loads of the partitions, or of the decomposed plan's tasks."""
 
 import numpy as np
-from semi_naive.balance.numbers import counted
+
 from semi_naive.balance.policy import imbalance_ratio
+from semi_naive.host.numbers import counted
 
 from ..style import DARK, MOST_BARS, SAND, YELLOW, legend, note, number_ticks, titled, whole_ticks
 

@@ -35,7 +35,6 @@ def measure(evaluation) -> dict:
 def searched(evaluation, pattern: str, edges, budgets: list[int]) -> dict:
     """One pattern in one graph: unboxed, boxed under each budget, and, where there is one, by its competitor."""
     from semi_naive.ra.multiway import boxing, leapfrog
-
     from semi_naive.subgraph_queries.embeddings import embedding_query
     from semi_naive.subgraph_queries.patterns import Pattern
     from semi_naive.subgraph_queries.vertices import Vertices
@@ -100,7 +99,7 @@ def competitor(vertices, budget: int) -> tuple | None:
         from bench import mgt
     except ImportError:
         return None
-    from semi_naive.ra.session import cpus
+    from semi_naive.ra.spark_context import cpus
 
     trie = vertices.want(["up"]).trie("up", (0, 1))
     targets = trie.values[-1]

@@ -1,6 +1,7 @@
 """What several of the paper's figures draw alike: groups of bars, logarithmic axes of few decades."""
 
 import numpy as np
+
 from semi_naive.plots.style import SMALL
 
 

@@ -30,10 +30,9 @@ class Evaluation:
     @cached_property
     def spark(self):
         """The session, started when first asked for, and warm: kernels are compiled, and Python workers are there."""
-        from semi_naive.graphs import grid
-        from semi_naive.ra.session import start
-
         from semi_naive import transitive_closure
+        from semi_naive.graphs import grid
+        from semi_naive.ra.spark_context import start
 
         self.say("starting Spark")
         session = start(cores=self.cores)

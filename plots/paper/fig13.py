@@ -7,6 +7,7 @@ without what jobs and tasks cost by themselves, as where processes pass messages
 import functools
 
 import numpy as np
+
 from semi_naive.balance.machine import Machine
 from semi_naive.plots.paper import claims
 from semi_naive.plots.paper.drawing import logarithmic, small_legend
@@ -25,11 +26,10 @@ BUCKETS = 512  # and as many as there are ranks, if these are more
 
 
 def measure(evaluation) -> dict:
+    from semi_naive import Config
     from semi_naive.graphs import rmat
     from semi_naive.plots.paper.runs import papers
     from semi_naive.plots.paper.simulated import summary
-
-    from semi_naive import Config
     from semi_naive.simulation import Replayable
 
     scale, drawn, numbers = evaluation.pick(SIZES)

@@ -4,6 +4,7 @@ Measured by the engine's hash over all nodes, in closed form, and at small heigh
 """
 
 import numpy as np
+
 from semi_naive.plots.paper import claims
 from semi_naive.plots.paper.drawing import logarithmic, small_legend
 from semi_naive.plots.paper.tables import Table

@@ -6,7 +6,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from semi_naive.balance.files import whole
+from semi_naive.host.files import whole
 
 VERSION = 1
 PACKAGES = ("pyspark", "numpy", "numba", "matplotlib")
@@ -34,7 +34,7 @@ def kept(folder: Path, name: str) -> dict:
 
 def machine(cores: int | None = None, packages=PACKAGES) -> dict:
     """Where and with what something was measured; on so many cores, None: all."""
-    from semi_naive.ra.session import cpus
+    from semi_naive.ra.spark_context import cpus
 
     found = {
         "cores": cores or cpus(),

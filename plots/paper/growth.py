@@ -5,6 +5,7 @@ spread evenly over its subbuckets; the simulator hashes every tuple.
 """
 
 import numpy as np
+
 from semi_naive.balance.hashing import bucket_of
 from semi_naive.plots.paper import claims
 from semi_naive.plots.paper.drawing import logarithmic, small_legend
@@ -20,10 +21,9 @@ CHECK = 2  # iterations between two looks at the sizes: `Config.check_interval`
 
 
 def measure(evaluation) -> dict:
+    from semi_naive import Config
     from semi_naive.graphs import tree
     from semi_naive.plots.paper.runs import papers
-
-    from semi_naive import Config
     from semi_naive.simulation import Replayable
 
     height = evaluation.pick(HEIGHTS)

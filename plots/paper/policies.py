@@ -5,6 +5,7 @@ no constant of a machine decides; what a rebalancing moves is set against it.
 """
 
 import numpy as np
+
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.trace import moved, work_of
 from semi_naive.plots.paper.drawing import grouped, logarithmic, small_legend
@@ -34,9 +35,8 @@ STYLES = {"none": (PALE, ""), "paper": (GREY, "...."), "paper, copies": (STRAW, 
 
 
 def measure(evaluation) -> dict:
-    from semi_naive.balance.machine import Machine
-
     from semi_naive import Config, graphs
+    from semi_naive.balance.machine import Machine
     from semi_naive.simulation import Replayable
 
     rows, machine, ranks = [], Machine.mpi(), evaluation.pick(RANKS)

@@ -5,10 +5,9 @@ import threading
 import time
 from collections import Counter
 
+from semi_naive import Config, transitive_closure
 from semi_naive.plots.paper import claims
 from semi_naive.plots.run import Run
-
-from semi_naive import Config, transitive_closure
 
 EVERY = 0.05  # seconds, between two looks at the memory
 ENOUGH = 20  # seconds that the samples of a closure have taken, from which on no further one is made

@@ -3,6 +3,7 @@
 from collections import defaultdict
 
 import numpy as np
+
 from semi_naive.balance.machine import Machine
 from semi_naive.balance.policy import imbalance_ratio
 

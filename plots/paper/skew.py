@@ -4,6 +4,7 @@ After section 3.4 of Ammar, McSherry, Salihoglu and Joglekar, who proved BiGJoin
 """
 
 import numpy as np
+
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.plots.paper.drawing import small_legend
 from semi_naive.plots.paper.tables import Table

@@ -5,6 +5,7 @@ at once while delta is small; and the decomposed plan, which shuffles nothing.
 """
 
 import numpy as np
+
 from semi_naive.plots.paper import claims
 from semi_naive.plots.paper.drawing import grouped, logarithmic, small_legend
 from semi_naive.plots.paper.tables import Table

@@ -11,6 +11,7 @@ Nodes are in heap order, as `graphs.tree` has them; node of depth d, tree of hei
 from statistics import NormalDist
 
 import numpy as np
+
 from semi_naive.balance.hashing import bucket_of
 from semi_naive.balance.policy import imbalance_ratio
 

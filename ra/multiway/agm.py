@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
+
 from semi_naive.ra.multiway.query import Query, QueryError
 
 LEAST = 1e-12  # what counts as 0 in a tableau of logarithms

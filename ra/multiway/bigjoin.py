@@ -9,6 +9,7 @@ optimal: at each stage there are no more proposals than the AGM bound of the que
 """
 
 import numpy as np
+
 from semi_naive.ra.multiway.partitions.driver import Partitions
 from semi_naive.ra.multiway.partitions.indexed import Shuffled, indexed
 from semi_naive.ra.multiway.prefixes.indexed import Indexed

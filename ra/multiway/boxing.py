@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+
 from semi_naive.balance.trace import VERSION
 from semi_naive.ra.jobs import PartitionedJobs, RunsLost
 from semi_naive.ra.masters import on_this_host
@@ -34,7 +35,7 @@ from semi_naive.ra.multiway.tries.shape import Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import cut, siblings
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
 from semi_naive.ra.runs import RunMissing, Store
-from semi_naive.ra.session import cores
+from semi_naive.ra.spark_context import cores
 
 log = logging.getLogger("semi_naive")
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 
 import numpy as np
+
 from semi_naive.ra.multiway.loops.codegen import Generator
 from semi_naive.ra.multiway.loops.compiled import compiled
 from semi_naive.ra.multiway.query import Query
@@ -20,7 +21,7 @@ from semi_naive.ra.multiway.tries import orders
 from semi_naive.ra.multiway.tries.domain import Domain
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
-from semi_naive.ra.session import cpus
+from semi_naive.ra.spark_context import cpus
 
 PIECES = 48  # of the first variable's values for each thread: the heaviest of them is what the threads may be apart at the end
 LEAST_PIECE = (

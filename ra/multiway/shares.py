@@ -12,7 +12,7 @@ from semi_naive.ra.multiway.query import Query
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import TrieFile, Tries
 from semi_naive.ra.runs import Store
-from semi_naive.ra.session import cores
+from semi_naive.ra.spark_context import cores
 
 TASKS_PER_CORE = 4  # so that a heavy share does not leave the other cores idle for long
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from semi_naive.ra.cached import cached
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules import kernels

@@ -1,6 +1,7 @@
 """count, sum, min, max and mean of groups of rows."""
 
 import numpy as np
+
 from semi_naive.ra.rules.ir import Kind
 
 _DTYPES = {Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}

@@ -3,6 +3,7 @@
 from functools import reduce
 
 import numpy as np
+
 from semi_naive.ra.rules.ir import Kind, Rule
 
 _SIX_BITS = 63

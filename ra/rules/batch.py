@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
+
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.block import HALVES, Block, Chunked, bounds_of, roomy, snug
 from semi_naive.ra.rules.columns import ready

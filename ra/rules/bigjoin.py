@@ -12,6 +12,7 @@ begins with the delta (Delta-BiGJoin), and rolling over bounds the bindings in m
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Term

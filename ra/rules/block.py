@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 
 import numpy as np
+
 from semi_naive.ra import words as single
 from semi_naive.ra.blocks import among, merge_all, sort_unique
 from semi_naive.ra.cached import Here, cached

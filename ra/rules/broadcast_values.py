@@ -2,7 +2,7 @@
 
 import os
 
-from semi_naive.balance import private
+from semi_naive.host import private
 from semi_naive.ra.rules.dictionary import Dictionary
 from semi_naive.ra.rules.values import SharedValues
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+
 from semi_naive.ra import words
 from semi_naive.ra.blocks import among
 from semi_naive.ra.packing import Packing

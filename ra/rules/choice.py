@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.ir import Order
 from semi_naive.ra.rules.table import NOBODY, Table

@@ -5,8 +5,9 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.balance.hashing import bucket_of
-from semi_naive.balance.private import digest
+from semi_naive.host.private import digest
 from semi_naive.ra.blocks import combined
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.lattice import LatticeTable

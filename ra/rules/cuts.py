@@ -1,7 +1,8 @@
 """Parts of strings, by a kernel: where they stand in the same bytes."""
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.words import JIT
 
 _read = types.Array(types.uint8, 1, "C", readonly=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.block import Block, Chunked, merged_as
 from semi_naive.ra.rules.functors import evaluate

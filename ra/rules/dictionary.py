@@ -13,7 +13,8 @@ import uuid
 from dataclasses import dataclass
 
 import numpy as np
-from semi_naive.balance import private
+
+from semi_naive.host import private
 from semi_naive.ra.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
 from semi_naive.ra.rules.distinct import distinct, first_rows
 

@@ -1,6 +1,7 @@
 """The distinct values of columns, so that whatever is costly is done once for each of them and not once a row."""
 
 import numpy as np
+
 from semi_naive.ra.arrow_arrays import arrow_of, numpy_of
 
 

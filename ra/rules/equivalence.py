@@ -7,7 +7,8 @@ compiler"); their pairs are tuples like all others, so a class of n takes 8 n² 
 from dataclasses import dataclass, field
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.table import NOBODY, Table
 from semi_naive.ra.words import JIT, i64

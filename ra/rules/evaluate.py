@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra.packing import Bounds, Packing
 from semi_naive.ra.reports import Report, reports

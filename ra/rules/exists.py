@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.functors import evaluate

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.functors import evaluate

@@ -6,6 +6,7 @@ Ids of symbols and records differ from process to process, so what is hashed is 
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.balance.hashing import mix
 from semi_naive.ra.blocks import combined
 from semi_naive.ra.rules import branches

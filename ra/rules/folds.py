@@ -7,6 +7,7 @@ depend on where its tuples lie; a value that several bindings have is taken as o
 """
 
 import numpy as np
+
 from semi_naive.ra.rules import text
 from semi_naive.ra.rules.functors import bits, evaluate
 from semi_naive.ra.rules.ir import Aggregate, Kind

@@ -7,6 +7,7 @@ bits, `^` goes by way of a float. What has no value (a division by zero, a strin
 import operator
 
 import numpy as np
+
 from semi_naive.ra.rules import arithmetic, branches, ir, text
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.columns import ready

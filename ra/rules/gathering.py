@@ -9,6 +9,7 @@ becomes: scan node → exchange to the group's partition → Hold: x waits, and 
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.ra.rules.aggregates import reduce_groups
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Block

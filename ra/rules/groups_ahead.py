@@ -13,7 +13,8 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra import codec
 from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.bitset_bfs import LANES, advance

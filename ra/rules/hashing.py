@@ -1,8 +1,9 @@
 """The 62-bit hash of a string or of a record's fields: the same in every process, so that nobody has to be asked."""
 
 import numpy as np
+
 from semi_naive.balance.hashing import mix
-from semi_naive.balance.jit import njit, types
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.blocks import combined
 from semi_naive.ra.strings import BITS, hash_of, places_of
 from semi_naive.ra.words import JIT

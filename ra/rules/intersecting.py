@@ -9,7 +9,8 @@ as numba looks at the sign of others: 2 ns a value that is proposed, and 3.
 """
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.words import JIT, i64, u8, u64
 
 BLOCKS = 8

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import apart, take_out, together, with_keys
 from semi_naive.ra.rules.table import Table

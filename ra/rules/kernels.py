@@ -1,8 +1,9 @@
 """Kernels of rule evaluation: pack and unpack columns, look keys up, expand matches. Pure."""
 
 import numpy as np
+
 from semi_naive.balance.hashing import mix
-from semi_naive.balance.jit import njit, types
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import count_bits
 from semi_naive.ra.blocks import u64_rows
 from semi_naive.ra.words import JIT, i64, u64

@@ -9,6 +9,7 @@ for ever. Rules see, as delta, what improved; as full, what else is the best of 
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.ra.rules.block import Block, bounds_of, merged_as
 from semi_naive.ra.rules.changes import take_out, with_keys
 from semi_naive.ra.rules.ir import Kind

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from semi_naive.balance.private import digest
+
+from semi_naive.host.private import digest
 from semi_naive.ra.multiway import query as joins
 from semi_naive.ra.multiway.query import Comparison, Constant, Query, QueryError
 from semi_naive.ra.multiway.tries.domain import Domain

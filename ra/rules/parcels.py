@@ -8,6 +8,7 @@ from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
+
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, subbucket_of
 from semi_naive.ra import codec

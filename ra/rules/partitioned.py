@@ -14,6 +14,7 @@ The life of a tuple:
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.placement import expected
 from semi_naive.ra.rules.ir import Kind, Order

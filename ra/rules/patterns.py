@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
+
 from semi_naive.ra.arrow_arrays import booleans_of, strings_of
 
 SECONDS = 10

@@ -1,6 +1,7 @@
 """range(start, stop, step): several values of one row."""
 
 import numpy as np
+
 from semi_naive.ra.rules.arithmetic import refuse
 from semi_naive.ra.rules.ir import Kind
 

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra.bitset_bfs import LANES, harvest, reach, slices
 from semi_naive.ra.packing import Packing

@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of
 from semi_naive.ra.rules import parcels

@@ -10,6 +10,7 @@ import pickle
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.bigjoin import Propose
 from semi_naive.ra.rules.block import Block

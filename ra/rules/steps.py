@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+
 from semi_naive.ra import local_join_by_row, unions
 from semi_naive.ra.local_join import KeyedJoin
 from semi_naive.ra.rules import branches, ir, kernels

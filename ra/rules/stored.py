@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from semi_naive.ra.packing import Bounds, Packing
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.runs import Run, write_run

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.ra.rules.block import Block, packing_of
 from semi_naive.ra.rules.changes import apart, together
 from semi_naive.ra.rules.ir import Order

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
+
 from semi_naive.ra.packing import Bounds, Packing, widen
 from semi_naive.ra.rules.block import Block, bounds_of, fits, merged, packing_of, snug, stacked
 from semi_naive.ra.rules.ir import Order

@@ -6,6 +6,7 @@ A string is its UTF-8 bytes, as in Soufflé: lengths and positions count bytes, 
 import sys
 
 import numpy as np
+
 from semi_naive.ra.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.cuts import cut

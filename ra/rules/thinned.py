@@ -6,7 +6,8 @@ them, once.
 """
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.blocks import u64_rows
 from semi_naive.ra.cached import cached
 from semi_naive.ra.packing import Bounds

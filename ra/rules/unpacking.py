@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.chunks import Chunks, size_of, words_of
 from semi_naive.ra.packing import WORD, Packing
 from semi_naive.ra.rules.block import Block, Chunked

@@ -14,7 +14,8 @@ ids, equal where the content is equal. The life of an id:
 from dataclasses import dataclass, field
 
 import numpy as np
-from semi_naive.balance.account import part
+
+from semi_naive.host.account import part
 from semi_naive.ra.arrow_arrays import numpy_of, strings_of
 from semi_naive.ra.rules.dictionary import Dictionary, Rows, Saved, Segment, Strings
 from semi_naive.ra.strings import Hashed, Interning

@@ -6,6 +6,7 @@ A bucket whose tuples have many partners is more work than one of as many tuples
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.partitioned import PartitionedIndex
 from semi_naive.ra.rules.stored import StoredBlock

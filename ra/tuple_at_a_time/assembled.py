@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from semi_naive.ra.rules.ages import Now
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.functors import evaluate

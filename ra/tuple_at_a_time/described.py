@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from semi_naive.ra.rules.block import EVERY, Block
 from semi_naive.ra.rules.thinned import Thinned
 from semi_naive.ra.tuple_at_a_time import layout as at

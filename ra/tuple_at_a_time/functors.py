@@ -1,7 +1,8 @@
 """What the machine computes: functors and comparisons of two registers."""
 
 import numpy as np
-from semi_naive.balance.jit import njit
+
+from semi_naive.host.jit import njit
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.memory import COMPILED, as_bits, as_float
 

@@ -1,8 +1,9 @@
 """Rows, which have been born since: hashed indexes that are open to the newest row of each key, and lead to those before it."""
 
 import numpy as np
+
 from semi_naive.balance.hashing import mix
-from semi_naive.balance.jit import njit, types
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.memory import (
     COMPILED,

@@ -1,7 +1,8 @@
 """Heads: a tuple is born, improves on another, or unites two classes."""
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.functors import LEAST
 from semi_naive.ra.tuple_at_a_time.indexing import fetch_home, index_new, newest

@@ -1,7 +1,8 @@
 """Generators, and what drops bindings by relations: joins, ranges, negation, early projection."""
 
 import numpy as np
-from semi_naive.balance.jit import njit
+
+from semi_naive.host.jit import njit
 from semi_naive.ra.rules.ranges import MOST
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.indexing import ROW, TAG, first_alive, hash_of, newest, rows_of, superseded, visible

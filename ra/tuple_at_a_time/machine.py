@@ -11,7 +11,8 @@ as well: the iteration is then done a block at a time, which says what is wrong 
 """
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.functors import compared, computed
 from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_born, index_rows

@@ -3,8 +3,9 @@
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
-from semi_naive.balance import jit
-from semi_naive.balance.jit import njit
+
+from semi_naive.host import jit
+from semi_naive.host.jit import njit
 from semi_naive.ra.words import JIT
 
 address = jit.types.int64  # of an array, where a kernel takes one

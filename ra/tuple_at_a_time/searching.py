@@ -1,7 +1,8 @@
 """Sorted blocks, which were there before: where the tuples are that begin with some registers."""
 
 import numpy as np
-from semi_naive.balance.jit import njit
+
+from semi_naive.host.jit import njit
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.memory import COMPILED, held, value_at, word_at
 

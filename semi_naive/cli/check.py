@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.language.errors import Problem, ProgramError, rendered
 
 if TYPE_CHECKING:

@@ -96,8 +96,8 @@ def end(told: Told) -> None:
         if not Ending.done:
             os.write(2, f"{SHOW_CURSOR if os.isatty(2) else ''}semi-naive: {told}\n".encode())
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # another thread may meet what is ended here, and call it an error
-        if "semi_naive.balance.leftovers" in sys.modules:
-            sys.modules["semi_naive.balance.leftovers"].end()
+        if "semi_naive.host.leftovers" in sys.modules:
+            sys.modules["semi_naive.host.leftovers"].end()
     elif Ending.by == threading.get_ident():
         return  # to where this very thread does it
     else:
@@ -119,7 +119,7 @@ class UsedUp(Told):
 
 def watch_memory() -> None:
     """End the process, from a thread beside the main one, when memory is about to be used up in whatever it is doing."""
-    memory = import_module("semi_naive.ra.memory")
+    memory = import_module("semi_naive.host.memory")
     while not Ending.done:
         left, error = memory.last_of_it()
         if error is not None:

@@ -5,8 +5,8 @@ import os
 import sys
 from collections.abc import Iterator
 
-from semi_naive.balance.account import as_sum
-from semi_naive.balance.numbers import counted
+from semi_naive.host.account import as_sum
+from semi_naive.host.numbers import counted
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 from semi_naive.plots.summary import bytes_a_tuple, memory_of

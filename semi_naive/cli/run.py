@@ -9,12 +9,12 @@ from collections.abc import Mapping
 import click
 from click.core import ParameterSource
 
-from semi_naive.balance.account import as_sum, part
-from semi_naive.balance.numbers import counted
 from semi_naive.cli import souffle
 from semi_naive.cli.live import live_page, write_report
 from semi_naive.cli.program import Facts, Origin
 from semi_naive.cli.progress import Progress
+from semi_naive.host.account import as_sum, part
+from semi_naive.host.numbers import counted
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 
@@ -209,9 +209,9 @@ def spark_of(master: str | None, jobs: str | None):
         return None
 
     def start():
-        from semi_naive.ra import session
+        from semi_naive.ra import spark_context
 
-        return session.context(master, cores)
+        return spark_context.context(master, cores)
 
     return start
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import click
 import numpy as np
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.io.bits import BUILT_IN, of_text, shown, to_value
 from semi_naive.io.errors import BadInput
 from semi_naive.io.formats import Format

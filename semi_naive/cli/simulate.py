@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import click
 
-from semi_naive.balance.numbers import counted
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.recorded import check, replayed
 from semi_naive.balance.trace import moved, read_trace, spread, work_of, write_trace
 from semi_naive.cli.program import Facts, Origin
 from semi_naive.config import Config
+from semi_naive.host.numbers import counted
 from semi_naive.io.errors import BadInput
 
 WORD = 8  # bytes of a tuple in memory

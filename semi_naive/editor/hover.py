@@ -1,8 +1,8 @@
 """What an editor shows of a name: its declaration and the comment above it, its type, its stratum, its size in the last run."""
 
-from semi_naive.balance.numbers import counted
 from semi_naive.editor.last_run import LastRun, last_run
 from semi_naive.editor.names import Declaration
+from semi_naive.host.numbers import counted
 from semi_naive.language import syntax
 from semi_naive.language.errors import Span
 from semi_naive.language.trees import shown

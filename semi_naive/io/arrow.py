@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.io.bits import BUILT_IN, NAME, Mismatch, expected
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of, plain_type

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.balance.numbers import with_article
+from semi_naive.host.numbers import with_article
 from semi_naive.io.bits import ANY_VERTEX, BUILT_IN, NAME, VERTEX, shown
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import kind_of, plain_type

@@ -9,7 +9,7 @@ import sys
 import uuid
 import zlib
 
-from semi_naive.balance import leftovers
+from semi_naive.host import leftovers
 from semi_naive.io.errors import BadInput
 
 GZIP = b"\x1f\x8b"

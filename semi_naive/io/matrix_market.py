@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.io.bits import Vertex
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import numbered_lines, open_binary

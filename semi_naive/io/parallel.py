@@ -16,7 +16,7 @@ from semi_naive.io.arrow import columns_of_table
 from semi_naive.io.errors import BadInput
 from semi_naive.io.matrix_market import check_entries
 from semi_naive.io.sources import Source, SparkFrame, schema_of
-from semi_naive.ra.session import map_in_arrow
+from semi_naive.ra.spark_context import map_in_arrow
 from semi_naive.ra.strings import Interning
 
 BLOCK = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.io.bits import BUILT_IN, short_float_text
 from semi_naive.io.formats import Format
 from semi_naive.io.in_order import InOrder

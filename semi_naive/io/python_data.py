@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from semi_naive.balance.numbers import counted, with_article
 from semi_naive.branch import Branch
+from semi_naive.host.numbers import counted, with_article
 from semi_naive.io.arrow import columns_of_table
 from semi_naive.io.bits import BUILT_IN, Mismatch, expected, shown, within
 from semi_naive.io.errors import BadInput

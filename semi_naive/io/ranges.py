@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semi_naive.balance import private
+from semi_naive.host import private
 from semi_naive.io.in_order import Blocks
 from semi_naive.io.order import comparable
 from semi_naive.io.record_text import Readable

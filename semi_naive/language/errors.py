@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 
 
 @dataclass(frozen=True, order=True)

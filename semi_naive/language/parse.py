@@ -14,7 +14,7 @@ import lark
 from lark import Lark, Token
 from lark.parsers.lalr_analysis import Shift
 
-from semi_naive.balance import private
+from semi_naive.host import private
 from semi_naive.language.build import Build
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.origins import Text, read_text

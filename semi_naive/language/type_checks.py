@@ -1,6 +1,6 @@
 """What is wrong with the types of a clause, once they are inferred."""
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.functors import OVERLOADS

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.inference import Typing

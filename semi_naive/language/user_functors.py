@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Mapping
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.single import Single

@@ -5,8 +5,8 @@ them, so that they can be read by day and by night.
 from dataclasses import dataclass, field
 from html import escape
 
-from semi_naive.balance.numbers import counted
 from semi_naive.balance.policy import imbalance_ratio
+from semi_naive.host.numbers import counted
 from semi_naive.planning.strata import Stratum, rule_edges
 
 MOST = 60  # strata that are drawn

@@ -5,7 +5,7 @@ styles of a page, and takes its colours from where it stands. Whatever comes fro
 from html import escape
 from typing import Any
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.notebooks.figures import balance, strata
 
 ROWS, FOLDED = 10, 5  # first tuples of a relation by itself, and of one among others

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, islice, permutations, product
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.planning import rewrite
 from semi_naive.planning.multiway import core_of
 from semi_naive.planning.strata import recursion_groups

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.planning.fanout import FILTERED, selected
 from semi_naive.planning.trial import tried
 from semi_naive.ra.multiway import query as joins

@@ -7,7 +7,7 @@ bound columns, both as they are when the stratum starts, or when it turned out t
 from dataclasses import dataclass
 from functools import partial
 
-from semi_naive.balance.account import part
+from semi_naive.host.account import part
 from semi_naive.planning.body import Body, Chosen, Compiler, names
 from semi_naive.planning.fanout import Sizes, fanout
 from semi_naive.planning.indexes import Indexes

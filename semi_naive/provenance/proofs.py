@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from html import escape
 from typing import Any
 
-from semi_naive.balance.numbers import counted
 from semi_naive.branch import Branch
+from semi_naive.host.numbers import counted
 
 INDENT = "   "
 SHOWN = 40  # lines of a proof in a notebook

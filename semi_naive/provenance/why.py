@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
 from semi_naive.io.python_data import bits_of_value

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.io import Options, arrow_table, together, write
 from semi_naive.io.arrow import has_branches
 from semi_naive.io.bits import BUILT_IN
@@ -22,7 +22,7 @@ from semi_naive.planning.strata import is_fact
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.unpacking import columns_of, grouped
-from semi_naive.ra.session import connected
+from semi_naive.ra.spark_context import connected
 from semi_naive.ra.symbols import keep
 from semi_naive.running import lent
 from semi_naive.running.files import write_answer, write_relation

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from semi_naive.balance.account import part
-from semi_naive.balance.numbers import counted
 from semi_naive.config import Config
+from semi_naive.host.account import part
+from semi_naive.host.numbers import counted
 from semi_naive.planning.carried import Carried, carried
 from semi_naive.planning.rewrite import walk
 from semi_naive.planning.strata import Stratum

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.balance import leftovers
-from semi_naive.balance.account import part
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra import session
+from semi_naive.host import leftovers
+from semi_naive.host.account import part
+from semi_naive.ra import spark_context
 from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.masters import on_this_host
 from semi_naive.ra.rules.broadcast_values import BroadcastValues
@@ -45,7 +45,7 @@ class Cluster:
         if self.known is None:
             with part("spark"):
                 self.spark = self.spark() if callable(self.spark) else self.spark
-                self.known = session.context_of(self.spark)
+                self.known = spark_context.context_of(self.spark)
         return self.known
 
     def start(self) -> None:
@@ -56,15 +56,15 @@ class Cluster:
     def cores(self) -> int:
         """What Spark has, or will have if it is started for this run."""
         if self.spark is None or callable(self.spark):
-            return session.cpus()
-        return session.cores(self.sc)
+            return spark_context.cpus()
+        return spark_context.cores(self.sc)
 
     @property
     def here(self) -> int:
         """The cores of the driver's host that a run may use between jobs: all, or as many as a Spark has that is there."""
         if self.spark is None or callable(self.spark) or not self.local:
-            return session.cpus()
-        return min(session.cpus(), self.cores)
+            return spark_context.cpus()
+        return min(spark_context.cpus(), self.cores)
 
     @property
     def seems_local(self) -> bool:
@@ -77,7 +77,7 @@ class Cluster:
             with part("spark"):
                 sc = self.sc
                 jobs_on = getattr(sc, "partitioned_jobs", None) or partial(PartitionedJobs, sc)  # simulated ranks run their own
-                self._jobs = jobs_on(self.config.partitions or session.cores(sc))
+                self._jobs = jobs_on(self.config.partitions or spark_context.cores(sc))
         return self._jobs
 
     @property

@@ -13,9 +13,9 @@ from heapq import heappop, heappush
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.balance.numbers import counted
 from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
+from semi_naive.host.numbers import counted
 from semi_naive.planning.carried import Carried
 from semi_naive.planning.placing import Placing
 from semi_naive.ra.rules import parcels

@@ -16,11 +16,11 @@ from threading import Event, Lock
 from typing import Any, cast
 
 from semi_naive.balance.course import Course
-from semi_naive.balance.numbers import counted
+from semi_naive.host import memory
+from semi_naive.host.numbers import counted
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.order import outgrown, plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum, names_read
-from semi_naive.ra import memory
 from semi_naive.ra.rules.arithmetic import EvaluationError, located
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Chunked

@@ -11,7 +11,7 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from semi_naive.balance import private
+from semi_naive.host import private
 from semi_naive.ra.checksum import checksum_of_file
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules import durable

@@ -4,7 +4,7 @@ rule and iteration."""
 import time
 from contextlib import contextmanager
 
-from semi_naive.ra.memory_limits import peak, peaks
+from semi_naive.host.memory_limits import peak, peaks
 
 VERSION = 1
 

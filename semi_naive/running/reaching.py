@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from semi_naive.balance.account import part
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
+from semi_naive.host.account import part
 from semi_naive.ra.bitset_bfs import LANES
 from semi_naive.ra.graph import Dense, adjacency, intern, relabel
 from semi_naive.ra.replica import Replica

@@ -6,15 +6,15 @@ from functools import partial
 
 import numpy as np
 
-from semi_naive.balance.account import PARTS, between, opened, part
 from semi_naive.balance.course import Course
 from semi_naive.honoured import ignored
+from semi_naive.host import memory
+from semi_naive.host.account import PARTS, between, opened, part
 from semi_naive.io import Options, source_of, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.sources import Given
 from semi_naive.planning.loops import Loop
 from semi_naive.planning.strata import is_fact
-from semi_naive.ra import memory
 from semi_naive.ra.failures import told
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules.choice import ChoiceTable

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from semi_naive.ra import memory
+from semi_naive.host import memory
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.derive import Derivation

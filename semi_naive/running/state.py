@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from semi_naive.balance.account import Account
 from semi_naive.balance.course import Course
 from semi_naive.balance.trace import VERSION
 from semi_naive.config import PLANS, Config
+from semi_naive.host.account import Account
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.passes import Compiled
 from semi_naive.planning.strata import is_fact, readers

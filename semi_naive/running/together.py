@@ -11,7 +11,7 @@ from functools import partial
 from threading import Event, Lock
 from typing import Any
 
-from semi_naive.ra import memory
+from semi_naive.host import memory
 from semi_naive.ra.rules.arithmetic import EvaluationError, located
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.choice import ChoiceTable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.io.relations import table_of
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from semi_naive.balance.numbers import counted
 from semi_naive.config import Config
+from semi_naive.host.numbers import counted
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewrite import has_autoinc
 from semi_naive.ra.rules.ir import Directive, Relation

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.ra.masters import on_this_host
 from semi_naive.ra.multiway import boxing, leapfrog, shares
 from semi_naive.ra.multiway.bigjoin import BigJoin
@@ -121,9 +121,9 @@ def _elsewhere(spark) -> bool:
 
 def _context(spark):
     """The SparkContext of a session, or of what runs or can be started."""
-    from semi_naive.ra import session
+    from semi_naive.ra import spark_context
 
-    return session.context() if spark is None else getattr(spark, "sparkContext", spark)
+    return spark_context.context() if spark is None else getattr(spark, "sparkContext", spark)
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Subgraphs(Tuples):
 
     def to_df(self):
         """A Spark DataFrame, made of the matches in this process."""
-        from semi_naive.ra.session import connected
+        from semi_naive.ra.spark_context import connected
 
         if connected() is None:
             _context(None)

@@ -10,7 +10,7 @@ in a relation made once, and counts are factorised.
 
 from contextlib import nullcontext
 
-from semi_naive.ra.memory import at
+from semi_naive.host.memory import at
 from semi_naive.subgraph_queries.embeddings import Subgraphs, embedding_query, searched
 from semi_naive.subgraph_queries.patterns import Pattern
 from semi_naive.subgraph_queries.vertices import Vertices

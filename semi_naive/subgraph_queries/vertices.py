@@ -11,7 +11,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.io.edges import as_edges
 from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.multiway import leapfrog
@@ -20,7 +20,7 @@ from semi_naive.ra.multiway.partitions.indexed import Shuffled
 from semi_naive.ra.multiway.query import Atom, Query
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import Tries
-from semi_naive.ra.session import cores
+from semi_naive.ra.spark_context import cores
 from semi_naive.ra.words import sort_unique
 from semi_naive.subgraph_queries.patterns import Pattern
 

@@ -3,6 +3,7 @@
 import struct
 
 import numpy as np
+
 from semi_naive.ra.rules.ir import Kind, Relation, Type
 
 NUMBER, UNSIGNED, FLOAT, SYMBOL = (Type(k.value, k) for k in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL))

@@ -6,11 +6,11 @@ import pytest
 from fact_files import FLOAT, NUMBER, SYMBOL, TYPES, UNSIGNED, relation
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from semi_naive.ra.rules.ir import Directive, Kind
 
 from bench.fuzz import facts, tables
 from semi_naive.io import as_columns, read
 from semi_naive.io.errors import BadInput
+from semi_naive.ra.rules.ir import Directive, Kind
 
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120)
 TWO = (Kind.SYMBOL, Kind.SYMBOL)

@@ -8,10 +8,6 @@ import pytest
 from fact_files import FLOAT, NUMBER, SYMBOL, UNSIGNED, relation
 from hypothesis import example, given
 from hypothesis import strategies as st
-from semi_naive.ra.rules.hashing import hash_strings
-from semi_naive.ra.rules.ir import Directive
-from semi_naive.ra.rules.values import Values
-from semi_naive.ra.strings import string_arrays
 
 from semi_naive import Program
 from semi_naive.io.errors import BadInput
@@ -20,6 +16,10 @@ from semi_naive.io.formats import Format
 from semi_naive.io.lines import read_lines
 from semi_naive.io.plain import plain
 from semi_naive.io.reading import source_of_directive
+from semi_naive.ra.rules.hashing import hash_strings
+from semi_naive.ra.rules.ir import Directive
+from semi_naive.ra.rules.values import Values
+from semi_naive.ra.strings import string_arrays
 
 FIELDS = {
     SYMBOL: st.one_of(

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 from fact_files import FLOAT, LIST, NAMED, NUMBER, SYMBOL, TREE, TYPES, UNSIGNED, relation
-from semi_naive.ra.rules.ir import Directive
 
 from semi_naive.io import Options, as_columns, read, write
 from semi_naive.io.errors import BadInput
 from semi_naive.io.records import Unpacked
+from semi_naive.ra.rules.ir import Directive
 
 
 def test_numbers_of_all_kinds(reader):

@@ -7,11 +7,11 @@ import os
 import numpy as np
 import pytest
 from fact_files import FLOAT, LIST, NAMED, NUMBER, SYMBOL, TYPES, UNSIGNED, relation
-from semi_naive.ra.rules.ir import Directive
 
 from semi_naive.io import as_columns, read, together, write
 from semi_naive.io.errors import BadInput
 from semi_naive.io.order import FEW
+from semi_naive.ra.rules.ir import Directive
 
 
 def test_written_rows_are_sorted(writer):

@@ -115,7 +115,7 @@ class Generator(Conditions, ByBits):
                     kinds.append("i64")
         return [
             "import numpy as np",
-            "from semi_naive.balance.jit import njit, types",
+            "from semi_naive.host.jit import njit, types",
             "from semi_naive.ra.words import JOIN",
             *(["from semi_naive.ra.multiway.tries.local import *"] if self.matrices else []),
             "from semi_naive.ra.multiway.tries.seeks import *",

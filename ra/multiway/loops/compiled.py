@@ -4,7 +4,7 @@ import sys
 from functools import cache
 from types import ModuleType
 
-from semi_naive.balance.private import digest
+from semi_naive.host.private import digest
 
 
 @cache

@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
-from semi_naive.ra.session import cpus
+
+from semi_naive.host.jit import njit, types
+from semi_naive.ra.spark_context import cpus
 from semi_naive.ra.words import JIT, JOIN
 
 PIECES = 64  # of the roots, for each thread

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.ra.multiway.partitions import dealing, wire
 from semi_naive.ra.multiway.partitions.spreading import COUNT, MEMBER, RESOLVER
 from semi_naive.ra.multiway.partitions.tasks import Here, Task

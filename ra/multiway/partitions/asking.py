@@ -5,6 +5,7 @@ for the same by anyone: at most as many times as there are partitions. What it a
 """
 
 import numpy as np
+
 from semi_naive.ra.blocks import combined
 from semi_naive.ra.multiway.partitions import dealing, wire
 from semi_naive.ra.multiway.prefixes.lists import in_order

@@ -6,8 +6,9 @@ key is spread more evenly than by a hash of each number, and what is asked for i
 """
 
 import numpy as np
+
 from semi_naive.balance.hashing import mix
-from semi_naive.balance.jit import njit, types
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.blocks import changes
 from semi_naive.ra.multiway.prefixes.directory import i64_rows
 from semi_naive.ra.words import JIT, i64, u64

@@ -1,6 +1,7 @@
 """Indexes spread over the partitions by hash. `want` makes what is missing."""
 
 import numpy as np
+
 from semi_naive.ra.multiway.partitions import loading, spreading
 from semi_naive.ra.multiway.partitions.loading import Shared
 from semi_naive.ra.multiway.prefixes.indexed import Indexed

@@ -10,6 +10,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.ra.multiway.partitions import wire
 from semi_naive.ra.multiway.partitions.itinerary import Layout, keyed
 from semi_naive.ra.multiway.partitions.tasks import PROPOSE, Here, Round, Setting, Task, Waiting, cheapest

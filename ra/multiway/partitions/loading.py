@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+
 from semi_naive.ra.multiway.partitions import wire
 from semi_naive.ra.multiway.prefixes.indexes import Index, IndexKey, ordered, selected
 from semi_naive.ra.replica import Replica

@@ -21,6 +21,7 @@ unimplemented.
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.ra.multiway.partitions import wire
 from semi_naive.ra.multiway.partitions.answering import Answer
 from semi_naive.ra.multiway.partitions.asking import (

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+
 from semi_naive.ra.blocks import changes, combined
 from semi_naive.ra.multiway.partitions import dealing, wire
 from semi_naive.ra.multiway.partitions.loading import Shared, stored

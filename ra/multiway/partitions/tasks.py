@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+
 from semi_naive.ra.multiway.partitions import wire
 from semi_naive.ra.multiway.partitions.loading import Opened, Stored
 from semi_naive.ra.multiway.prefixes.frontier import Frontier, Proposals

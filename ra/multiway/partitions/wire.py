@@ -7,7 +7,8 @@ fraction of a byte each.
 from typing import NamedTuple
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.multiway.prefixes.directory import hash_of, i64_rows
 from semi_naive.ra.multiway.prefixes.lists import Lists, in_order
 from semi_naive.ra.words import JIT, JOIN, i64, u8

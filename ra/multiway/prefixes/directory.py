@@ -4,8 +4,9 @@ A hash table, or, where the keys are of one column and lie close together, the p
 """
 
 import numpy as np
+
 from semi_naive.balance.hashing import mix
-from semi_naive.balance.jit import njit, types
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.words import JIT, i64
 
 i64_rows = types.Array(types.int64, 2, "C")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+
 from semi_naive.ra.multiway.prefixes.lists import Lists
 from semi_naive.ra.multiway.prefixes.stages import Stage
 from semi_naive.ra.multiway.prefixes.verbs import NEVER, Indexes

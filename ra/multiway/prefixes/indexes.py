@@ -8,7 +8,8 @@ An index is known by what it is an index of, so atoms and queries share it.
 from typing import NamedTuple
 
 import numpy as np
-from semi_naive.balance.jit import njit
+
+from semi_naive.host.jit import njit
 from semi_naive.ra.blocks import changes, sort_unique
 from semi_naive.ra.multiway.prefixes.directory import find, slots_of
 from semi_naive.ra.multiway.query import Atom, Constant, columns_of

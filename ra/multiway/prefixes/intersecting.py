@@ -4,7 +4,8 @@ Pure, compiled, no Spark.
 """
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.multiway.prefixes.lists import Lists
 from semi_naive.ra.multiway.tries.seeks import seek
 from semi_naive.ra.words import JIT, JOIN, i64, u8

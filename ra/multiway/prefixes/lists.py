@@ -7,7 +7,8 @@ dropped from it; it is written out value by value only when its prefixes have be
 from typing import NamedTuple
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.words import JOIN, i64, sort
 
 

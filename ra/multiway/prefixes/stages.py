@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+
 from semi_naive.ra.multiway.prefixes.indexes import IndexKey, conditions, selected
 from semi_naive.ra.multiway.prefixes.verbs import COMPARE, Compared, Equation, Relation, evaluate
 from semi_naive.ra.multiway.query import Atom, Comparison, Query, QueryError, columns_of, names

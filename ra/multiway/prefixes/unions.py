@@ -1,7 +1,8 @@
 """What many prefixes need of one key, put together: unions of ranges, and of lists. Pure, compiled, no Spark."""
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.blocks import changes
 from semi_naive.ra.multiway.prefixes.directory import i64_rows

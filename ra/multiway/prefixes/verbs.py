@@ -12,6 +12,7 @@ Worst-case Optimal Low-Memory Dataflows*, PVLDB 2018, section 3.1.)
 from typing import NamedTuple
 
 import numpy as np
+
 from semi_naive.ra.multiway.prefixes import intersecting
 from semi_naive.ra.multiway.prefixes.indexes import Index, IndexKey
 from semi_naive.ra.multiway.prefixes.lists import Lists

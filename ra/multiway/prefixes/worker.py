@@ -1,6 +1,7 @@
 """BiGJoin of one worker, over indexes that are all here. No Spark."""
 
 import numpy as np
+
 from semi_naive.ra.multiway.prefixes.frontier import Frontier, Proposals, counted, extended
 from semi_naive.ra.multiway.prefixes.indexed import Indexed
 from semi_naive.ra.multiway.prefixes.lists import Lists

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.ra.replica import Replica
 from semi_naive.ra.runs import Run, write_run
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+
 from semi_naive.ra.words import sort_unique
 
 SPARSE = 4  # a range of so many times its values is still dense enough to be its own ids

@@ -10,7 +10,8 @@ edge(y, _) anew for each x and y took forty times as long for 5-cliques.
 from typing import NamedTuple
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import count_bits, lowest_bit
 from semi_naive.ra.multiway.tries.seeks import below, i32, size
 from semi_naive.ra.multiway.tries.shape import Member, Shape, Values, depths_in

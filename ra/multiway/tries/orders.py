@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import permutations
 
 import numpy as np
+
 from semi_naive.ra.multiway.query import Atom, Query, QueryError
 from semi_naive.ra.multiway.tries.local import run_of
 from semi_naive.ra.multiway.tries.shape import Shape

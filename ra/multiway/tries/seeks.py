@@ -6,7 +6,8 @@ cache); one with a much shorter set gallops: O(short · log(long ÷ short)), as 
 """
 
 import numpy as np
-from semi_naive.balance.jit import njit, types
+
+from semi_naive.host.jit import njit, types
 from semi_naive.ra.words import JIT, i64
 
 i32 = types.Array(types.int32, 1, "C")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+
 from semi_naive.ra.multiway.tries.trie import TrieArray
 
 ID, POSITION = 4, 8  # bytes of a value or of an entry of the directory, and of an entry of an index

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from semi_naive.ra.blocks import sort_unique
 from semi_naive.ra.multiway.query import columns_of
 from semi_naive.ra.multiway.tries.arrays import ArrayFile, Sections

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.planning.body import Body, Chosen
 from semi_naive.planning.rewrite import substitute
 from semi_naive.planning.spoken import spoken, spoken_name, spoken_variable

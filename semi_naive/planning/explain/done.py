@@ -2,8 +2,8 @@
 
 from itertools import groupby
 
-from semi_naive.balance.account import as_sum
-from semi_naive.balance.numbers import counted
+from semi_naive.host.account import as_sum
+from semi_naive.host.numbers import counted
 from semi_naive.planning.explain.bodies import listed
 from semi_naive.planning.explain.strata import Telling, all_versions
 from semi_naive.planning.spoken import spoken_name

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.planning.explain.bodies import attributes_of, described, listed
 from semi_naive.planning.explain.passes import changes, place
 from semi_naive.planning.order import versions

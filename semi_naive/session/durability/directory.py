@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import semi_naive
-from semi_naive.balance.alone import alone
+from semi_naive.host.alone import alone
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri

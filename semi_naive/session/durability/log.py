@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from semi_naive.balance.private import opener
+from semi_naive.host.private import opener
 
 log = logging.getLogger("semi_naive")
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
+from semi_naive.host import memory
 from semi_naive.planning.loops import Loop
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra import memory
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.rules.changes import Change, compacted, difference, grown, is_compact, plain, without
 from semi_naive.ra.rules.table import Table

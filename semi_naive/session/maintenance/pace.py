@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from semi_naive.balance.jit import loading
+from semi_naive.host.jit import loading
 
 WORTH = 0.15  # of the seconds in which it is computed anew, for any attempt
 FORETOLD = 0.6  # of them, by what smaller changes have taken: then an attempt may take that

@@ -15,10 +15,10 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from semi_naive.balance.jit import load
+from semi_naive.host import memory
+from semi_naive.host.jit import load
 from semi_naive.planning.passes import Compiled
 from semi_naive.planning.strata import Stratum, is_fact, readers
-from semi_naive.ra import memory
 from semi_naive.ra.failures import told
 from semi_naive.ra.rules.changes import (
     Change,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.balance.numbers import counted
+from semi_naive.host.numbers import counted
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
 from semi_naive.ra.rules.block import Block

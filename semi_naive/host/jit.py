@@ -3,7 +3,7 @@
 Loading numba takes half a second, and compiling a kernel another half. So a kernel runs as the Python that it is while its
 arrays are small, until all kernels together have taken PATIENCE seconds so. Then numba is loaded, and each kernel's machine
 code, once the kernel has a large array or has taken as long as that itself. A kernel means the same both ways: the types of
-`balance.signatures` see to its arguments and to what it returns. With NUMBA_DISABLE_JIT=1 nothing is ever compiled.
+`host.signatures` see to its arguments and to what it returns. With NUMBA_DISABLE_JIT=1 nothing is ever compiled.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
-from semi_naive.balance.account import part
-from semi_naive.balance.signatures import Signature, types
+
+from semi_naive.host.account import part
+from semi_naive.host.signatures import Signature, types
 
 __all__ = ["Kernel", "load", "njit", "types"]
 
@@ -108,7 +109,7 @@ class Kernel:
         _Spent.numba = True
         if self.worth is None:
             with part("kernels"):
-                from semi_naive.balance.kernel_cache import kept
+                from semi_naive.host.kernel_cache import kept
 
                 self.worth = LOADING if kept(self) else COMPILING
         return self.seconds < self.worth and (self.worth > LOADING or numbers <= FEWEST)
@@ -147,7 +148,7 @@ class Kernel:
         if self.dispatcher is None:
             with part("kernels"), _alone:
                 if self.dispatcher is None:
-                    from semi_naive.balance.kernel_cache import dispatcher_of
+                    from semi_naive.host.kernel_cache import dispatcher_of
 
                     _Spent.numba, known, begun = True, _Spent.loading, (time.perf_counter(), time.process_time())
                     self.dispatcher = dispatcher_of(self)
@@ -164,7 +165,7 @@ def known() -> list[Kernel]:
 def load(names: Iterable[str] = ()) -> None:
     """Load the machine code of kernels, as far as there is any, 5 ms each: those of some names, as "words.sort", or all that
     have been defined, for a process that forks others."""
-    from semi_naive.balance.kernel_cache import kept
+    from semi_naive.host.kernel_cache import kept
 
     _Spent.numba, names = True, set(names)
     for kernel in _known:

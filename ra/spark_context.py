@@ -2,12 +2,14 @@
 
 import logging
 import os
+import site
 import sys
+import sysconfig
 import threading
 import time
 
-from semi_naive.balance import leftovers
-from semi_naive.balance.needed import needed
+from semi_naive.host import leftovers
+from semi_naive.host.needed import needed
 from semi_naive.ra import lost
 from semi_naive.ra.aside import aside
 from semi_naive.ra.java import gateway, heap
@@ -69,6 +71,8 @@ def context(master: str | None = None, cores: int | None = None):
     conf = SparkConf().setAppName("semi-naive").setMaster(master or f"local[{cores or cpus()},4]")
     for key, value in SETTINGS.items():
         conf.set(key, value)
+    for name, value in _worker_environment().items():
+        conf.set(f"spark.executorEnv.{name}", value)
     conf.set("spark.driver.memory", f"{heap() >> 20}m")
     if master is None:
         conf.set("spark.driver.bindAddress", LOOPBACK).set("spark.driver.host", LOOPBACK)
@@ -79,6 +83,16 @@ def context(master: str | None = None, cores: int | None = None):
     conf.set("spark.sql.shuffle.partitions", str(cores or cpus()))
     given_up = threading.Event()
     return aside(lambda: _made(conf, given_up), given_up.set)
+
+
+def _worker_environment() -> dict[str, str]:
+    """Environment variables of Python workers: a user's `random.py` or `queue.py` in the working directory shadows no module.
+
+    A package imported from a checkout, not from where Python installs packages, is imported from there by workers too.
+    """
+    root = os.path.dirname(os.path.dirname(sys.modules[__name__.split(".")[0]].__file__ or ""))
+    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages()}
+    return {"PYTHONSAFEPATH": "1"} | ({} if root in installed else {"PYTHONPATH": root})
 
 
 def _made(conf, given_up: threading.Event):

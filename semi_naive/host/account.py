@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ContextDecorator, contextmanager
 
-from semi_naive.balance.numbers import summands
+from semi_naive.host.numbers import summands
 
 PARTS = {  # in the order in which a run comes to them, and what each is
     "start": "Python and modules are loaded",

@@ -15,7 +15,7 @@ import uuid
 import zlib
 from pathlib import Path
 
-from semi_naive.balance import leftovers
+from semi_naive.host import leftovers
 
 log = logging.getLogger("semi_naive")
 

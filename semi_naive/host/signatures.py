@@ -11,7 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from semi_naive.balance.numbers import counted
+
+from semi_naive.host.numbers import counted
 
 WORD = (1 << 64) - 1
 

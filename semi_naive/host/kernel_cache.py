@@ -27,9 +27,10 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.core.runtime._nrt_python import c_helpers
 from numba.core.serialize import dumps
-from semi_naive.balance import private
-from semi_naive.balance.alone import alone
-from semi_naive.balance.signatures import Signature
+
+from semi_naive.host import private
+from semi_naive.host.alone import alone
+from semi_naive.host.signatures import Signature
 
 log = logging.getLogger("semi_naive")
 
@@ -44,7 +45,7 @@ class _Compiling:
 
 
 def dispatcher_of(kernel) -> Dispatcher:
-    """A `balance.jit.Kernel` compiled, or loaded; what it calls is only compiled if it has to be."""
+    """A `host.jit.Kernel` compiled, or loaded; what it calls is only compiled if it has to be."""
     if kept(kernel):
         return _made(kernel)
     outermost, now = not _Compiling.since, time.monotonic()
@@ -188,8 +189,13 @@ def home() -> Path:
 
 @cache
 def carried() -> Path:
-    """The kernels that came with the package (see `setup.py`): whoever can write there can write the package."""
-    return Path(sys.modules[OURS].__file__ or "").with_name("kernels")
+    """The directory of the kernels that a wheel has installed (see `setup.py`), as trustworthy as the package itself.
+
+    A checkout that is imported from has none. It uses those of an installed wheel, whose names match if the code is the same.
+    """
+    own = Path(sys.modules[OURS].__file__ or "").with_name("kernels")
+    installed = (folder for entry in sys.path if (folder := Path(entry, OURS, "kernels")).is_dir())
+    return own if own.is_dir() else next(installed, own)
 
 
 @cache

@@ -108,9 +108,9 @@ class GroupV1:
 
 
 @functools.cache
-def _groups() -> list[tuple[Path, str, type]]:
+def _groups() -> list[tuple[Path, str, type[GroupV1] | type[GroupV2]]]:
     """The control groups of this process that have a limit."""
-    found: list[tuple[Path, str, type]] = []
+    found: list[tuple[Path, str, type[GroupV1] | type[GroupV2]]] = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, kinds, path = line.split(":", 2)
@@ -120,7 +120,7 @@ def _groups() -> list[tuple[Path, str, type]]:
     return found
 
 
-def _limited(root: Path, path: str, files) -> Iterator[tuple[Path, str, type]]:
+def _limited(root: Path, path: str, files) -> Iterator[tuple[Path, str, type[GroupV1] | type[GroupV2]]]:
     """A group and those around it, as far as they have a limit. In a container the group may lie at the root itself."""
     folder = root / path.lstrip("/")
     for group in dict.fromkeys([folder, *folder.parents, root]):

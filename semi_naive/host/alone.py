@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator
 
-from semi_naive.balance.private import opener
+from semi_naive.host.private import opener
 
 try:
     import fcntl

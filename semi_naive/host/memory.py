@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable
 
-from semi_naive.ra.memory_limits import ADDRESSES, LEAST, MACHINE, NEAR, Room, limit, ours, resident, rooms
+from semi_naive.host.memory_limits import ADDRESSES, LEAST, MACHINE, NEAR, Room, limit, ours, resident, rooms
 
 OURS = 0.25  # of the machine's memory: who uses less of it is not to blame that it is used up
 EVERY = 0.2  # seconds between two looks
