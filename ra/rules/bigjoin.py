@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Term
@@ -35,18 +36,26 @@ class Count:
     among: int
 
     def __call__(self, batch: Batch, context: Context):
-        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
-        counts = np.zeros(batch.size, np.int64)
-        for block in context.blocks(self.relation, self.part, self.order):
-            lows, highs = block.ranges(keys, batch.size)
-            counts += highs - lows
-        parts = context.subbuckets(self.relation, self.order, keys)
+        counts, parts = self._counts(batch, context) if self.keys else self._total(batch, context)
         offer = counts * parts * self.among + self.number
         if self.number:
             offer = np.minimum(offer, batch.columns[OFFER])
         if self.number == self.among - 1:
             offer %= self.among
         yield batch.with_columns({OFFER: offer}).where((counts > 0) | (parts > 1))
+
+    def _total(self, batch: Batch, context: Context):
+        """Of an atom with nothing bound: all tuples of all partitions, to each of which the binding goes if it proposes."""
+        return np.full(batch.size, context.total(self.relation, self.part, self.order)), np.int64(1)
+
+    def _counts(self, batch: Batch, context: Context):
+        """(the tuples of each binding here, how many subbuckets have as many)."""
+        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
+        counts = np.zeros(batch.size, np.int64)
+        for block in context.blocks(self.relation, self.part, self.order):
+            lows, highs = block.ranges(keys, batch.size)
+            counts += highs - lows
+        return counts, context.subbuckets(self.relation, self.order, keys)
 
 
 @dataclass
@@ -62,11 +71,43 @@ class Visit:
         raise TypeError("a visit is between segments")
 
 
+class Values(Join):
+    """Extend each binding by the values of one variable, each once, also where columns that follow it repeat it."""
+
+    def __call__(self, batch: Batch, context: Context, begin=START):
+        blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
+        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
+        for number in range(begin[0], len(blocks)):
+            lows, highs = blocks[number].ranges(keys, batch.size)
+            row, skip = begin[1:] if number == begin[0] else START[1:]
+            while row < batch.size:
+                rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, context.most)
+                rows, values = self._once(blocks, number, keys, lows, rows, positions)
+                if rows.size:
+                    columns = batch.take(rows, self.keep) | {self.binds[0][1]: values}
+                    yield Batch(rows.size, columns, at=(number, row, skip), joined=rows.size)
+
+    def _once(
+        self, blocks: list, number: int, keys: list[np.ndarray], lows: np.ndarray, rows: np.ndarray, positions: np.ndarray
+    ):
+        """(binding, value) of tuples of a block, without those that an earlier tuple of it, or an earlier block, has."""
+        block, place = blocks[number], self.binds[0][0]
+        values = block.column(place, positions)
+        if place == len(self.order) - 1:
+            return rows, values
+        first = (positions == lows[rows]) | (block.column(place, np.maximum(positions - 1, 0)) != values)
+        rows, values = rows[first], values[first]
+        for earlier in blocks[:number]:
+            begins, ends = earlier.ranges([*(key[rows] for key in keys), values], rows.size)
+            rows, values = rows[begins == ends], values[begins == ends]
+        return rows, values
+
+
 @dataclass
 class Propose:
-    """Extend each binding by the values that the atom with the fewest tuples has for it. steps: the join of each atom."""
+    """Extend each binding by the values that the atom with the fewest tuples has for it. steps: those of each atom."""
 
-    steps: tuple[Join, ...]
+    steps: tuple[Values, ...]
 
     def __call__(self, batch: Batch, context: Context, begin=START):
         """`begin`: as of `Join`, but that the number of the block tells the atom, too."""

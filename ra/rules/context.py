@@ -73,6 +73,12 @@ class TaskContext:
             blocks = [block.reordered(tuple(index.order.index(i) for i in order)) for block in blocks]
         return blocks
 
+    def total(self, relation: str, part: str, order) -> int:
+        spread = self.world.relations.get(relation)
+        if spread is None or (relation, order) in self.world.statics:
+            return sum(block.size for block in self.blocks(relation, part, order))
+        return spread.count
+
     def subbuckets(self, relation: str, order, keys: list[np.ndarray]) -> np.ndarray | int:
         spread = self.world.relations.get(relation)
         index = spread.index(order) if spread and (relation, order) not in self.world.statics else None

@@ -44,6 +44,9 @@ class Context(Protocol):
     def blocks(self, relation: str, part: str, order: tuple[int, ...]) -> list[Block]:
         """The tuples of a part ("full", "delta", "all") of a relation here, sorted by its columns in an order."""
 
+    def total(self, relation: str, part: str, order: tuple[int, ...]) -> int:
+        """How many tuples a relation has on all partitions, or at most."""
+
     def subbuckets(self, relation: str, order: tuple[int, ...], keys: list[np.ndarray]) -> np.ndarray | int:
         """How many subbuckets the bucket of each key has in an index."""
 

@@ -3,18 +3,20 @@ where they are indexed in this process, and little of them has changed (`ra.rule
 
     far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
-The core begins with what is bound already, in a delta version with the delta, or else with the tuples of one atom. Then each
-variable is bound in turn: among the atoms that have it and something that is bound, whichever has the fewest tuples for a
-binding proposes, and all others intersect. Where only one can propose, that is an ordinary join, and intersecting is one that
-binds nothing.
+The core begins with what is bound already, in a delta version with the delta, or else with the tuples of its smallest atom.
+Then each variable is bound in turn. Every atom that has the variable counts: for a binding, the one with the fewest tuples
+proposes values, and all others intersect. An atom of which nothing is bound yet takes part by its projection to the variable.
+So there are never more bindings than the worst case of the whole body allows (Ammar, McSherry, Salihoglu, Joglekar 2018,
+lemma 3.1). Where one atom alone has a variable, that is an ordinary join, and intersecting is one that binds nothing.
 """
 
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from semi_naive.planning.multiway import largest_result
 from semi_naive.planning.placing import Placing
-from semi_naive.ra.rules.bigjoin import OFFER, Count, Intersect, Propose, Visit
+from semi_naive.ra.rules.bigjoin import OFFER, Count, Intersect, Propose, Values, Visit
 from semi_naive.ra.rules.extend import Extend
 from semi_naive.ra.rules.ir import Atom, Const, Order, Var, Wild
 from semi_naive.ra.rules.steps import GROUP, WEIGHT, EarlyProjection, Exchange, Join
@@ -51,8 +53,11 @@ class BigJoin:
         compiler.atoms += self.left.items()
 
     def compile(self, first: int) -> None:
-        """`first`: the atom to begin with, if nothing is bound by now."""
+        """`first`: the atom to begin with, if bindings are of it already; else it is the smallest one, if nothing is bound."""
+        choose, since = self.compiler.choose, len(self.compiler.choose.log)
+        most = choose.rows * largest_result(self.left, choose.sizes, self.compiler.parts)
         if not self.compiler.begun or not self.compiler.bound & set().union(*map(variables, self.left.values())):
+            first = first if self.compiler.bound else min(self.left, key=lambda n: (choose.expected(n, self.left[n], set()), n))
             self._join(first, self.left[first], "the core begins with it")
             self.compiler.apply_ready()
         while self.left:
@@ -60,14 +65,20 @@ class BigJoin:
                 self._join(number, self.left[number], "intersect")
             unbound = {name for atom in self.left.values() for name in variables(atom)} - self.compiler.bound
             if unbound:
-                self._bind(max(sorted(unbound), key=lambda name: len(self._able(name))))
+                self._bind(max(sorted(unbound), key=self._rank))
                 self.compiler.apply_ready()
+        choose.cap(most, since)
 
     # -- one variable
 
+    def _rank(self, name: str) -> tuple[int, int]:
+        """Variables that several atoms with something bound have come first; then those that several atoms have."""
+        able = self._able(name)
+        return sum(bool(self._known(self.left[n])) for n in able), len(able)
+
     def _able(self, name: str) -> list[int]:
         """The atoms that can propose values of a variable to a binding."""
-        return [n for n, atom in self.left.items() if self._holds(atom, name) == 1 and self._known(atom)]
+        return [n for n, atom in self.left.items() if self._holds(atom, name) == 1]
 
     @staticmethod
     def _holds(atom: Atom, name: str) -> int:
@@ -112,7 +123,7 @@ class BigJoin:
         needed = frozenset(compiler.live() & (compiler.bound | ({GROUP, WEIGHT} if compiler.every else set())))
         for place, (number, atom) in enumerate(atoms.items()):
             order, keys = sides[place][0]
-            if compiler.placing(atom.relation, order):
+            if keys and compiler.placing(atom.relation, order):
                 keep = needed | {OFFER} if place else needed
                 compiler.steps.append(Exchange(atom.relation, order, keys, keep, one=True))
             compiler.steps.append(Count(atom.relation, self._part(number), order, keys, place, len(atoms)))
@@ -122,7 +133,7 @@ class BigJoin:
         self._visit(0, atoms, [search for search, _ in sides], visiting)
         after = visiting | {name}
         joins = [
-            Join(atom.relation, self._part(n), order, keys, ((self._place(atom, order, name), name),), after)
+            Values(atom.relation, self._part(n), order, keys, ((self._place(atom, order, name), name),), after)
             for (n, atom), ((order, keys), _) in zip(atoms.items(), sides, strict=True)
         ]
         compiler.steps.append(Propose(tuple(joins)))

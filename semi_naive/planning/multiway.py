@@ -137,17 +137,17 @@ def _beyond(atoms, sizes, binary) -> Choice:
     trial = tried(binary(), sizes) if hasattr(sizes, "sample") else None
     if trial is None or trial.total < WORTH:
         return Choice()
-    found = min(trial.found, _bound_of(names, atoms, sizes))
+    found = min(trial.found, largest_result(atoms, sizes, {}))
     if sum(made * (FUSED if fused else MADE) for made, fused in trial.made) < READ * read + FOUND * found:
         return Choice()
     reason = f"binary joins are expected to make {counted(trial.total, 'binding')}, of which {found:,.0f} last"
     return Choice(Core(frozenset(atoms), reason))
 
 
-def _bound_of(names: dict[int, frozenset[str]], atoms, sizes) -> float:
-    """The most answers that there can be."""
-    query = joins.Query(tuple(joins.Atom(str(n), tuple(sorted(own))) for n, own in names.items()))
-    return agm_bound(query, {str(n): math.ceil(sizes.size(atom.relation)) for n, atom in atoms.items()})
+def largest_result(atoms: dict[int, Atom], sizes, parts: dict[int, str]) -> float:
+    """The AGM bound: the most bindings that some atoms can have together (Atserias, Grohe, Marx 2008)."""
+    query = joins.Query(tuple(joins.Atom(str(n), tuple(sorted(variables(atom)))) for n, atom in atoms.items()))
+    return agm_bound(query, {str(n): max(1, math.ceil(sizes.size(a.relation, parts.get(n, "all")))) for n, a in atoms.items()})
 
 
 def _read(atoms, places, sizes, delta) -> float:

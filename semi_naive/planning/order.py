@@ -12,7 +12,7 @@ from semi_naive.planning.body import Body, Chosen, Compiler, names
 from semi_naive.planning.fanout import Sizes, fanout
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.multiway import choose as choose_core
-from semi_naive.planning.multiway import choose_counted
+from semi_naive.planning.multiway import choose_counted, largest_result
 from semi_naive.planning.placing import NOWHERE, Placing
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.ir import Atom, Order, Rule, Var
@@ -102,6 +102,7 @@ class Greedy:
     def together(self, left, atoms: dict[int, Atom], bound, reason: str) -> None:
         """The last choice was the first of several atoms, which are joined at once."""
         bound, number = set(bound) | names(atoms[next(iter(atoms))]), next(iter(atoms))
+        before = self.log[-2].expected if len(self.log) > 1 else 1.0
         rest = [one for one in atoms.items() if one[0] != number]
         while rest:
             one = min(rest, key=lambda one: self._rank(one, bound))
@@ -109,7 +110,14 @@ class Greedy:
             self._bind(one[1])
             bound |= names(one[1])
             rest.remove(one)
+        self.rows = min(self.rows, before * largest_result(atoms, self.sizes, self.parts))
         self.log[-1] = Chosen(atoms[number], self.parts.get(number, "all"), (), self.rows, reason)
+
+    def cap(self, most: float, since: int) -> None:
+        """Expect no more bindings than `most` after each of the atoms that were taken last, from number `since` on."""
+        self.rows = min(self.rows, most)
+        for chosen in self.log[since:]:
+            chosen.expected = min(chosen.expected, most)
 
     def inner(self) -> "Greedy":
         """For the body of an aggregate, and for joins of a few bindings: from what is bound here."""

@@ -44,6 +44,9 @@ class Database:
     def blocks(self, relation: str, part: str, order):
         return self.tables[relation].blocks(part, order)
 
+    def total(self, relation: str, part: str, order) -> int:
+        return sum(block.size for block in self.blocks(relation, part, order))
+
     def subbuckets(self, relation: str, order, keys) -> int:
         """Nothing is in buckets here."""
         return 1

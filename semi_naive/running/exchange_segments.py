@@ -75,6 +75,9 @@ class _Cutting:
             if exchange is None:
                 moves.append(Move(move.names, "same"))
                 continue
+            if not names:  # nothing is bound: every partition has some values
+                moves.append(Move(move.names, "every"))
+                continue
             index = self.relations[exchange.relation].index(exchange.order)
             places = tuple(move.names.index(name) for name in names[: index.keys])
             moves.append(Move(move.names, index.map, places, copies=index.copies))

@@ -74,9 +74,8 @@ class _Words:
             case Multiway():
                 yield from self._multiway(step, next(chosen, None))
             case steps.Exchange():
-                where = self._bucket(step)
-                to = f"the partition of {where}" if where else f"every partition, for {spoken_name(step.relation)}"
-                yield f"   exchange: to {to}"
+                every = f"every partition, for {spoken_name(step.relation)}"
+                yield f"   exchange: to {f'the partition of {self._bucket(step)}' if step.keys else every}"
             case Count():
                 yield f"   count {self._atom(step, ())}{self._found(step)}, and remember which atom has the fewest tuples"
             case Visit():
@@ -150,7 +149,11 @@ class _Words:
 
     def _bucket(self, step: steps.Exchange) -> str:
         where = self._attributes(step.relation, step.order[: len(step.keys)])
-        return f"{spoken_name(step.relation)}'s bucket by {listed(where)}" if where else ""
+        return (
+            f"{spoken_name(step.relation)}'s bucket by {listed(where)}"
+            if where
+            else f"every bucket of {spoken_name(step.relation)}"
+        )
 
     def _aggregate(self, literal: ir.Aggregate, outer: tuple[str, ...], bound: bool) -> str:
         target = f" {self._shown(literal.target)}" if literal.target is not None else ""
