@@ -5,7 +5,7 @@ round-robin. That looks at what is stored, not at what will be joined; waits unt
 subbucket that need not be split; and does not ask whether a partition is better off. `planned` splits in proportion to the
 excess, puts the heaviest part on the lightest partition, and acts when that pays. Simulated on 512 ranks, heaviest ÷ average
 work of the whole run: tree pointing up, height 20, 13.3 → 1.14, RMAT scale 16 1.10 (`python -m
-semi_naive.plots.paper --only policies`).
+bench.paper --only policies`).
 """
 
 import heapq

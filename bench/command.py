@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from semi_naive.plots.paper.files import machine
+from bench.paper.files import machine
 
 PACKAGES = ("semi-naive", "pyspark", "duckdb", "numpy", "numba", "pyarrow", "psutil")
 

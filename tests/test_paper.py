@@ -8,13 +8,13 @@ from importlib import import_module
 import numpy as np
 import pytest
 
+from bench.paper import boxes, budgets, claims, datasets, fig8, fig12, growth, simulated, skew, trees
+from bench.paper.__main__ import NAMES, PAPERS, main
+from bench.paper.evaluation import Evaluation
+from bench.paper.tables import Table
 from semi_naive import Config, graphs, simulate, transitive_closure
 from semi_naive.balance.hashing import bucket_of
 from semi_naive.balance.policy import imbalance_ratio
-from semi_naive.plots.paper import boxes, budgets, claims, datasets, fig8, fig12, growth, simulated, skew, trees
-from semi_naive.plots.paper.__main__ import NAMES, PAPERS, main
-from semi_naive.plots.paper.evaluation import Evaluation
-from semi_naive.plots.paper.tables import Table
 
 KINDS = [("up", "T"), ("down", "T"), ("up", "G"), ("down", "G")]
 
@@ -174,7 +174,7 @@ def test_no_two_texts_of_a_figure_overlap(paper):
 
     for name in NAMES:
         record = json.loads((paper[1] / f"{name}.json").read_text())
-        figure = import_module(f"plots.paper.{name}").draw(record["data"])
+        figure = import_module(f"bench.paper.{name}").draw(record["data"])
         figure.draw_without_rendering()
         renderer = FigureCanvasAgg(figure).get_renderer()
         boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in shown_texts(figure)]
@@ -217,7 +217,7 @@ def test_one_failing_figure_does_not_lose_the_others(tmp_path, monkeypatch, caps
     ]})  # fmt: skip
     assert main(["--only", "fig8,fig12", "-o", str(tmp_path)]) == 1
     said = capsys.readouterr().err
-    assert "fig8: failed: on purpose" in said and said.strip().endswith("plots.paper: failed: fig8")
+    assert "fig8: failed: on purpose" in said and said.strip().endswith("bench.paper: failed: fig8")
     assert (tmp_path / "fig12.png").exists() and not (tmp_path / "fig8.json").exists()
 
 
@@ -238,7 +238,7 @@ def test_what_cannot_be_redrawn(tmp_path, capsys, content, said):
 def test_wrong_arguments(arguments, capsys):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
-    assert stop.value.code == 2 and "plots.paper: error" in capsys.readouterr().err
+    assert stop.value.code == 2 and "bench.paper: error" in capsys.readouterr().err
 
 
 def test_folders_that_are_none(tmp_path, capsys):

@@ -153,7 +153,7 @@ class BigJoin:
             compiler.bound &= compiler.live()
             compiler.steps.append(EarlyProjection(tuple(sorted(compiler.bound - {GROUP}))))
 
-    def _gather(self, name: str, joins: list[Join], begin: int) -> None:
+    def _gather(self, name: str, joins: list[Values], begin: int) -> None:
         """What was compiled to propose a variable becomes one step, if in each index it follows what is bound."""
         steps = self.compiler.steps
         if all(join.binds[0][0] == len(join.keys) for join in joins):

@@ -8,10 +8,10 @@ import functools
 
 import numpy as np
 
+from bench.paper import claims
+from bench.paper.drawing import logarithmic, small_legend
+from bench.paper.tables import Table
 from semi_naive.balance.machine import Machine
-from semi_naive.plots.paper import claims
-from semi_naive.plots.paper.drawing import logarithmic, small_legend
-from semi_naive.plots.paper.tables import Table
 from semi_naive.plots.style import DARK, GREY, OTHERS, PHASES, log_ticks, new_figure
 
 TITLE = "Fig. 13 · strong scaling, simulated"
@@ -26,10 +26,10 @@ BUCKETS = 512  # and as many as there are ranks, if these are more
 
 
 def measure(evaluation) -> dict:
+    from bench.paper.runs import papers
+    from bench.paper.simulated import summary
     from semi_naive import Config
     from semi_naive.graphs import rmat
-    from semi_naive.plots.paper.runs import papers
-    from semi_naive.plots.paper.simulated import summary
     from semi_naive.simulation import Replayable
 
     scale, drawn, numbers = evaluation.pick(SIZES)

@@ -5,8 +5,8 @@ import threading
 import time
 from collections import Counter
 
+from bench.paper import claims
 from semi_naive import Config, transitive_closure
-from semi_naive.plots.paper import claims
 from semi_naive.plots.run import Run
 
 EVERY = 0.05  # seconds, between two looks at the memory

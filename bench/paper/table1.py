@@ -6,9 +6,9 @@ at once while delta is small; and the decomposed plan, which shuffles nothing.
 
 import numpy as np
 
-from semi_naive.plots.paper import claims
-from semi_naive.plots.paper.drawing import grouped, logarithmic, small_legend
-from semi_naive.plots.paper.tables import Table
+from bench.paper import claims
+from bench.paper.drawing import grouped, logarithmic, small_legend
+from bench.paper.tables import Table
 from semi_naive.plots.style import DARK, SAND, new_figure
 
 TITLE = "Table 1 · eight graphs"
@@ -18,7 +18,7 @@ STYLES = {"paper's": ("white", "////"), "balanced": (SAND, "...."), "decomposed"
 
 
 def measure(evaluation) -> dict:
-    from semi_naive.plots.paper.runs import papers
+    from bench.paper.runs import papers
 
     ways = {
         "paper's": {"plan": "balanced", **papers(buckets=BUCKETS)},
@@ -30,7 +30,7 @@ def measure(evaluation) -> dict:
 
 def one(evaluation, dataset, ways: dict) -> dict:
     """A graph, every way. ValueError when they do not agree."""
-    from semi_naive.plots.paper.runs import closure
+    from bench.paper.runs import closure
 
     edges = np.unique(dataset.edges(evaluation.data, evaluation.size), axis=0)
     runs = {}

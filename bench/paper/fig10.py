@@ -4,8 +4,8 @@ Three ways: nothing is moved; the paper's policy, refinement and consolidation b
 paper's layout, edges in buckets beside T's, and take no steps together (run_ahead=0).
 """
 
-from semi_naive.plots.paper.drawing import grouped, small_legend
-from semi_naive.plots.paper.tables import Table
+from bench.paper.drawing import grouped, small_legend
+from bench.paper.tables import Table
 from semi_naive.plots.style import DARK, SAND, new_figure
 
 TITLE = "Fig. 10 · trees, with and without spatial balancing"
@@ -22,7 +22,7 @@ STYLES = {"off": ("white", "////"), "paper's": (SAND, "...."), "ours": (DARK, ""
 
 def ways() -> dict[str, dict]:
     """The settings of each way."""
-    from semi_naive.plots.paper.runs import papers
+    from bench.paper.runs import papers
 
     return {
         "off": papers(**LAYOUT, refine=False, consolidate=False),
@@ -32,8 +32,8 @@ def ways() -> dict[str, dict]:
 
 
 def measure(evaluation) -> dict:
+    from bench.paper.runs import closure
     from semi_naive.graphs import tree
-    from semi_naive.plots.paper.runs import closure
 
     heights, repeat = evaluation.pick(SIZES)
     runs = []

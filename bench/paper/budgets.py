@@ -6,8 +6,8 @@ After Zinn's evaluation, of other patterns too: boxing knows nothing of triangle
 import time
 from functools import partial
 
-from semi_naive.plots.paper.drawing import logarithmic, small_legend
-from semi_naive.plots.paper.tables import Table
+from bench.paper.drawing import logarithmic, small_legend
+from bench.paper.tables import Table
 from semi_naive.plots.style import DARK, SAND, new_figure
 
 TITLE = "Memory budgets of a boxed leapfrog triejoin"

@@ -5,9 +5,9 @@ After section 3.4 of Ammar, McSherry, Salihoglu and Joglekar, who proved BiGJoin
 
 import numpy as np
 
+from bench.paper.drawing import small_legend
+from bench.paper.tables import Table
 from semi_naive.balance.policy import imbalance_ratio
-from semi_naive.plots.paper.drawing import small_legend
-from semi_naive.plots.paper.tables import Table
 from semi_naive.plots.style import DARK, SAND, new_figure, number_ticks
 
 TITLE = "Work of the partitions on adversarial inputs"

@@ -6,10 +6,10 @@ no constant of a machine decides; what a rebalancing moves is set against it.
 
 import numpy as np
 
+from bench.paper.drawing import grouped, logarithmic, small_legend
+from bench.paper.tables import Table
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.trace import moved, work_of
-from semi_naive.plots.paper.drawing import grouped, logarithmic, small_legend
-from semi_naive.plots.paper.tables import Table
 from semi_naive.plots.style import DARK, GREY, PALE, STRAW, new_figure
 
 TITLE = "Policies on many ranks"

@@ -4,8 +4,8 @@ On an RMAT graph whose joins outgrow the threshold. Its quadrants are less skewe
 their closures end after a dozen iterations.
 """
 
-from semi_naive.plots.paper import claims
-from semi_naive.plots.paper.tables import Table
+from bench.paper import claims
+from bench.paper.tables import Table
 from semi_naive.plots.style import new_figure, same_limits
 
 TITLE = "Fig. 11 · iterations with temporal balancing"
@@ -18,8 +18,8 @@ SIZES = {  # scale, edges drawn, threshold
 
 
 def measure(evaluation) -> dict:
+    from bench.paper.runs import closure, papers
     from semi_naive.graphs import rmat
-    from semi_naive.plots.paper.runs import closure, papers
 
     scale, drawn, threshold = evaluation.pick(SIZES)
     edges, runs = rmat(scale, drawn, **QUADRANTS), {}
@@ -32,7 +32,7 @@ def measure(evaluation) -> dict:
 
 
 def table(data: dict) -> Table:
-    from semi_naive.plots.paper.runs import inner_iterations
+    from bench.paper.runs import inner_iterations
     from semi_naive.plots.run import phase_seconds
 
     phases = ("intra-bucket", "join", "all-to-all", "insert", "driver")

@@ -1,7 +1,7 @@
 """The evaluations of the papers that this engine is built after, made again: every figure and table of *Load-balancing Parallel
 Relational Algebra*, our numbers beside the paper's; of worst-case optimal joins boxes, memory budgets and skew.
 
-    python -m semi_naive.plots.paper [--quick | --full] [-o DIR] [--only fig8,fig12] [--data DIR] [--cores N] [--redraw]
+    python -m bench.paper [--quick | --full] [-o DIR] [--only fig8,fig12] [--data DIR] [--cores N] [--redraw]
 
 Writes for each its data (JSON), its table (Markdown, CSV) and its picture (PNG, SVG), and paper.md with all of them. --redraw
 makes tables and pictures again from the data that is there. Quick takes minutes, full up to an hour.
@@ -14,8 +14,8 @@ import traceback
 from importlib import import_module
 from pathlib import Path
 
-from semi_naive.plots.paper.evaluation import Evaluation
-from semi_naive.plots.paper.output import make, write_page
+from bench.paper.evaluation import Evaluation
+from bench.paper.output import make, write_page
 
 PAPERS = {
     "Load-balancing Parallel Relational Algebra (Kumar and Gilray, 2020)":
@@ -35,18 +35,18 @@ def main(arguments=None) -> int:
         folder = Path(options.out)
         folder.mkdir(parents=True, exist_ok=True)
     except (ValueError, OSError) as wrong:
-        print(f"plots.paper: {wrong}", file=sys.stderr)
+        print(f"bench.paper: {wrong}", file=sys.stderr)
         return 2
     failed = [name for name in options.only if not made(name, evaluation, folder, options.redraw)]
     write_page(folder, PAPERS)
     if failed:
-        print(f"plots.paper: failed: {', '.join(failed)}", file=sys.stderr)
+        print(f"bench.paper: failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 
 
 def parsed(arguments):
     parser = argparse.ArgumentParser(
-        prog="python -m semi_naive.plots.paper", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m bench.paper", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     sizes = parser.add_mutually_exclusive_group()
     for size, what in (("quick", "minutes (the default)"), ("full", "the papers' sizes where they fit, up to an hour"),
@@ -81,7 +81,7 @@ def made(name: str, evaluation: Evaluation, folder: Path, redraw: bool) -> bool:
     """Make one figure; False, once it has been said why, when that failed."""
     evaluation.figure, begun = name, time.perf_counter()
     try:
-        make(import_module(f"semi_naive.plots.paper.{name}"), name, evaluation, folder, redraw)
+        make(import_module(f"bench.paper.{name}"), name, evaluation, folder, redraw)
     except Exception as error:  # one figure must not lose the others
         if not isinstance(error, ValueError):
             traceback.print_exc()

@@ -5,10 +5,10 @@ Measured by the engine's hash over all nodes, in closed form, and at small heigh
 
 import numpy as np
 
-from semi_naive.plots.paper import claims
-from semi_naive.plots.paper.drawing import logarithmic, small_legend
-from semi_naive.plots.paper.tables import Table
-from semi_naive.plots.paper.trees import bucket_sizes, closed_form, depth_counts, measured, root_alone
+from bench.paper import claims
+from bench.paper.drawing import logarithmic, small_legend
+from bench.paper.tables import Table
+from bench.paper.trees import bucket_sizes, closed_form, depth_counts, measured, root_alone
 from semi_naive.plots.style import DARK, GREY, SAND, new_figure, whole_ticks
 
 TITLE = "Fig. 8 · worst-case imbalance between buckets, trees up and down"
@@ -56,8 +56,8 @@ def one(counts: np.ndarray, direction: str, relation: str, height: int) -> dict:
 def engine(evaluation, direction: str, height: int) -> float:
     """Heaviest ÷ average bucket of T at the end of a run. Its ids are not in heap order when the tree points up, so its hash
     puts other nodes together."""
+    from bench.paper.runs import closure, papers
     from semi_naive.graphs import tree
-    from semi_naive.plots.paper.runs import closure, papers
 
     evaluation.say(f"a run, tree {direction}, height {height}")
     run = closure(evaluation, tree(height, direction), **papers(buckets=EVALUATED, refine=False, consolidate=False))
@@ -96,7 +96,7 @@ def notes(data: dict) -> list[str]:
     )
     return [
         "The closed form for T of the up tree is the root's bucket alone, buckets ÷ (height - 1), and its share of the rest;"
-        " the heaviest bucket of all else is what chance makes of equal keys (see `plots.paper.trees`).",
+        " the heaviest bucket of all else is what chance makes of equal keys (see `bench.paper.trees`).",
         f"The paper's {ratio} at height {height}: buckets ÷ (height - 1) = {ratio} needs: {needed}. It is 5,120 ÷ 25, and the"
         f" same number is 4,096 ÷ 20 at height 21; with a power of two of buckets no reading of height {height} gives it. We do"
         f" not know the paper's number of buckets, and take {ratio} as confirmed in form (growing with the buckets, falling as"

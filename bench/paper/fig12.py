@@ -1,9 +1,9 @@
 """Fig. 12: a bow tie, whose closure is made almost whole in one iteration, against the threshold of rolling over: time, inner
 iterations, memory."""
 
-from semi_naive.plots.paper import claims
-from semi_naive.plots.paper.drawing import small_legend
-from semi_naive.plots.paper.tables import Table
+from bench.paper import claims
+from bench.paper.drawing import small_legend
+from bench.paper.tables import Table
 from semi_naive.plots.style import DARK, GREY, SAND, log_ticks, new_figure
 
 TITLE = "Fig. 12 · bow tie, thresholds of rolling over"
@@ -17,8 +17,8 @@ PARTITIONS = 4
 
 
 def measure(evaluation) -> dict:
+    from bench.paper.runs import closure, papers
     from semi_naive.graphs import bowtie
-    from semi_naive.plots.paper.runs import closure, papers
 
     width, thresholds = evaluation.pick(SIZES)
     edges, runs = bowtie(width, LENGTH), []

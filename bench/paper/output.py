@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from semi_naive.plots.paper import files
+from bench.paper import files
 from semi_naive.plots.style import save
 
 

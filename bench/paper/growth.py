@@ -1,16 +1,16 @@
 """How subbuckets grow when 512 buckets of an up tree's closure are balanced: simulated, and in closed form.
 
-The closed form knows the buckets' exact sizes after every iteration (`plots.paper.trees`) and takes a bucket's tuples to be
+The closed form knows the buckets' exact sizes after every iteration (`bench.paper.trees`) and takes a bucket's tuples to be
 spread evenly over its subbuckets; the simulator hashes every tuple.
 """
 
 import numpy as np
 
+from bench.paper import claims
+from bench.paper.drawing import logarithmic, small_legend
+from bench.paper.tables import Table
+from bench.paper.trees import bucket_sizes
 from semi_naive.balance.hashing import bucket_of
-from semi_naive.plots.paper import claims
-from semi_naive.plots.paper.drawing import logarithmic, small_legend
-from semi_naive.plots.paper.tables import Table
-from semi_naive.plots.paper.trees import bucket_sizes
 from semi_naive.plots.style import DARK, GREY, new_figure, whole_ticks
 
 TITLE = "Growth of the subbuckets, balancing 512 buckets"
@@ -21,9 +21,9 @@ CHECK = 2  # iterations between two looks at the sizes: `Config.check_interval`
 
 
 def measure(evaluation) -> dict:
+    from bench.paper.runs import papers
     from semi_naive import Config
     from semi_naive.graphs import tree
-    from semi_naive.plots.paper.runs import papers
     from semi_naive.simulation import Replayable
 
     height = evaluation.pick(HEIGHTS)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from semi_naive.plots.paper.datasets import chosen
+from bench.paper.datasets import chosen
 
 SIZES = ("toy", "quick", "full")
 
