@@ -66,7 +66,7 @@ def proposals(monkeypatch):
         counted["made"] += int(np.array([side.counts for side in self.sides]).min(axis=0).sum())
         return find(self)
 
-    counting(bigjoin.Values, True)
+    counting(bigjoin.Proposal, True)
     counting(steps.Join, True)
     monkeypatch.setattr(extend.Meeting, "_proposals", offered)
     return counted

@@ -71,7 +71,7 @@ class Visit:
         raise TypeError("a visit is between segments")
 
 
-class Values(Join):
+class Proposal(Join):
     """Extend each binding by the values of one variable, each once, also where columns that follow it repeat it."""
 
     def __call__(self, batch: Batch, context: Context, begin=START):
@@ -107,7 +107,7 @@ class Values(Join):
 class Propose:
     """Extend each binding by the values that the atom with the fewest tuples has for it. steps: those of each atom."""
 
-    steps: tuple[Values, ...]
+    steps: tuple[Proposal, ...]
 
     def __call__(self, batch: Batch, context: Context, begin=START):
         """`begin`: as of `Join`, but that the number of the block tells the atom, too."""

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from semi_naive.planning.multiway import largest_result
 from semi_naive.planning.placing import Placing
-from semi_naive.ra.rules.bigjoin import OFFER, Count, Intersect, Propose, Values, Visit
+from semi_naive.ra.rules.bigjoin import OFFER, Count, Intersect, Proposal, Propose, Visit
 from semi_naive.ra.rules.extend import Extend
 from semi_naive.ra.rules.ir import Atom, Const, Order, Var, Wild
 from semi_naive.ra.rules.steps import GROUP, WEIGHT, EarlyProjection, Exchange, Join
@@ -133,7 +133,7 @@ class BigJoin:
         self._visit(0, atoms, [search for search, _ in sides], visiting)
         after = visiting | {name}
         joins = [
-            Values(atom.relation, self._part(n), order, keys, ((self._place(atom, order, name), name),), after)
+            Proposal(atom.relation, self._part(n), order, keys, ((self._place(atom, order, name), name),), after)
             for (n, atom), ((order, keys), _) in zip(atoms.items(), sides, strict=True)
         ]
         compiler.steps.append(Propose(tuple(joins)))
@@ -153,7 +153,7 @@ class BigJoin:
             compiler.bound &= compiler.live()
             compiler.steps.append(EarlyProjection(tuple(sorted(compiler.bound - {GROUP}))))
 
-    def _gather(self, name: str, joins: list[Values], begin: int) -> None:
+    def _gather(self, name: str, joins: list[Proposal], begin: int) -> None:
         """What was compiled to propose a variable becomes one step, if in each index it follows what is bound."""
         steps = self.compiler.steps
         if all(join.binds[0][0] == len(join.keys) for join in joins):
