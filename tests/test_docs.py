@@ -24,7 +24,7 @@ from semi_naive.simulated_ranks import Ranks
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted(DOCS.rglob("*.md"))
 ALL = [ROOT / "README.md", *PAGES]
 OWN = ("shell", "souffle")  # whose commands have tests of their own
 SHOWING = [page for page in PAGES if page_commands.commands(page.read_text()) and page.stem not in OWN]
