@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import shutil
 
 from semi_naive.host import leftovers
@@ -15,6 +16,7 @@ from semi_naive.ra.masters import on_this_host
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 FULL_TEXTS = [os.strerror(number) for number in sorted(FULL)]
 TEMPORARY = "TMPDIR names another folder for all that is temporary"
+INSTALLED = "every host needs semi-naive, with what it requires, for the Python that PYSPARK_PYTHON names"
 
 
 class DiskFull(RuntimeError):
@@ -75,6 +77,8 @@ def job_failure(error: Exception, sc=None, folder: str | None = None) -> Excepti
         return disk_full(sc, folder)
     if is_memory(text):
         return out_of_memory(text)
+    if said := _of_worker(text):
+        return JobFailed(f"a Python worker of Spark did not start: {said}\n  {INSTALLED}")
     return (WorkerLost if any(sign in text for sign in SIGNS) else JobFailed)(_cause(text))
 
 
@@ -100,8 +104,18 @@ def _folders(sc, folder: str | None) -> list[str]:
     return [each for each in found if each and os.path.isdir(each)] or [os.getcwd()]
 
 
+def _of_worker(text: str) -> str:
+    """The last line that a Python worker has written before it ended at its start; "" if none has. Trying again is no use: the
+    worker cannot import what it needs, as a rule."""
+    _, found, after = text.partition("Error from python worker:\n")
+    lines = [line.strip() for line in after.partition("PYTHONPATH was:")[0].splitlines()]
+    return next((line for line in reversed(lines) if line), "") if found else ""
+
+
 def _cause(text: str) -> str:
-    """The line of a Python error in a worker's traceback, out of the hundred that Java puts around it."""
+    """The line of a Python error in a worker's traceback, out of the hundred that Java puts around it; else Java's own cause."""
     lines = [line for line in text.splitlines() if line and not line.startswith((" ", "\t", "Traceback"))]
     named = [line for line in lines if ": " in line and line.split(":")[0].isidentifier()]
-    return named[-1] if named else (lines[0] if lines else text)
+    caused = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    last = re.findall(r"most recent failure: .*?\): (\S+: \S.*)", text)
+    return [*(lines[:1] or [text]), *caused, *last, *named][-1]

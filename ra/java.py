@@ -107,7 +107,8 @@ def _places(conf, scratch) -> Iterator[tuple[str, str]]:
     else:
         yield "spark.python.unix.domain.socket.enabled", "false"
     small = " ".join(SMALL) if heap() < HEAP else ""
-    yield OPTIONS, f"{conf.get(OPTIONS, '')} {small} -XX:-UsePerfData -Djava.io.tmpdir={scratch.path('spark')}"
+    own = f"{small} -XX:-UsePerfData {shlex.quote('-Djava.io.tmpdir=' + scratch.path('spark'))}"  # Spark splits as a shell does
+    yield OPTIONS, f"{conf.get(OPTIONS, '')} {own}"
 
 
 def _short(scratch):

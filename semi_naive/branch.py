@@ -72,12 +72,12 @@ def _shown(item) -> str:
     return readable(item) if isinstance(item, str) else repr(item)
 
 
-def readable(text: str) -> str:
-    """A symbol as it is read back inside of a record or a branch: in quotes where it would end too early.
+def readable(text: str, always: bool = False) -> str:
+    """A symbol as it is read back inside of a record or a branch: in quotes where it would end too early, or always.
 
     >>> print(readable("a b"), readable("a, b"))
     a b "a, b"
     """
-    if set(text) & set(',])"') or text != text.lstrip():
+    if always or set(text) & set(',])"') or text != text.lstrip():
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return text

@@ -17,6 +17,7 @@ from semi_naive.honoured import OF_A_CLOSURE, ignored
 from semi_naive.host.account import opened, part
 from semi_naive.host.numbers import counted
 from semi_naive.io.edges import Edges, edge_source, edges_of
+from semi_naive.io.names import edge_relation
 from semi_naive.io.python_data import gives_arrow, is_a, is_spark_frame
 from semi_naive.io.sources import Source
 from semi_naive.notebooks.progress import showing
@@ -68,10 +69,10 @@ def transitive_closure(edges, spark=None, plan="auto", config=None, progress=Non
 
 
 def columns_of(edges) -> tuple[str, str]:
-    """What the columns of the closure are called: as those of a data frame or a table, otherwise x and y.
+    """The names of the closure's columns: those of a data frame or a table, from source to target; otherwise x and y.
 
     >>> import pyarrow
-    >>> columns_of(pyarrow.table({"src": [1], "dst": [2]})), columns_of([(1, 2)])
+    >>> columns_of(pyarrow.table({"dst": [2], "src": [1]})), columns_of([(1, 2)])
     (('src', 'dst'), ('x', 'y'))
     """
     names: Any = ()
@@ -81,6 +82,9 @@ def columns_of(edges) -> tuple[str, str]:
         names = edges.collect_schema().names()
     elif gives_arrow(edges):
         names = getattr(edges, "column_names", None) or getattr(edges, "columns", ())
+    (source, _), (target, _) = edge_relation("", names := list(names)).attributes
+    if {source, target} <= set(names):
+        return source, target
     own = len(names) == 2 and all(isinstance(name, str) for name in names) and names[0] != names[1]
     return (names[0], names[1]) if own else ("x", "y")
 

@@ -100,7 +100,7 @@ class Tuples(Evaluated):
         """Write one file in no order, whole or not at all: .parquet, .csv, .tsv, .facts, .txt, all but the first also .gz."""
         from semi_naive.io.outputs import write_batches
 
-        write_batches(path, self.arrow_schema(), self.to_batches())
+        write_batches(path, self.arrow_schema(), self.to_batches(), getattr(self, "name", "result"))
 
     def __len__(self) -> int:
         return self.count()

@@ -115,7 +115,7 @@ def test_the_columns_of_parquet_and_of_headers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = pa.table({"a b": pa.array([1], pa.uint64()), "s": ["x"], "f": [1.5], "2": pa.array([1], pa.int8())})
     pq.write_table(table, "t.parquet")
-    expected = [("a b", "unsigned"), ("s", "symbol"), ("f", "float"), ("2", "number")]
+    expected = [("a_b", "unsigned"), ("s", "symbol"), ("f", "float"), ("_2", "number")]
     assert columns_of("t.parquet") == expected == columns_of("*.parquet")
     (tmp_path / "h.csv").write_text("from,to id\n1,x\n")
     assert columns_of("h.csv", header=True) == [("from", "number"), ("to_id", "symbol")]
@@ -138,7 +138,7 @@ def test_the_columns_of_a_database(run, edges):
         assert columns_of("d.sqlite", table="road") == [
             ("source", "symbol"), ("km", "number"), ("hours", "symbol"), ("a_b", "symbol")
         ]  # fmt: skip
-        database.execute("INSERT INTO road VALUES ('7', 430, 4, 'x'), ('Ulm', 5, 2.5, NULL)")
+        database.execute("INSERT INTO road VALUES ('7', 430, 4, 'x'), ('Ulm', 5, 2.5, '')")
         database.commit()
     assert [type_ for _, type_ in columns_of("d.sqlite", table="road")] == ["symbol", "number", "float", "symbol"]
     assert columns_of("d.sqlite", table="far") == [("source", "symbol"), ("miles", "float")]

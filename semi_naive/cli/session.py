@@ -4,7 +4,6 @@ Commands: begin, insert R v…, delete R v…, load R FILE, unload R FILE, commi
 begin and commit each change is a transaction of its own.
 """
 
-import io
 import os
 import sys
 from collections.abc import Iterator
@@ -13,12 +12,12 @@ import click
 import numpy as np
 
 from semi_naive.host.numbers import counted
-from semi_naive.io.bits import BUILT_IN, of_text, shown, to_value
+from semi_naive.io.bits import BUILT_IN, float_text, of_text, shown, to_value
 from semi_naive.io.errors import BadInput
-from semi_naive.io.formats import Format
 from semi_naive.io.in_order import Columns
 from semi_naive.io.patterns import files_of
-from semi_naive.io.writing import write_rows
+from semi_naive.io.record_text import Readable
+from semi_naive.io.writing import lines
 from semi_naive.language.errors import ProgramError
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.ir import Kind
@@ -30,7 +29,7 @@ USAGE = {
     "query": "query ATOM.", "subscribe": "subscribe R",
 }  # fmt: skip
 EXPECTED = ValueError, KeyError, OSError, NotImplementedError, ProgramError, EvaluationError  # which end no session
-ESCAPES = {"n": "\n", "t": "\t"}
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def run_session(program: str, state: str | None, given: dict) -> None:
@@ -92,7 +91,7 @@ class Shell:
             if not (line := self.stream.readline()):
                 return
             number += 1
-            yield number, line
+            yield number, line.removeprefix("\ufeff") if number == 1 else line
 
     def _do(self, line: str) -> bool:
         """Whether that was the last command."""
@@ -193,9 +192,12 @@ class Shell:
 
     def _texts(self, relation, columns: np.ndarray) -> list[str]:
         """Tuples as lines, in order."""
-        upkeep, text = self.session.upkeep, io.BytesIO()
-        write_rows(text, Columns(columns), relation, BUILT_IN | upkeep.program.types, upkeep.values, Format())
-        return text.getvalue().decode().split("\n")[:-1]
+        if not relation.arity:
+            return ["()"] * columns.shape[1]
+        upkeep, seams = self.session.upkeep, ["", *["\t"] * (relation.arity - 1), "\n"]
+        types = BUILT_IN | upkeep.program.types
+        pieces = lines(Columns(columns), relation, types, upkeep.values, Readable(), _printed, seams)
+        return b"".join(pieces).decode().split("\n")[:-1]
 
 
 def _first(text: str) -> tuple[str, str]:
@@ -209,17 +211,32 @@ def _first(text: str) -> tuple[str, str]:
     return word, rest.lstrip(" ") if rest.startswith(" ") else rest[1:]
 
 
-def _fields(text: str) -> list[str]:
-    r"""The fields of a fact: between tabs if there are any, else between blanks, but for those in double quotes, in which \n,
-    \t, \" and \\ are what they are in a program, and for records in brackets.
+def _printed(kind: Kind, value) -> str:
+    r"""A value as `_fields` reads it between tabs: text with a tab, a line break or a quote at its beginning is in quotes.
 
-    >>> _fields('"Ann Lee" [1, [2, nil]] 7'), _fields("Ann Lee\t")
-    (['Ann Lee', '[1, [2, nil]]', '7'], ['Ann Lee', ''])
+    >>> print(_printed(Kind.SYMBOL, "a b"), _printed(Kind.SYMBOL, "a\nb"))
+    a b "a\nb"
+    """
+    if kind == Kind.FLOAT:
+        return float_text(value)
+    if not value.startswith('"') and not set(value) & set("\t\n\r"):
+        return value
+    for letter, meant in (("\\", "\\"), ('"', '"'), *ESCAPES.items()):
+        value = value.replace(meant, f"\\{letter}")
+    return f'"{value}"'
+
+
+def _fields(text: str) -> list[str]:
+    r"""The fields of a fact: between tabs if there are any, else between blanks, except in the brackets of records. A field in
+    double quotes may hold both; \n, \t, \r, \" and \\ in it mean the same as in a program.
+
+    >>> _fields('"Ann Lee" [1, [2, nil]] 7'), _fields('Ann Lee\t"a\\tb"\t')
+    (['Ann Lee', '[1, [2, nil]]', '7'], ['Ann Lee', 'a\tb', ''])
     >>> _fields("$Cons(1, [2, $Nil]) (7")
     ['$Cons(1, [2, $Nil])', '(7']
     """
     if "\t" in text:
-        return text.split("\t")
+        return [_unquoted(field) for field in text.split("\t")]
     fields, at = [], 0
     while at < len(text):
         if text[at].isspace():
@@ -228,6 +245,16 @@ def _fields(text: str) -> list[str]:
         field, at = _quoted(text, at + 1) if text[at] == '"' else _plain(text, at)
         fields.append(field)
     return fields
+
+
+def _unquoted(field: str) -> str:
+    """A field between tabs without its quotes, if it has them."""
+    if not field.startswith('"'):
+        return field
+    found, end = _quoted(field, 1)
+    if end < len(field):
+        raise BadInput(f"a quoted field goes on behind its quote: {shown(field)}", hint='a " in quotes is written \\"')
+    return found
 
 
 def _quoted(text: str, at: int) -> tuple[str, int]:

@@ -8,9 +8,9 @@ import re
 import numpy as np
 
 from semi_naive.io.bits import Mismatch, Vertex
+from semi_naive.io.files import BYTE_ORDER_MARK
 from semi_naive.ra.rules.ir import Kind
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 QUOTE, NEWLINE = ord('"'), ord("\n")
 
 
@@ -46,7 +46,7 @@ def check(data: bytes, form, wanted: list, width: int) -> None:
 
 
 def check_beginning(data: bytes) -> None:
-    """Mismatch where Arrow would skip a byte order mark, of the text as it gets it."""
+    """Mismatch where Arrow would skip a byte order mark that does not begin the file, so that it is part of a symbol."""
     if data.startswith(BYTE_ORDER_MARK):
         raise Mismatch("a byte order mark")
 

@@ -6,6 +6,7 @@ from semi_naive.host.numbers import counted
 from semi_naive.io.bits import BUILT_IN, NAME, Mismatch, expected
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of, plain_type
+from semi_naive.io.names import places
 from semi_naive.io.order import distinct
 from semi_naive.io.record_text import Readable
 from semi_naive.io.records import NIL, Unpacked
@@ -123,11 +124,11 @@ class KeyedArrays:
 
 
 def columns_of_table(table, relation, types: dict, values, file: str, first_row: int | None = 0) -> np.ndarray:
-    """The columns of an Arrow table: by the attributes' names if it has them, among others, else in order. BadInput names the
-    column and the row of what does not fit; `first_row` is the number of the first one, None if rows have no numbers."""
+    """The columns of an Arrow table, by name or in their order (`semi_naive.io.names`). BadInput names the column and the row
+    of a value that does not fit; `first_row` is the number of the first one, None if rows have no numbers."""
     names = [name for name, _ in relation.attributes]
-    if names and set(names) <= set(table.column_names) and len(set(names)) == len(names):
-        table = table.select(names)
+    if (order := places(relation, table.column_names, file)) is not None:
+        table = table.select(order)
     found = table.column_names
     if len(found) != len(names):
         attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)

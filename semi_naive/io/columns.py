@@ -6,9 +6,10 @@ from itertools import islice
 from semi_naive.io.bits import DECIMAL
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import kind_of
-from semi_naive.io.files import contents, io_errors, numbered_lines, open_binary
+from semi_naive.io.files import contents, io_errors, numbered_lines, open_binary, skip_mark
 from semi_naive.io.formats import BY_NAME, DELIMITERS, Format, extension_of
 from semi_naive.io.lines import split
+from semi_naive.io.names import identifiers
 from semi_naive.io.parquet import is_parquet, read_schema
 from semi_naive.io.patterns import files_of
 from semi_naive.io.sniff import USUAL
@@ -29,21 +30,22 @@ def columns_of(path: str, header: bool = False, table: str = "") -> list[tuple[s
     path = (files_of(path) or [path])[0]
     if is_parquet(path):
         schema = read_schema(path)[0].schema
-        return [(name, _of_arrow(name, type_, path)) for name, type_ in zip(schema.names, schema.types, strict=True)]
+        types = [_of_arrow(name, type_, path) for name, type_ in zip(schema.names, schema.types, strict=True)]
+        return list(zip(identifiers(schema.names), types, strict=True))
     extension = extension_of(path)
     if BY_NAME.get(extension) == "sqlite":
         from semi_naive.io.sqlite import first_rows
 
         names, declared, rows = first_rows(path, table, ROWS)
         types = [_of_sqlite(each, [row[at] for row in rows if row[at] is not None]) for at, each in enumerate(declared)]
-        return list(zip(map(_identifier, names), types, strict=True))
+        return list(zip(identifiers(names), types, strict=True))
     with io_errors(path):
         names, rows = _json(path) if extension == ".json" else _text(path, extension, header)
     wide = max(map(len, rows), default=len(names))
     if not wide:
         raise BadInput("there is no row that tells what columns it has", path, hint=DECLARE)
     found = [_type([row[at] for row in rows if len(row) == wide]) for at in range(wide)]
-    return list(zip([*map(_identifier, names), *[""] * wide], found, strict=False))
+    return list(zip([*identifiers(names), *[""] * wide], found, strict=False))
 
 
 def _of_arrow(name: str, type_, path: str) -> str:
@@ -79,7 +81,8 @@ def _text(path: str, extension: str, header: bool) -> tuple[list[str], list[list
     """The names and the first rows of a text."""
     loose = extension in (".txt", ".mtx")
     with open_binary(path) as stream:
-        wanted = (line for _, _, line in numbered_lines(stream, path) if not loose or line.strip() and line[:1] not in b"#%")
+        numbered = numbered_lines(stream, path, skip_mark(stream))
+        wanted = (line for _, _, line in numbered if not loose or line.strip() and line[:1] not in b"#%")
         lines = [line.decode(errors="replace") for line in islice(wanted, ROWS + 1 + header)]
     delimiter = _delimiter(lines) if loose else DELIMITERS[extension]
     form = Format(delimiter=delimiter, rfc4180=extension == ".csv", spaced=delimiter == " ")
@@ -130,12 +133,3 @@ def _type(fields: list[str]) -> str:
         return "number"
     return "float" if all(map(FLOAT.fullmatch, fields)) else "symbol"
 
-
-def _identifier(name: str) -> str:
-    """A column's name as that of an attribute.
-
-    >>> _identifier("from id"), _identifier("2nd")
-    ('from_id', '_2nd')
-    """
-    name = re.sub(r"[^\w?]", "_", name.strip())
-    return f"_{name}" if name[:1].isdigit() else name

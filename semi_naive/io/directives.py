@@ -63,7 +63,7 @@ def format_of(directive, relation, to_stdout: bool = False) -> Format:
     if not delimiter or (rfc4180 and '"' in delimiter):
         hint = "a delimiter has at least one character, and no quote where rfc4180 is true"
         raise BadInput(f".{directive.kind} {relation.name}: the delimiter is {delimiter!r}", *place(directive), hint=hint)
-    names = given.get("delimiter", "\t").join(name for name, _ in relation.attributes)
+    names = delimiter.join(name for name, _ in relation.attributes)
     return Format(
         io=io,
         name=given.get("name", relation.name),

@@ -14,6 +14,7 @@ from semi_naive.io.fields import kind_of, plain_type
 from semi_naive.io.files import check_there, contents, io_errors
 from semi_naive.io.formats import BY_NAME, Format, extension_of
 from semi_naive.io.json_data import columns_of_json, json_rows
+from semi_naive.io.names import edge_relation, note_order, places
 from semi_naive.io.parquet import is_parquet, read_schema
 from semi_naive.io.patterns import files_of
 from semi_naive.io.python_data import arrow_of, directed_edges, gives_arrow, is_a, is_spark_frame, source_of, table_of
@@ -109,11 +110,14 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
         data = list(data)
     elif data.shape == (0,):
         data = data.reshape(0, 2)
-    return source_of(data, relation_of(_kind_of_value(_first(data), vertex, strings)), {})
+    return source_of(data, edge_relation(_kind_of_value(_first(data), vertex, strings)), {})
 
 
-def relation_of(vertex, names=("source", "target")) -> Relation:
-    return Relation("edges", tuple((name, vertex) for name in names))
+def _of_first(columns, row, vertex, strings, path: str) -> Relation:
+    """The relation of rows with these columns, of which one is known."""
+    at = (places(edge_relation(vertex, list(columns)), list(columns), path) or [0])[0]
+    value = row[at] if isinstance(row, (tuple, list)) and len(row) > at else 0
+    return edge_relation(_kind_of_value(value, vertex, strings), list(columns))
 
 
 def _first(pairs):
@@ -129,16 +133,23 @@ def _kind_of_value(value, vertex, strings):
     return NAME if strings or isinstance(value, str) else vertex
 
 
-def _relation(names: list, types: list, vertex, strings, file: str = "edges") -> Relation:
-    """The relation of a table with columns of these Arrow types."""
-    kinds = [kind_of(found) for found in types]
+def _relation(names: list, types: list, vertex, strings, file: str | None = None) -> Relation:
+    """The relation of a table with columns of these Arrow types; it has their names. A note says so of a `file`, whose closure
+    has others."""
+    relation = edge_relation(vertex, names)
+    order = places(relation, names, file or "edges")
+    read = range(len(names)) if order is None else order
+    kinds = {kind_of(types[at]) for at in read}
     if strings is False and Kind.SYMBOL in kinds:
-        raise BadInput("the columns have strings, but strings=False", file, hint="cast them to int64")
-    if not strings and {Kind.SYMBOL, Kind.NUMBER} <= set(kinds):
-        said = ", ".join(f"{name!r} has type {plain_type(found)}" for name, found in zip(names, types, strict=True))
-        raise BadInput(f"the columns differ: {said}", file, hint="pass strings=True to read both as names")
-    two = names if len(names) == 2 and len(set(names)) == 2 else ("source", "target")
-    return relation_of(NAME if strings or set(kinds) == {Kind.SYMBOL} else vertex, two)
+        raise BadInput("the columns have strings, but strings=False", file or "edges", hint="cast them to int64")
+    if not strings and {Kind.SYMBOL, Kind.NUMBER} <= kinds:
+        said = ", ".join(f"{names[at]!r} has type {plain_type(types[at])}" for at in read)
+        raise BadInput(f"the columns differ: {said}", file or "edges", hint="pass strings=True to read both as names")
+    if file:
+        note_order(relation, names, file)
+    own = order is None and len(set(names)) == len(names) == 2
+    two = names if own else [name for name, _ in relation.attributes]
+    return Relation("edges", tuple((name, NAME if strings or kinds == {Kind.SYMBOL} else vertex) for name in two))
 
 
 def edge_files(paths, **reading) -> Source:
@@ -164,14 +175,13 @@ def _of_path(path: str, vertex, header, expand, strings, any_ids, delimiter) -> 
     extension = extension_of(path)
     if extension == ".json":
         rows = json_rows(contents(path), path)
-        names = tuple(rows[0]) if rows and isinstance(rows[0], dict) and len(rows[0]) == 2 else ("source", "target")
-        first = rows[0].get(names[0], 0) if rows and isinstance(rows[0], dict) else _first(rows)
-        relation = relation_of(_kind_of_value(first, vertex, strings), names)
+        named = rows[0] if rows and isinstance(rows[0], dict) else {}
+        relation = _of_first(named, list(named.values()) or rows and rows[0], vertex, strings, path)
         return Given(relation, BUILT_IN, partial(columns_of_json, rows, relation, BUILT_IN, path=path))
     if extension in BY_NAME:
-        check_there(path, relation_of(vertex))
-        name, first = only_table(path)
-        relation = relation_of(_kind_of_value(first, vertex, strings))
+        check_there(path, edge_relation(vertex))
+        name, columns, first = only_table(path)
+        relation = _of_first(columns, first, vertex, strings, path)
         return file_source(path, Format("sqlite", name), relation, BUILT_IN)
     with io_errors(path):
         form, types = edge_format(path, header, strings, any_ids, delimiter)

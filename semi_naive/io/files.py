@@ -13,6 +13,7 @@ from semi_naive.host import leftovers
 from semi_naive.io.errors import BadInput
 
 GZIP = b"\x1f\x8b"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_LINE = 1 << 20
 
 
@@ -81,8 +82,15 @@ def io_errors(path):
         raise BadInput(f"cannot be read: {error.strerror or error}", path) from None
 
 
+def skip_mark(stream) -> int:
+    """Move a stream from its beginning behind a UTF-8 byte order mark; returns the position."""
+    found = stream.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK
+    return stream.seek(len(BYTE_ORDER_MARK) * found)
+
+
 def numbered_lines(stream, path: str, offset: int = 0):
-    """Yields (offset, line number, bytes without the end) from a binary stream that stands at `offset`."""
+    """Yields (offset, line number, bytes without the end) from a binary stream that stands at `offset`; for a look at the first
+    rows. BadInput for a line of more than 1 MiB, as a file that is no text may have."""
     line = 1
     while text := stream.readline(LONGEST_LINE):
         if len(text) == LONGEST_LINE:

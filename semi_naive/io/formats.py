@@ -26,13 +26,12 @@ class Matrix:
 class Format:
     """How the tuples of a relation are written.
 
-    io: what an .input or .output calls IO. name: of a table in a database. columns: of each field of a row, the attribute it
-    becomes. backslash: what Soufflé writes before a quote in a quoted field, and RFC 4180 does not know. header: what
-    `headers` writes.
+    io: what an .input or .output calls IO. name: of a table in a database. columns: of each field of a row that is read, the
+    attribute it becomes. header: what `headers` writes. width: the fields of every row, if they are not as many as attributes.
+    The rows start at byte `offset` (decompressed) and on line `line`.
 
-    Of a graph's file, whose first rows were looked at: `loose`, so blank lines and those that begin with one of `comments`
-    mean nothing; `spaced`, so a delimiter is any run of white space; `width`, the fields of every row; the rows start at byte
-    `offset` (decompressed) and on line `line`.
+    Of a graph's text: `loose`, so blank lines and those that begin with one of `comments` mean nothing; `spaced`, so a
+    delimiter is any run of white space.
     """
 
     io: str = "file"
@@ -40,7 +39,6 @@ class Format:
     delimiter: str = "\t"
     headers: bool = False
     rfc4180: bool = False
-    backslash: bool = True
     compress: bool = False
     objects: bool = False
     columns: dict | None = field(default=None, hash=False)

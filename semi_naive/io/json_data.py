@@ -8,6 +8,7 @@ import numpy as np
 from semi_naive.io.bits import Mismatch, OutOfRange, expected, shown
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import columns_of_rows
+from semi_naive.io.names import note_order, places
 from semi_naive.ra.rules.numerals import LONGEST
 
 
@@ -23,7 +24,8 @@ def columns_of_json(rows: list, relation, types: dict, values, path: str) -> np.
         name, type_ = attribute
         return BadInput(f"element {row}, attribute {name}: {wrong}", path, hint=f"expected {expected(type_)}")
 
-    rows = [_row(row, number, relation, path) for number, row in enumerate(rows)] if relation.arity else rows
+    known: dict = {}
+    rows = [_row(row, number, relation, path, known) for number, row in enumerate(rows)] if relation.arity else rows
     return columns_of_rows(rows, relation, types, values, fault)
 
 
@@ -54,12 +56,18 @@ def _float(text: str):
     return OutOfRange(text) if isinf(value) else value
 
 
-def _row(row, number: int, relation, path: str) -> list:
-    """The values of a tuple, in the order of the attributes."""
-    names = [name for name, _ in relation.attributes]
-    if isinstance(row, dict) and set(row) == set(names):
-        return [row[name] for name in names]
-    if isinstance(row, list) and len(row) == len(names):
+def _row(row, number: int, relation, path: str, known: dict) -> list:
+    """The values of a tuple, in the order of the attributes. `known`: the places of attributes in objects with these names."""
+    order = None
+    if isinstance(row, dict):
+        if (names := tuple(row)) not in known:
+            known[names] = places(relation, names, path, where=f"element {number}: ")
+            note_order(relation, names, path)
+        order, row = known[names], list(row.values())
+    if order is not None:
+        return [row[at] for at in order]
+    if isinstance(row, list) and len(row) == relation.arity:
         return row
-    message = f"element {number} is {shown(row)}: {relation.name} has the attributes {', '.join(names)}"
+    names = ", ".join(name for name, _ in relation.attributes)
+    message = f"element {number} is {shown(row)}: {relation.name} has the attributes {names}"
     raise BadInput(message, path, hint="each tuple is a list in their order, or an object by their names")

@@ -1,18 +1,20 @@
 """Reading text a line at a time, by Soufflé's rules to the letter, with the place of whatever is wrong."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
 from semi_naive.io.bits import Mismatch, Vertex, expected, of_text
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_list
+from semi_naive.io.files import skip_mark
+from semi_naive.io.names import headed
 from semi_naive.io.record_text import parsed
 from semi_naive.io.records import Records
 from semi_naive.ra.rules.ir import Kind
 
 NAMES = "; of a file that begins with a line of names, .input says headers=true, or the command line --header"
-MARKED = "the file begins with a byte order mark: save it as UTF-8 without one"
 
 
 def read_lines(data: bytes, form, relation, types: dict, values, path: str, line: int = 1) -> np.ndarray:
@@ -91,12 +93,7 @@ class _Lines:
     def read(self, raw: bytes, line: int) -> None:
         if not self.form.is_data(raw):
             return
-        try:
-            text = raw.decode()
-        except UnicodeDecodeError as error:
-            hint = "fact files are UTF-8; convert this one, e.g. with iconv -t UTF-8"
-            message, before = f"byte {raw[error.start]:#04x} is not UTF-8", raw[: error.start].decode()
-            raise self._bad(message, before, line, len(before), hint) from None
+        text = _decoded(raw, self.path, line)
         fields = self._fields(text, line)
         for number, attribute in self.wanted.items():
             begin, field = fields[number]
@@ -106,29 +103,24 @@ class _Lines:
                 name, type_ = self.relation.attributes[attribute]
                 message = f"{wrong} (attribute {name}: {type_.name} of {self.relation.name})"
                 headed = NAMES * (line == 1 and not self.form.headers and field[:1].isalpha())
-                hint = wrong.hint or (MARKED if field.startswith("\ufeff") else f"expected {expected(type_)}{headed}")
-                raise self._bad(message, text, line, begin, hint) from None
-
-    def _bad(self, message: str, text: str, line: int, at: int, hint: str) -> BadInput:
-        """The error of what stands at a character of a row that begins on a line."""
-        ends = text.count("\n", 0, at)
-        column = at - (text.rfind("\n", 0, at) if ends else -1)
-        return BadInput(message, self.path, line + ends, column, hint)
+                hint = wrong.hint or f"expected {expected(type_)}{headed}"
+                raise _bad(message, self.path, text, line, begin, hint) from None
 
     def _fields(self, text: str, line: int) -> list:
         try:
             fields = split(text, self.form, self.branches)
         except Mismatch as wrong:
-            raise self._bad(str(wrong), text, line, wrong.row, wrong.hint) from None
+            raise _bad(str(wrong), self.path, text, line, wrong.row, wrong.hint) from None
         chosen = self.form.columns and not self.form.width
         needed = self.form.width or max(self.wanted) + 1
         if len(fields) == needed or (chosen and len(fields) > needed):
             return fields
         relation, few = self.relation.name, len(fields) < needed
         names = ", ".join(name for name, _ in self.relation.attributes)
-        message = f"{'Values missing' if few else 'Too many values'}: {len(fields)} found, {relation}({names}) has {needed}"
+        has = f"{relation}({names})" if needed == self.relation.arity else "every row"
+        message = f"{'Values missing' if few else 'Too many values'}: {len(fields)} found, {has} has {needed}"
         begin = len(text) if few else fields[needed][0]
-        raise self._bad(message, text, line, begin, self._advice(relation, few))
+        raise _bad(message, self.path, text, line, begin, self._advice(relation, few))
 
     def _advice(self, relation: str, few: bool) -> str:
         """What to do where a row has too many fields or too few."""
@@ -147,6 +139,47 @@ class _Lines:
             Records(self.types, self.values).add(nested, type_)  # only to see that it fits
             return nested
         return of_text(field, type_.kind)
+
+
+def begun(stream, form, relation, path: str):
+    """The format of a text with where its rows begin, behind a byte order mark and a header, and the order of their fields."""
+    if form.loose:  # `semi_naive.io.sniff` has looked
+        return form
+    offset = skip_mark(stream)
+    if not form.headers:
+        return replace(form, offset=offset)
+    names, line = _header(stream, form, path)
+    form = form if form.columns else headed(form, names, relation, path, 1)
+    return replace(form, offset=stream.tell(), line=line)
+
+
+def _header(stream, form, path: str) -> tuple[list[str], int]:
+    """Read the header that a stream stands at: the names of the columns, and the number of the line behind it."""
+    raw = stream.readline()
+    while form.rfc4180 and raw.count(b'"') % 2 and (more := stream.readline()):  # a quoted name holds the end of a line
+        raw += more
+    text = _decoded(raw.rstrip(b"\r\n"), path, 1)
+    try:
+        return [name for _, name in split(text, form)] if text else [], 1 + raw.count(b"\n")
+    except Mismatch as wrong:
+        raise _bad(str(wrong), path, text, 1, wrong.row, wrong.hint) from None
+
+
+def _decoded(raw: bytes, path: str, line: int) -> str:
+    """The text of a row that begins on a line; BadInput with the place of the first byte that is not UTF-8."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        hint = "fact files are UTF-8; convert this one, e.g. with iconv -t UTF-8"
+        message, before = f"byte {raw[error.start]:#04x} is not UTF-8", raw[: error.start].decode()
+        raise _bad(message, path, before, line, len(before), hint) from None
+
+
+def _bad(message: str, path: str, text: str, line: int, at: int, hint: str) -> BadInput:
+    """The error at a character of a row that begins on a line."""
+    ends = text.count("\n", 0, at)
+    column = at - (text.rfind("\n", 0, at) if ends else -1)
+    return BadInput(message, path, line + ends, column, hint)
 
 
 def split(text: str, form, branches: bool = False) -> list:

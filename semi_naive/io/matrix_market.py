@@ -12,7 +12,7 @@ import numpy as np
 from semi_naive.host.numbers import counted
 from semi_naive.io.bits import Vertex
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import numbered_lines, open_binary
+from semi_naive.io.files import numbered_lines, open_binary, skip_mark
 from semi_naive.io.formats import Format, Matrix
 from semi_naive.ra.rules.ir import Kind
 
@@ -24,7 +24,7 @@ def read_banner(path: str, arity: int, any_ids: bool = False) -> tuple[Format, l
     """The `Format` of a MatrixMarket file, and the types of the two indices, from its banner and size line. A relation of three
     attributes has the entries' values, too."""
     with open_binary(path) as stream:
-        lines = numbered_lines(stream, path)
+        lines = numbered_lines(stream, path, skip_mark(stream))
         _, number, banner = next(lines, (0, 1, b""))
         field, symmetry = _check_banner(banner, path, number)
         values = field != "pattern"

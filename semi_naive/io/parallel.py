@@ -15,6 +15,7 @@ import numpy as np
 from semi_naive.io.arrow import columns_of_table
 from semi_naive.io.errors import BadInput
 from semi_naive.io.matrix_market import check_entries
+from semi_naive.io.names import note_order
 from semi_naive.io.sources import Source, SparkFrame, schema_of
 from semi_naive.ra.spark_context import map_in_arrow
 from semi_naive.ra.strings import Interning
@@ -80,7 +81,8 @@ class ReadSpan:
 def frame_parts(source: SparkFrame):
     """An RDD of the `Part`s of a DataFrame. Runs no job."""
     empty = schema_of(source.frame).empty_table()
-    columns_of_table(empty, source.relation, source.types, Gathered(), source.relation.name)  # its width
+    columns_of_table(empty, source.relation, source.types, Gathered(), source.relation.name)  # its names and its width
+    note_order(source.relation, empty.column_names, source.relation.name)
     packed = map_in_arrow(source.frame, ReadBatches(source.relation, source.types), "part binary")
     return packed.rdd.map(lambda row: pickle.loads(row[0]))
 

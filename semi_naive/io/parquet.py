@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import filesystem, io_errors, is_uri
+from semi_naive.io.names import places
 
 
 def is_parquet(path: str) -> bool:
@@ -14,16 +15,16 @@ def is_parquet(path: str) -> bool:
     return not is_uri(path) and os.path.isdir(path) and any(_is_part(name) for name in os.listdir(path))
 
 
-def read_parquet(path: str, names=()):
-    """All rows of a parquet file, or of the files in a directory in the order of their names, as one pyarrow table. names: of
-    the columns that are wanted; where one is missing, all are read."""
+def read_parquet(path: str, relation=None):
+    """All rows of a parquet file, or of the files in a directory in the order of their names, as one pyarrow table; if columns
+    are read by name, only those of the relation's attributes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
         system, parts = part_files(path)
         files = [pq.ParquetFile(part, filesystem=system) for part in parts]
-        tables = [file.read(columns=_wanted(file, names)) for file in files]
+        tables = [file.read(columns=_wanted(file, relation, path)) for file in files]
         return _checked(pa.concat_tables(tables, promote_options="permissive"))
 
 
@@ -42,17 +43,28 @@ def row_groups(path: str) -> list[tuple[str, int, int]]:
         return groups
 
 
-def read_row_group(path: str, part: str, group: int, names=()):
-    """One row group, of one of the `part_files` of `path`, as a pyarrow table. names: as for `read_parquet`."""
+def read_row_group(path: str, part: str, group: int, relation=None):
+    """One row group, of one of the `part_files` of `path`, as a pyarrow table. relation: as for `read_parquet`."""
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
         file = pq.ParquetFile(part, filesystem=filesystem(path)[0])
-        return _checked(file.read_row_group(group, columns=_wanted(file, names)))
+        return _checked(file.read_row_group(group, columns=_wanted(file, relation, part)))
 
 
-def _wanted(file, names) -> list[str] | None:
-    return list(names) if names and set(names) <= set(file.schema_arrow.names) else None
+def _wanted(file, relation, path: str) -> list[str] | None:
+    names = file.schema_arrow.names
+    order = places(relation, names, path) if relation else None
+    return None if order is None else [names[at] for at in order]
+
+
+def column_names(path: str) -> list[str]:
+    """The names of the columns of a parquet file, or of the first of several."""
+    import pyarrow.parquet as pq
+
+    with parquet_errors(path):
+        system, parts = part_files(path)
+        return pq.read_schema(parts[0], filesystem=system).names
 
 
 def read_schema(path: str):

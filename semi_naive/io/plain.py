@@ -44,7 +44,7 @@ def plain(pieces: Iterator[bytes | bytearray], form, relation, threads: bool = T
     roles = _roles(form, relation)
     if roles is None:
         return None
-    read, first = _Reader(form, roles), list(islice(pieces, 2))
+    read, first = _Reader(form, roles, relation.arity), list(islice(pieces, 2))
     each = in_threads if threads and len(first) == 2 else map
     try:
         found = list(each(read, chain(first, pieces)))
@@ -54,17 +54,18 @@ def plain(pieces: Iterator[bytes | bytearray], form, relation, threads: bool = T
 
 
 def _roles(form, relation) -> list[int] | None:
-    """What the kernel does with each field of a line; None where it cannot."""
-    from semi_naive.ra.text_fields import NUMBER, STRING, UNSIGNED
+    """The kernel's task for each field of a line; None if it cannot read them."""
+    from semi_naive.ra.text_fields import NUMBER, SKIP, STRING, UNSIGNED
 
     known = {Kind.SYMBOL: STRING, Kind.NUMBER: NUMBER, Kind.UNSIGNED: UNSIGNED}
-    if not relation.arity or form.loose or form.spaced or form.rfc4180 or form.columns or form.width:
+    if not relation.arity or form.loose or form.spaced or form.rfc4180 or (form.columns and not form.width):
         return None
     if len(form.delimiter.encode()) > 1 or form.delimiter == "\n":
         return None
     if any(isinstance(type_, Vertex) or type_.kind not in known for _, type_ in relation.attributes):
         return None
-    return [known[type_.kind] for _, type_ in relation.attributes]
+    kinds, wanted = relation.kinds, form.wanted(relation.arity)
+    return [known[kinds[wanted[field]]] if field in wanted else SKIP for field in range(form.width or relation.arity)]
 
 
 @dataclass
@@ -73,6 +74,7 @@ class _Reader:
 
     form: Format
     roles: list[int]
+    arity: int
 
     def __call__(self, piece: bytes | bytearray) -> tuple:
         from semi_naive.ra.strings import Hashed
@@ -83,10 +85,10 @@ class _Reader:
             raise Mismatch("brackets may hold delimiters")
         if not piece.isascii():
             piece.decode()
-        text, arity = np.frombuffer(piece, np.uint8), len(self.roles)
+        text, wanted = np.frombuffer(piece, np.uint8), self.form.wanted(self.arity)
         lines = np.count_nonzero(text == ord("\n")) + (not piece.endswith(b"\n"))
-        columns = np.empty((arity, lines), np.int64)
-        good, rows, *places = read_fields(text, ord(self.form.delimiter), np.array(self.roles), np.arange(arity), columns)
+        columns, to = np.empty((self.arity, lines), np.int64), np.array([wanted.get(f, 0) for f in range(len(self.roles))])
+        good, rows, *places = read_fields(text, ord(self.form.delimiter), np.array(self.roles), to, columns)
         if not good:
             raise Mismatch("something is not plain")
         strings = Hashed(text, *places)

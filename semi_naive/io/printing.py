@@ -21,7 +21,7 @@ from semi_naive.ra.rules.ir import Kind
 
 SHOWN = 20  # rows of a table
 WIDE = 160  # letters in a line of a table that no terminal shows
-PLAIN = {"tsv": Format(delimiter="\t"), "csv": Format(delimiter=",", rfc4180=True, backslash=False)}
+PLAIN = {"tsv": Format("stdout", delimiter="\t"), "csv": Format(delimiter=",", rfc4180=True)}
 FORMATS = ("souffle", "table", "json", "markdown", *PLAIN)
 
 

@@ -14,6 +14,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_values, columns_of_rows
 from semi_naive.io.files import check_there, io_errors
 from semi_naive.io.formats import BY_NAME, DELIMITERS, Format, extension_of
+from semi_naive.io.names import note_order, places
 from semi_naive.io.parquet import is_parquet
 from semi_naive.io.patterns import files_of
 from semi_naive.io.reading import file_source
@@ -161,24 +162,27 @@ def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:
 
 
 def _from_table(data, relation, types: dict, values) -> np.ndarray:
-    return columns_of_table(table_of(data), relation, types, values, relation.name)
+    table = table_of(data)
+    note_order(relation, table.column_names, relation.name)
+    return columns_of_table(table, relation, types, values, relation.name)
 
 
 def _from_pandas(frame, relation, types: dict, values) -> np.ndarray:
-    found = arrow_of(frame, [name for name, _ in relation.attributes])
+    found = arrow_of(frame, relation)
     return (from_rows if isinstance(found, list) else _from_table)(found, relation, types, values)
 
 
-def arrow_of(frame, names=()):
+def arrow_of(frame, relation=None):
     """A pandas DataFrame as an Arrow table, its index ignored. If it has Python objects that Arrow has no type for: as rows,
-    with columns in the order of `names` where it has these."""
+    with columns in the order of the relation's attributes."""
     import pyarrow as pa
 
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        frame = frame[list(names)] if set(names) == set(frame.columns) else frame
+        order = places(relation, frame.columns, relation.name) if relation else None
+        frame = frame if order is None else frame.iloc[:, order]
         return list(frame.itertuples(index=False, name=None))
 
 

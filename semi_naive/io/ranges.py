@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.host import private
+from semi_naive.io.errors import BadInput
 from semi_naive.io.in_order import Blocks
 from semi_naive.io.order import comparable
 from semi_naive.io.record_text import Readable
@@ -85,7 +86,8 @@ class Divide:
 
 @dataclass
 class WritePiece:
-    """Writes the tuples that arrived, in order, to a file; yields its path, size and checksum."""
+    """Writes the tuples that arrived, in order, to a file; yields its path, size and checksum, or the `BadInput` of a tuple
+    that would not be read back."""
 
     ordering: Ordering
     form: object
@@ -96,10 +98,14 @@ class WritePiece:
         if block is None:
             return
         path, order = os.path.join(self.folder, str(partition), "piece"), self.ordering
-        with private.whole(path) as file:
-            source = Blocks([block], tuple(range(block.arity)))
-            write_rows(file, source, order.relation, order.types, order.values, self.form, threads=1)  # other tasks run beside
-        yield partition, path, os.path.getsize(path), checksum_of_file(path)
+        try:
+            with private.whole(path) as file:
+                source = Blocks([block], tuple(range(block.arity)))
+                write_rows(file, source, order.relation, order.types, order.values, self.form, threads=1)  # beside other tasks
+        except BadInput as wrong:
+            yield wrong
+        else:
+            yield partition, path, os.path.getsize(path), checksum_of_file(path)
 
 
 @dataclass
@@ -128,7 +134,10 @@ def write_ranges(write, spread: PartitionedRelation, ordering: Ordering, form, c
     keys = sorted(key for found in jobs.job(Sample(spread, ordering)) for key in found)
     splitters = [keys[len(keys) * p // jobs.partitions] for p in range(1, jobs.partitions)] if keys else []
     divide = Divide(spread, ordering, splitters, jobs.partitions)
-    for partition, path, size, checksum in sorted(jobs.job(divide, WritePiece(ordering, form, folder))):
+    pieces = jobs.job(divide, WritePiece(ordering, form, folder))
+    for wrong in (each for each in pieces if isinstance(each, BadInput)):
+        raise wrong
+    for partition, path, size, checksum in sorted(pieces):
         found = Checksum()
         for begin in range(0, size, CHUNK):
             read = ReadChunk(partition, path, begin, CHUNK)

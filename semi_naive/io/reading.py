@@ -1,5 +1,6 @@
 """`.input`: the facts of a relation, from wherever the program says."""
 
+import io
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ from semi_naive.io.directives import DEFAULT, STDOUT, Options, check_sandbox, fo
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import check_there, contents, is_uri, standard_input
 from semi_naive.io.formats import Format
+from semi_naive.io.lines import begun
 from semi_naive.io.patterns import files_of
 from semi_naive.io.sources import Files, Given, ParquetFile, Source, TextFile
 
@@ -62,5 +64,5 @@ def _parsed(data: bytes, form, relation, types: dict, values, path: str) -> np.n
         from semi_naive.io.json_data import read_json
 
         return read_json(data, relation, types, values, path)
-    header, _, rows = data.partition(b"\n") if form.headers else (b"", b"", data)
-    return read_delimited(rows, form, relation, types, values, path, 1 + form.headers)
+    form = begun(io.BytesIO(data), form, relation, path)
+    return read_delimited(data[form.offset :], form, relation, types, values, path, form.line)

@@ -22,7 +22,7 @@ class Tables:
 
     def scalar(self, value, kind: Kind) -> str:
         if kind == Kind.SYMBOL:
-            return f'""{quoted(value)}""' if self.rfc4180 else value
+            return readable(value, always=True).replace('"', '""') if self.rfc4180 else value
         return float_text(value) if kind == Kind.FLOAT else str(value)
 
     def pieces(self, names: list) -> list[str]:
@@ -66,15 +66,6 @@ class Json:
             opened = f"{{{json.dumps(name)}: {first}"
             return [opened, *others[:-1], others[-1] + "}"] if others else [opened + "}"]
         return [f"[{json.dumps(name)}" + ", " * bool(names), *[", "] * (len(names) - 1), "]"] if names else [f'["{name}"]']
-
-
-def quoted(text: str) -> str:
-    r"""The inside of a quoted field, as Soufflé writes it: a quote becomes \"" .
-
-    >>> print(quoted('a"b'))
-    a\""b
-    """
-    return text.replace('"', '\\""')
 
 
 class _Open(NamedTuple):

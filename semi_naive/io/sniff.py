@@ -6,10 +6,11 @@ from itertools import islice
 
 from semi_naive.io.bits import ANY_VERTEX, BUILT_IN, DECIMAL, VERTEX
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import numbered_lines, open_binary
+from semi_naive.io.files import numbered_lines, open_binary, skip_mark
 from semi_naive.io.formats import DELIMITERS, Format, extension_of
 from semi_naive.io.lines import split
 from semi_naive.io.matrix_market import read_banner
+from semi_naive.io.names import edge_relation, headed
 from semi_naive.ra.rules.ir import Kind
 
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|[-+]?(nan|inf|infinity)|", re.IGNORECASE)
@@ -27,12 +28,15 @@ def edge_format(path: str, header=False, strings=None, any_ids=False, delimiter=
     if extension == ".mtx":
         return read_banner(path, 2, any_ids)
     usual = DELIMITERS[extension] if delimiter is None else _one_character(delimiter)
-    rows, offset, line = _first_rows(path, _loose(usual), header)
+    head, rows, offset, line = _first_rows(path, _loose(usual), header)
     if not rows and not offset:
         raise BadInput("is empty", path, hint="a graph without edges needs at least a comment or a header line")
     if rows and delimiter is None:
         usual = choose_delimiter(rows[0][2], usual, 2, [VERTEX] * 2)
     form = replace(_loose(usual), offset=offset, line=line, width=2)
+    for _, number, text in head:
+        names = [name for _, name in fields_of(text, form)]
+        form = headed(form, names, edge_relation(VERTEX, names), path, number)
     kind = choose_kind(rows, form, path, strings)
     vertex = BUILT_IN["symbol"] if kind == "strings" else ANY_VERTEX if any_ids else VERTEX
     return form, [vertex, vertex]
@@ -48,9 +52,11 @@ def fact_format(path: str, relation, header: bool = False) -> tuple[Format, list
     symbols = any(type_.kind in (Kind.SYMBOL, Kind.RECORD) for type_ in types)
     plain = _loose("\t" if symbols else " ")
     plain = plain if types and types[0].kind != Kind.SYMBOL else replace(plain, comments=b"")
-    rows, offset, line = _first_rows(path, plain, header)
+    head, rows, offset, line = _first_rows(path, plain, header)
     delimiter = choose_delimiter(rows[0][2], plain.delimiter, relation.arity, types) if rows else plain.delimiter
     form = replace(_loose(delimiter), comments=plain.comments, offset=offset, line=line, width=relation.arity)
+    for _, number, text in head:
+        form = headed(form, [name for _, name in fields_of(text, form)], relation, path, number)
     return form, types
 
 
@@ -75,12 +81,14 @@ def choose_kind(rows, form: Format, path: str, strings) -> str:
     if strings is not None or not rows:
         return "strings" if strings else "ints"
     first, *second = (fields_of(text, form) for _, _, text in rows)
-    odd = [(start, field.strip()) for start, field in first[:2] if not DECIMAL.fullmatch(field)]
+    wanted = form.wanted(2)
+    odd = [(start, text.strip()) for at, (start, text) in enumerate(first) if at in wanted and not DECIMAL.fullmatch(text)]
     if not odd:
         return "ints"
     place = path, rows[0][1], 1 + odd[0][0]
     said = f"{odd[0][1]!r:.60} is not an integer"
-    if second and len(first) == len(second[0]) and all(DECIMAL.fullmatch(field) for _, field in second[0][:2]):
+    vertices = [text for at, (_, text) in enumerate(second[0] if second else []) if at in wanted]
+    if vertices and len(first) == len(second[0]) and all(map(DECIMAL.fullmatch, vertices)):
         hint = "pass header=True if the first line names the columns, strings=True if vertices are names"
         shell = "--header if the first line names the columns, --strings if vertices are names"
         raise BadInput(f"{said}, but the next row has integers", *place, hint, shell)
@@ -98,14 +106,14 @@ def fields_of(row: str, form: Format) -> list:
         return [(0, row)]
 
 
-def _first_rows(path: str, form: Format, header: bool) -> tuple[list, int, int]:
-    """The first two rows after the header, and where the first of them begins, or the file ends."""
+def _first_rows(path: str, form: Format, header: bool) -> tuple[list, list, int, int]:
+    """The header, if there is one, and the first two rows, (offset, line, text) each; and the byte and the line where the first
+    row begins, or the file ends."""
     with open_binary(path) as stream:
-        skip = 3 if stream.read(3) == b"\xef\xbb\xbf" else 0  # a byte order mark
-        stream.seek(skip)
-        data = (line for line in numbered_lines(stream, path, skip) if form.is_data(line[2]))
-        rows = [(*where, text.decode(errors="replace")) for *where, text in islice(data, header, header + 2)]
-        return rows, *(rows[0][:2] if rows else (stream.tell(), 1))
+        data = (line for line in numbered_lines(stream, path, skip_mark(stream)) if form.is_data(line[2]))
+        found = [(*where, text.decode(errors="replace")) for *where, text in islice(data, header + 2)]
+        head, rows = found[:header], found[header:]
+        return head, rows, *(rows[0][:2] if rows else (stream.tell(), 1))
 
 
 def _loose(delimiter: str) -> Format:

@@ -7,7 +7,7 @@ A source knows its relation, so what is read is typed. The driver reads it whole
 import gzip
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from semi_naive.io.arrow import columns_of_table
 from semi_naive.io.delimited import read_by_rules, read_delimited
 from semi_naive.io.files import buffers, contents, file_size, io_errors, is_packed, open_binary, pieces
 from semi_naive.io.formats import Format
+from semi_naive.io.lines import begun
 from semi_naive.io.matrix_market import check_entries, expanded
-from semi_naive.io.parquet import parquet_bytes, read_parquet, read_row_group, read_schema, row_groups
+from semi_naive.io.names import note_order
+from semi_naive.io.parquet import column_names, parquet_bytes, read_parquet, read_row_group, read_schema, row_groups
 from semi_naive.io.plain import PIECE as PLAIN
 from semi_naive.io.plain import plain
 from semi_naive.ra.rules.ir import Kind, Relation
@@ -128,13 +130,15 @@ class TextFile(File):
             some = stream.read(SAMPLE)
         return (some.count(b"\n") or 1) * self.size() // max(1, len(some))
 
+    @cached_property
+    def layout(self) -> Format:
+        """The form, with where the rows begin and the order of their fields. The driver looks; tasks get it with the source."""
+        with io_errors(self.path), open_binary(self.path) as stream:
+            return begun(stream, self.form, self.relation, self.path)
+
     def begin(self) -> tuple[int, int]:
         """The byte and the line that the rows begin at."""
-        if not self.form.headers:
-            return self.form.offset, self.form.line
-        with io_errors(self.path), open_binary(self.path) as stream:
-            stream.readline()
-            return stream.tell(), 2
+        return self.layout.offset, self.layout.line
 
     def columns(self, values) -> np.ndarray:
         return self.prepared()(values)
@@ -144,13 +148,13 @@ class TextFile(File):
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
             size = PLAIN if isinstance(stream, gzip.GzipFile) else min(PLAIN, (file_size(self.path) or PLAIN) + 1)
-            found = plain(buffers(stream, size), self.form, self.relation)
+            found = plain(buffers(stream, size), self.layout, self.relation)
         return found.columns if found else self._by_rules
 
     def _by_rules(self, values) -> np.ndarray:
-        begin, line = self.begin()
-        data = contents(self.path)
-        columns = read_by_rules(data[begin:] if begin else data, self.form, self.relation, self.types, values, self.path, line)
+        form, data = self.layout, contents(self.path)
+        rows = data[form.offset :] if form.offset else data
+        columns = read_by_rules(rows, form, self.relation, self.types, values, self.path, form.line)
         if self.matrix:
             check_entries(columns.shape[1], self.matrix, self.path)
         return self.both(columns)
@@ -175,7 +179,7 @@ class TextFile(File):
                 stream.seek(start)
             line = 1
             for text in pieces(stream, PIECE, stop):
-                columns = read_delimited(text, self.form, self.relation, self.types, values, self.path, line, threads=False)
+                columns = read_delimited(text, self.layout, self.relation, self.types, values, self.path, line, threads=False)
                 yield self.both(columns), columns.shape[1]
                 line += text.count(b"\n")
 
@@ -192,10 +196,6 @@ class TextFile(File):
 class ParquetFile(File):
     """A parquet file, or a directory of them."""
 
-    @property
-    def _names(self) -> list[str]:
-        return [name for name, _ in self.relation.attributes]
-
     def size(self) -> int:
         return parquet_bytes(self.path)
 
@@ -203,11 +203,14 @@ class ParquetFile(File):
         return read_schema(self.path)[1]
 
     def columns(self, values) -> np.ndarray:
-        return self._of_table(read_parquet(self.path, self._names), values)
+        return self.prepared(now=True)(values)
 
-    def prepared(self):
+    def prepared(self, now: bool = False):
         """A large file is not read before it is needed: several would be in memory at a time."""
-        return self.columns if self.large else partial(self._of_table, read_parquet(self.path, self._names))
+        if self.large and not now:
+            return self.columns
+        note_order(self.relation, column_names(self.path), self.path)
+        return partial(self._of_table, read_parquet(self.path, self.relation))
 
     def _of_table(self, table, values) -> np.ndarray:
         import pyarrow as pa
@@ -218,11 +221,12 @@ class ParquetFile(File):
 
     def spans(self) -> list[tuple[str, int, int]]:
         """Row groups."""
+        note_order(self.relation, column_names(self.path), self.path)
         return row_groups(self.path)
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
         part, group, first_row = span
-        table = read_row_group(self.path, part, group, self._names)
+        table = read_row_group(self.path, part, group, self.relation)
         yield columns_of_table(table, self.relation, self.types, values, part, first_row), table.num_rows
 
     def lines_before(self, span) -> int:
@@ -285,6 +289,7 @@ class SparkFrame(Source):
 
     def columns(self, values) -> np.ndarray:
         """Collects it to the driver."""
+        note_order(self.relation, self.frame.columns, self.relation.name)
         return columns_of_table(self.frame.toArrow(), self.relation, self.types, values, self.relation.name)
 
 

@@ -11,6 +11,7 @@ from semi_naive.io.bits import MASK, Mismatch, expected, of_text, to_value
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import columns_of_rows
 from semi_naive.io.files import check_folder
+from semi_naive.io.names import note_order, places
 from semi_naive.io.order import ordered
 from semi_naive.io.record_text import Readable
 from semi_naive.ra.rules.ir import Kind
@@ -21,14 +22,19 @@ TEXTUAL = (Kind.SYMBOL, Kind.RECORD)
 
 
 def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
-    """The columns of the table or view with the relation's name. Missing and empty symbols are "n/a", as in Soufflé."""
+    """The columns of the table or view with the relation's name. BadInput for NULL, except as a record, where it is nil."""
     with _opened(path) as database:
         _check_there(database, path, form.name, relation.name)
         cursor = database.execute(f"SELECT * FROM {_name(form.name)}")
-        rows, width = cursor.fetchall(), len(cursor.description)
-    if width < relation.arity:
-        hint = "each attribute is read from the column in its place"
-        raise BadInput(f"{form.name} has {width} columns, {relation.name} has {relation.arity} attributes", path, hint=hint)
+        rows, names = cursor.fetchall(), [column for column, *_ in cursor.description]
+    order = places(relation, names, path)
+    if order is None:
+        note_order(relation, names, path)
+        order = list(range(relation.arity))
+    if len(names) < relation.arity:
+        message = f"{form.name} has {len(names)} columns, {relation.name} has {relation.arity} attributes"
+        raise BadInput(message, path, hint="each attribute is read from the column in its place")
+    rows = rows if order == list(range(len(names))) else [[row[at] for at in order] for row in rows]
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
         name, type_ = attribute
@@ -37,15 +43,17 @@ def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
     return columns_of_rows(rows, relation, types, values, fault, _value)
 
 
-def only_table(path: str) -> tuple[str, object]:
-    """The table or view of a database that has its edges: the one of that name, or the only one; and a value from it."""
+def only_table(path: str) -> tuple[str, list[str], tuple]:
+    """Find the table or view with the edges of a database, the one of that name or the only one. Returns its name, the names of
+    its columns and its first row, () if it has none."""
     with _opened(path) as database:
         names = _public(_tables(database))
         name = "edges" if "edges" in names else names[0] if len(names) == 1 else None
         if name is None:
             hint = "name the one with the edges 'edges'"
             raise BadInput(f"the database has the tables {', '.join(names) or '(none)'}", path, hint=hint)
-        return name, (database.execute(f"SELECT * FROM {_name(name)} LIMIT 1").fetchone() or (0,))[0]
+        cursor = database.execute(f"SELECT * FROM {_name(name)} LIMIT 1")
+        return name, [column for column, *_ in cursor.description], cursor.fetchone() or ()
 
 
 def first_rows(path: str, name: str, limit: int) -> tuple[list[str], list[str], list[tuple]]:
@@ -74,10 +82,12 @@ def _check_there(database, path: str, name: str, relation: str) -> None:
 
 
 def _value(value, kind: Kind):
-    """What a value of a table stands for: symbols and records have text, numbers may. SQLite has no unsigned: one from 2^63 on
-    is there as the negative number of its bits."""
+    """Convert a value of a table: symbols and records have text, numbers may. SQLite has no unsigned: one from 2^63 on is there
+    as the negative number of its bits."""
+    if value is None and kind != Kind.RECORD:
+        raise Mismatch("the value is NULL", "drop the rows with missing values, or read a view with coalesce(…)")
     if kind in TEXTUAL:
-        return "n/a" if value in (None, "", b"") else _text(value)
+        return value if value is None else _text(value)
     if isinstance(value, str):
         return to_value(of_text(value, kind), kind)
     return value & MASK if kind == Kind.UNSIGNED and isinstance(value, int) else value

@@ -16,7 +16,8 @@ from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_o
 from semi_naive.io.files import written
 from semi_naive.io.in_order import Columns, InOrder, Keys
 from semi_naive.io.order import FEW, Ordered, ordered
-from semi_naive.io.record_text import Json, Readable, Tables, quoted
+from semi_naive.io.read_back import check_texts
+from semi_naive.io.record_text import Json, Readable, Tables
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.text_rows import SIGNED, UNSIGNED, RowFormat, joined
 
@@ -91,22 +92,34 @@ def _write_parquet(file, rows, relation, types: dict, values, threads: int | Non
 
 
 def _table(rows, relation, types: dict, values, form, threads: int | None = None) -> Iterator:
-    """The lines of a table, in pieces."""
+    """The lines of a table, in pieces. BadInput before the first piece if a file's would not be read back; on standard output
+    any text is as Soufflé prints it."""
     if not relation.arity:
         yield b"()\n" * bool(rows.size)
         return
-    show, style = functools.partial(_field, form=form), Tables(form.rfc4180)
+    show, printed = functools.partial(_field, form=form), form.io == "stdout"
+    style = Tables(form.rfc4180) if form.rfc4180 or printed else Readable()
+    check = None if form.rfc4180 or printed else functools.partial(check_texts, relation=relation, form=form)
     seams = ["", *[form.delimiter] * (relation.arity - 1), "\n"]
-    yield from lines(rows, relation, types, values, style, show, seams, threads, plain=not form.rfc4180)
+    yield from lines(rows, relation, types, values, style, show, seams, threads, not form.rfc4180, check)
 
 
-def lines(rows, relation, types: dict, values, style, show, seams, threads: int | None = None, plain: bool = False) -> Iterator:
-    """The text of all rows, in order, in pieces. `seams`: what is before, between and after the fields of each."""
+def lines(
+    rows, relation, types: dict, values, style, show, seams, threads: int | None = None, plain: bool = False, check=None
+) -> Iterator:
+    """The text of all rows, in order, in pieces. `seams`: what is before, between and after the fields of each; `check`: called
+    first, as `read_back.check_texts` is."""
     if rows.size > FEW:
         found = InOrder(rows, relation, types, values, style, ROWS, threads)
+        if check:
+            check([keys.texts for keys in found.keys], map(found.piece, range(len(found.cuts) - 1)))
         yield from found.pieces(RowFormat(seams, [_shown(keys, show, plain) for keys in found.keys]).bytes)
         return
-    columns = [_texts(column, show) for column in ordered(rows.all(), relation, types, values, style)]
+    sorted_columns = ordered(rows.all(), relation, types, values, style)
+    if check:
+        piece = [column.numbers() if column.distinct is None else column.keys for column in sorted_columns]
+        check([column.distinct for column in sorted_columns], [piece])
+    columns = [_texts(column, show) for column in sorted_columns]
     first, *others = seams
     yield "".join(first + "".join(chain(*zip(line, others, strict=True))) for line in zip(*columns, strict=True)).encode()
 
@@ -115,8 +128,8 @@ def _field(kind: Kind, value, form) -> str:
     if kind == Kind.FLOAT:
         return float_text(value)
     if form.rfc4180:
-        doubled = quoted(value) if form.backslash else value.replace('"', '""')
-        return f'"{doubled}"' if kind == Kind.SYMBOL else f'"{value}"'
+        doubled = value.replace('"', '""') if kind == Kind.SYMBOL else value  # `Tables` has doubled those of a record
+        return f'"{doubled}"'
     return value
 
 

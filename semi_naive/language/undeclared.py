@@ -76,12 +76,13 @@ def _check(source: syntax.Source, uses: dict[str, syntax.Atom], columns: Mapping
 
 
 def _declaration(atom: syntax.Atom, columns) -> syntax.RelationDecl:
-    """With the names of the file's columns, or else those of the variables of an atom, and of its functors."""
+    """Declare a relation with the names of the file's columns, or else those of the variables of an atom, and of its functors.
+    The names of columns stay as they are: by them the file is read."""
     said = [node.name if isinstance(node, syntax.Variable | syntax.Functor) else "" for node in atom.args]
-    names = [column or variable for (column, _), variable in zip(columns, said, strict=True)] if columns else said
-    taken: list[str] = []
-    for at, each in enumerate(names, 1):
-        taken.append(each if each.isidentifier() and each not in taken and not each.startswith("_") else f"column{at}")
+    names, taken = [name for name, _ in columns] or [""] * len(said), []
+    for at, (column, each) in enumerate(zip(names, said, strict=True), 1):
+        plain = each.isidentifier() and each not in taken and not each.startswith("_")
+        taken.append(column or (each if plain else f"column{at}"))
     types = [type_ for _, type_ in columns] if columns else [UNKNOWN] * len(said)
     return syntax.RelationDecl(atom.relation, tuple(zip(taken, types, strict=True)), span=atom.span)
 

@@ -31,7 +31,7 @@ def write_answer(answer, path) -> None:
     if kind == ".parquet":
         form = Format("parquet", answer.name)
     else:
-        form = Format("file", answer.name, DELIMITERS[kind], rfc4180=kind == ".csv", backslash=False, compress=zipped)
+        form = Format("file", answer.name, DELIMITERS[kind], rfc4180=kind == ".csv", compress=zipped)
     write_relation(answer, os.path.abspath(path), form)
 
 

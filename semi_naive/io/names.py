@@ -1,0 +1,100 @@
+"""Columns by their names: one rule for every reader, in this process and in Spark's tasks.
+
+1. If every attribute of the relation has a column of its name, columns are read by name, in any order; others are not read.
+2. If no attribute has one, columns are read in their order, and a note says so.
+3. If some attributes have one and others have not, the facts are refused.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from semi_naive.io.errors import BadInput
+from semi_naive.io.formats import Format
+from semi_naive.ra.rules.ir import Relation
+
+log = logging.getLogger("semi_naive")
+EDGES = (("source", "target"), ("src", "dst"), ("from", "to"), ("x", "y"))  # what the two columns of a graph may be called
+_noted: set[tuple[str, str]] = set()
+HINT = "give every attribute a column of its name, or none, to read the columns in their order"
+
+
+def identifiers(names: Sequence) -> list[str]:
+    """The names of columns as attributes have them; a column without a name of its own is called by its place.
+
+    >>> identifiers(["from id", "2nd", "", "x", "x"])
+    ['from_id', '_2nd', 'column3', 'x', 'column5']
+    """
+    made: list[str] = []
+    for at, name in enumerate(names, 1):
+        plain = _plain(name)
+        made.append(plain if plain.strip("_") and plain not in made else f"column{at}")
+    return made
+
+
+def _plain(name) -> str:
+    name = re.sub(r"[^\w?]", "_", str(name).strip())
+    return f"_{name}" if name[:1].isdigit() else name
+
+
+def places(relation, columns: Sequence, file=None, line: int | None = None, where: str = "") -> list[int] | None:
+    """Find the column of each attribute by name; None if no name matches.
+
+    BadInput, with both lists, if only some attributes have a column, or if two columns have the name of one. `where` begins its
+    message.
+    """
+    attributes, found = [name for name, _ in relation.attributes], identifiers(columns)
+    matched = [name for name in attributes if name in found]
+    if not matched:
+        return None
+    chosen = [found.index(name) for name in matched]
+    twice = [name for at, name in enumerate(map(_plain, columns)) if name in matched and at not in chosen]
+    if len(matched) == len(attributes) and not twice:
+        return chosen
+    wrong = f"two columns are called {twice[0]}" if twice else f"only {', '.join(matched)} {_is(matched)} in both lists"
+    lists = f"{relation.name} has the attributes {', '.join(attributes)}, its facts have the columns {_listed(columns)}"
+    raise BadInput(f"{where}{lists}: {wrong}", file, line, hint=HINT)
+
+
+def _is(names: list) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _listed(columns: Sequence) -> str:
+    return ", ".join(str(name).strip() or "(no name)" for name in columns)
+
+
+def note_order(relation, columns: Sequence, file: str) -> None:
+    """Log a note if columns have names and are read in their order; only the driver calls this. Files of one folder with the
+    same columns share a note."""
+    named = any(re.search(r"[^\W\d_]", str(name)) for name in columns)  # 0, _1 and the like are no names
+    if not named or not relation.attributes or places(relation, columns, file) is not None:
+        return
+    attributes = ", ".join(name for name, _ in relation.attributes)
+    text = f"the columns {_listed(columns)} are read in their order: none is an attribute of {relation.name}({attributes})"
+    if (key := (os.path.dirname(file), text)) not in _noted or not key[0]:
+        _noted.add(key)
+        log.warning("note: %s: %s", file, text)
+
+
+def headed(form: Format, names: list[str], relation, path: str, line: int) -> Format:
+    """The format of a text whose header has these names."""
+    order = places(relation, names, path, line)
+    if order is None:
+        note_order(relation, names, path)
+    if order is None or order == list(range(len(names))):
+        return form
+    return replace(form, columns={place: attribute for attribute, place in enumerate(order)}, width=len(names))
+
+
+def edge_relation(vertex, columns: Sequence = ()) -> Relation:
+    """The relation of a graph: its two attributes are called as some of these columns are, else source and target.
+
+    >>> edge_relation("vertex", ["dst", "src", "weight"]).attributes
+    (('src', 'vertex'), ('dst', 'vertex'))
+    """
+    found = set(identifiers(columns))
+    names = next((pair for pair in EDGES if found & set(pair)), EDGES[0])
+    return Relation("edges", tuple((name, vertex) for name in names))
