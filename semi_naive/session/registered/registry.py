@@ -22,7 +22,7 @@ from semi_naive.ra.rules.ir import Program, Relation
 from semi_naive.ra.rules.table import Table
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.maintenance.spread import AnyChange, here
-from semi_naive.session.registered.rules import Registered, registered
+from semi_naive.session.registered.rules import Inlined, Registered, registered
 from semi_naive.session.registered.shapes import Shapes
 from semi_naive.session.registered.subscriptions import Callback, Granularity, History, Subscription, rest_of, with_key
 from semi_naive.session.system import RELATIONS
@@ -36,7 +36,8 @@ class Registry:
     def __init__(self, session: Any):
         self._session = session
         self.rules: dict[str, Registered] = {}
-        self.known: dict[str, Relation | Registered] = dict(session.declared)  # what other rules may read
+        inlined = {name: Inlined(found) for name, found in session.program.checked.inlined.items()}
+        self.known: dict[str, Relation | Registered | Inlined] = inlined | session.declared  # what other rules may read
         self._shapes = Shapes(session.program.checked.types)
         self.subscriptions: list[Subscription] = []
         self.histories: dict[str, History] = {}
@@ -67,7 +68,7 @@ class Registry:
 
     def unregister(self, name: str) -> None:
         rules = self._registered(name)
-        readers = sorted(each.name for each in self.rules.values() if name in each.reads)
+        readers = sorted(each.name for each in self.rules.values() if name in each.reads | each.inlines)
         if readers:
             raise ValueError(f"{name} is read by {', '.join(readers)}: unregister what reads it first")
         if rules.users:
