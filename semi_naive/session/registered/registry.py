@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.host import limits
 from semi_naive.host.numbers import counted
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
@@ -143,15 +144,19 @@ class Registry:
         self._session.renew()
 
     def release(self, name: str, key: tuple[int, ...]) -> None:
-        """What only whoever needed it has needed is given back."""
+        """Release the relations that only this subscriber or query used."""
         rules = self.rules.get(name)
         if rules is None:
             return
-        self._ask(rules, key, -1)
-        self._leave(rules)
-        for each in sorted(rules.reads & self.rules.keys()):
-            self.release(each, ())
-        self._session.renew()
+        with limits.lifted():  # an evaluation that has exceeded its limits is released, too
+            if rules.users > 1:
+                self._ask(rules, key, -1)
+            else:
+                del self._asked[name, key]
+            self._leave(rules)
+            for each in sorted(rules.reads & self.rules.keys()):
+                self.release(each, ())
+            self._session.renew()
 
     def _leave(self, rules: Registered) -> None:
         rules.users -= 1
