@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.command import command, parser_of, say, surroundings
-from semi_naive import Config, Program, graphs, transitive_closure
+from semi_naive import Config, LimitExceeded, Program, graphs, transitive_closure
 from semi_naive.closure import closure_program
 from semi_naive.host.numbers import counted
 from semi_naive.simulated_ranks import Ranks
@@ -189,6 +189,15 @@ def iterations(settings: dict, toy: bool) -> str:
         return f"{found.iterations:,} iterations, {found.count():,} pairs"
 
 
+def ended(settings: dict, toy: bool) -> str:
+    """The pairs of a tree's closure, or the error that its evaluation ends in."""
+    try:
+        with CLOSURE.run({"edge": graph("tree", toy)}, **settings) as result:
+            return f"{result['path'].count():,} pairs"
+    except LimitExceeded as error:
+        return type(error).__name__
+
+
 PAPER = (("policy", "paper"), ("check_interval", 2))
 FEW = (("policy", "paper"), ("buckets", 64))
 EFFECTS = (
@@ -216,6 +225,8 @@ EFFECTS = (
     Effect("replicate_bytes", (1 << 30, 0), "RMAT", on_ranks("RMAT", bytes_shipped)),
     Effect("multiway", ("auto", "never"), "triangles", seconds(TRIANGLES, "cyclic")),
     Effect("max_iterations", (None, 3), "tree", iterations),
+    Effect("query_seconds", (None, 0.001), "tree", ended),
+    Effect("query_bytes", (None, 1_000_000), "tree", ended),
     Effect("rule", ("path-edge", "path-path"), "tree", iterations),
     Effect("checkpoint_dir", (None, "a folder"), "tree", kept),
     Effect("checkpoint_interval", (10, 2), "tree", kept, (("checkpoint_dir", "a folder"),)),

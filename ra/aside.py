@@ -1,11 +1,13 @@
-"""Long calls of Spark, made by a thread beside the main one.
+"""Long calls of Spark that can be given up: by Ctrl-C, or where a limit of the evaluation is exceeded.
 
 Python hands signals to the main thread. If Ctrl-C found it in the middle of a call, the answer that is still to come would be
-taken for that of its next call, and the job would go on. Here Ctrl-C finds the main thread waiting: the job is cancelled, and
-Spark can be used on.
+taken for that of its next call, and the job would go on. So a thread beside the main one makes the call. Ctrl-C finds the main
+thread waiting: the job is cancelled, and Spark can be used on. Other threads get no signals. They make their calls themselves,
+and a watching thread cancels the job.
 """
 
 import contextlib
+import contextvars
 import itertools
 import queue
 import threading
@@ -68,11 +70,10 @@ _beside = _Beside()
 def aside(
     call: Callable[[], Made], cancel: Callable[[], None] = lambda: None, meanwhile: Callable[[], None] | None = None
 ) -> Made:
-    """What `call` returns or raises. If something is raised here while it runs, by Ctrl-C or by `meanwhile`, which is called a
-    few times a second, `cancel` is called, and `call` has some seconds to end. In another thread than the main one signals do
-    not matter, and nothing is cancelled: there it is called as it is."""
+    """Return or raise what `call` does. If something is raised here while it runs, by Ctrl-C or by `meanwhile`, which is called
+    a few times a second, `cancel` is called, and `call` has some seconds to end."""
     if threading.current_thread() is not threading.main_thread():
-        return call()
+        return call() if meanwhile is None else _watched(call, cancel, meanwhile)
     begun = _beside.begin(call)
     try:
         while not begun.done.wait(LOOK if meanwhile else None):
@@ -88,17 +89,46 @@ def aside(
     return begun.found
 
 
+def _watched(call: Callable[[], Made], cancel: Callable[[], None], meanwhile: Callable[[], None]) -> Made:
+    """The same where this thread makes the call. Another one looks, and cancels until the call has ended: it may find a moment
+    at which no job runs."""
+    done, raised, here = threading.Event(), [], contextvars.copy_context()
+
+    def watch():
+        while not done.wait(LOOK):
+            try:
+                here.run(meanwhile)
+            except BaseException as error:
+                raised.append(error)
+                with contextlib.suppress(Exception):
+                    cancel()
+
+    threading.Thread(target=watch, name="semi-naive-watch", daemon=True).start()
+    try:
+        return call()
+    except Exception:
+        if raised:
+            raise raised[0] from None
+        raise
+    finally:
+        done.set()
+
+
 def spark_call(sc, call: Callable[[], Made], meanwhile: Callable[[], None] | None = None) -> Made:
     """`call`, which starts jobs of a SparkContext, aside. Its jobs have the properties that this thread's would have, such as
     the scheduler's pool, and a tag by which they are cancelled."""
-    if threading.current_thread() is not threading.main_thread():
-        return call()
     tag = f"semi-naive-{next(_numbers)}"
-    properties = sc._jsc.sc().getLocalProperties().clone()
+    beside = threading.current_thread() is threading.main_thread()
+    properties = sc._jsc.sc().getLocalProperties().clone() if beside else None
 
     def tagged():
-        sc._jsc.sc().setLocalProperties(properties)
+        if beside:
+            sc._jsc.sc().setLocalProperties(properties)
         sc.addJobTag(tag)
-        return call()
+        try:
+            return call()
+        finally:
+            if not beside:
+                sc.removeJobTag(tag)
 
     return aside(tagged, lambda: sc.cancelJobsWithTag(tag), meanwhile)

@@ -7,6 +7,7 @@ import re
 import shutil
 
 from semi_naive.host import leftovers
+from semi_naive.host.limits import LimitExceeded
 from semi_naive.host.memory import OutOfMemory, is_memory, out_of_memory
 from semi_naive.host.numbers import counted
 from semi_naive.ra import lost
@@ -38,7 +39,7 @@ SIGNS = (
     "worker died",
     "EOFException",
 )
-OURS = (DiskFull, JobFailed, OutOfMemory, SparkLost)
+OURS = (DiskFull, JobFailed, LimitExceeded, OutOfMemory, SparkLost)
 
 
 @contextlib.contextmanager

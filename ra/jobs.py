@@ -19,7 +19,7 @@ import os
 from itertools import zip_longest
 from pickle import PicklingError
 
-from semi_naive.host import memory, memory_limits
+from semi_naive.host import limits, memory, memory_limits
 from semi_naive.ra import shipping
 from semi_naive.ra.aside import spark_call
 from semi_naive.ra.failures import WorkerLost, job_failure
@@ -74,9 +74,10 @@ class PartitionedJobs:
         """
         shipments, lost, killed = {}, 0, memory_limits.kills()
         while True:
+            limits.check()
             try:
                 rdd = self._chain(tasks, source, [rdd for rdd, _ in shipments.values()])
-                found = spark_call(self.sc, rdd.collect, memory.check)
+                found = spark_call(self.sc, rdd.collect, _look)
                 self._discarded = self._discarded if source is not None and len(tasks) == 1 else []
                 return found
             except PicklingError as error:  # a user's function, which says itself why it cannot be sent
@@ -131,6 +132,12 @@ class PartitionedJobs:
     def close(self) -> None:
         with contextlib.suppress(Exception):
             self.anchors.unpersist()
+
+
+def _look() -> None:
+    """End a job if memory is about to be used up, or a limit of the evaluation is exceeded."""
+    memory.check()
+    limits.check()
 
 
 @functools.cache

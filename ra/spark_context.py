@@ -8,7 +8,7 @@ import sysconfig
 import threading
 import time
 
-from semi_naive.host import leftovers
+from semi_naive.host import leftovers, limits
 from semi_naive.host.needed import needed
 from semi_naive.ra import lost
 from semi_naive.ra.aside import aside
@@ -82,7 +82,7 @@ def context(master: str | None = None, cores: int | None = None):
         conf.set(DAEMON, "pyspark.daemon").set(WAIT, conf.get(WAIT, "10min"))
     conf.set("spark.sql.shuffle.partitions", str(cores or cpus()))
     given_up = threading.Event()
-    return aside(lambda: _made(conf, given_up), given_up.set)
+    return aside(lambda: _made(conf, given_up), given_up.set, limits.check)
 
 
 def _worker_environment() -> dict[str, str]:

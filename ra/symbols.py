@@ -116,6 +116,11 @@ class SymbolTable:
         """How many strings are not from the table below."""
         return self._count
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the strings here and of their index. Room that is not written to takes no memory, and does not count."""
+        return int(self._ends[self._count]) + 8 * 4 * self._count
+
     def intern(self, strings) -> np.ndarray:
         """The ids, int64, of a list or a pyarrow array of strings without nulls; new strings get new ids."""
         return self.number(*places_of(as_strings(strings)))

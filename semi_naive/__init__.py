@@ -29,6 +29,7 @@ _LAZY = {
     "JobFailed": "semi_naive.ra.failures",
     "NoJava": "semi_naive.ra.java",
     "NotStarted": "semi_naive.ra.java",
+    "LimitExceeded": "semi_naive.host.limits",
     "OutOfMemory": "semi_naive.host.memory",
     "RunsLost": "semi_naive.ra.jobs",
     "StateUnusable": "semi_naive.session.durability.directory",

@@ -16,7 +16,7 @@ import click
 
 from semi_naive import __version__
 from semi_naive.cli.live import live_page, looking, write_report
-from semi_naive.cli.options import facts_from, together
+from semi_naive.cli.options import assignment, facts_from, limiting, settings, together
 from semi_naive.cli.program import DATA
 from semi_naive.cli.progress import Progress
 from semi_naive.cli.quantities import Bytes
@@ -95,6 +95,7 @@ reading = together(  # how a program is read: where functions of user-defined fu
 @looking
 @click.option("--live-profile", is_flag=True, help="The same as --live.")
 @click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: buckets=64, refine=off, …")
+@limiting
 @click.option("--master", metavar="URL", help="Run on this Spark cluster instead of in this process.")
 @click.option("-v", "--verbose", is_flag=True, help="At the end, say what came out, and what each part and each stratum took.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress bar.")
@@ -112,7 +113,7 @@ def run(program, live_profile, **given):
         raise click.UsageError("name a PROGRAM, or rules by -e" if program is None else "-e is in place of a PROGRAM: give one")
     given["live"] = "0" if live_profile and given["live"] is None else given["live"]
     _check_writable(given["trace"], given["profile"], given["report"])
-    run_program(program, given | {"options": dict(_assignment(text) for text in given["options"])})
+    run_program(program, given | {"options": settings(given)})
 
 
 @cli.command(short_help="Print the errors and warnings of a program.")
@@ -166,6 +167,7 @@ session_options = together(  # of what keeps a session
     ),
     click.option("-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros, as in -M 'A=1 B'."),
     click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: small_delta=0, memory=2G, …"),
+    limiting,
 )
 
 
@@ -191,7 +193,7 @@ def session(program, state, **given):
     """
     from semi_naive.cli.session import run_session
 
-    run_session(program, state, given | {"options": dict(_assignment(text) for text in given["options"])})
+    run_session(program, state, given | {"options": settings(given)})
 
 
 @cli.command(short_help="Keep answers current, over HTTP.")
@@ -215,8 +217,7 @@ def serve(program, state, host, port, retain, **given):
     """
     from semi_naive.cli.serve import run_server
 
-    given["options"] = dict(_assignment(text) for text in given["options"])
-    run_server(program, state, (host, port), retain, given)
+    run_server(program, state, (host, port), retain, given | {"options": settings(given)})
 
 
 @cli.command(short_help="Show which rules took how long.")
@@ -261,7 +262,7 @@ def tc(
     from semi_naive.io.outputs import output_format
 
     spark = spark_of(master, cores and str(cores))
-    config = Config().with_options(dict(_assignment(text) for text in options))
+    config = Config().with_options(dict(map(assignment, options)))
     config = config.with_options({} if max_iterations is None else {"max_iterations": max_iterations})
     reading = {"header": header, "strings": strings, "any_ids": any_ids, "expand_symmetric": symmetric}
     _check_writable(output, trace, plot, report)
@@ -331,7 +332,7 @@ def simulate(source, ranks, policies, options, trace, quiet, **given):
     from semi_naive.cli.simulate import simulate_command
 
     _check_writable(trace)
-    simulate_command(source, ranks, policies, dict(_assignment(text) for text in options), trace, quiet, **given)
+    simulate_command(source, ranks, policies, dict(map(assignment, options)), trace, quiet, **given)
 
 
 @cli.command(short_help="Count a pattern in a graph.")
@@ -380,13 +381,6 @@ def _graph_of(paths, reading: dict):
     return edge_source(paths[0], **reading) if len(paths) == 1 else edge_files(paths, **reading)
 
 
-def _assignment(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise ValueError(f"--set {text}: expected NAME=VALUE")
-    return name, value
-
-
 def _check_writable(*paths) -> None:
     """Say before the work what would fail after it."""
     for path in filter(None, paths):
@@ -426,6 +420,7 @@ FAILURES = {
     "semi_naive.ra.java": ("NotStarted",),
     "semi_naive.ra.jobs": ("RunsLost",),
     "semi_naive.ra.lost": ("SparkLost",),
+    "semi_naive.host.limits": ("LimitExceeded",),
     "semi_naive.host.memory": ("OutOfMemory",),
     "semi_naive.ra.rules.arithmetic": ("EvaluationError",),
 }

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
+from math import inf
 from typing import Any
 
 from semi_naive.quantities import bytes_of
@@ -14,7 +15,7 @@ RULES = {
 PLANS = ("auto", "balanced", "decomposed")
 POLICIES = ("work", "paper")
 MULTIWAY = ("auto", "always", "never")
-BYTES = ("memory", "replicate_bytes")  # that may be given as "2G"
+BYTES = ("memory", "replicate_bytes", "query_bytes")  # that may be given as "2G"
 JOB = 1_000_000  # tuples that are joined and inserted on a partition while Spark runs a job of nothing
 
 
@@ -63,6 +64,11 @@ class Config:
         one before. So a closure has the paths of up to that length, and by path-path those of up to
         2 ** (max_iterations - 1).
     rule: which of `RULES` derives the closure.
+    query_seconds: seconds that an evaluation may take: a run from its facts on, or in a session a query, a transaction, a
+        subscription or a registration, with the time that it waits for others. Then it ends in `LimitExceeded`, which names
+        the rule that was running. None sets no limit.
+    query_bytes: bytes that an evaluation may add to relations, symbols and records, wherever they are. Facts that a run reads
+        do not count. Then it ends in `LimitExceeded`. None sets no limit. As an option it may have a unit, "2G".
     checkpoint_dir, checkpoint_interval: the engine copies the runs to this durable directory, which every host must see. It
         does so every so many iterations of a stratum on the partitions, and after strata that took long. A later run of the
         same program on the same facts goes on from there, whatever its number of partitions. So does this run, should it
@@ -95,6 +101,8 @@ class Config:
     replicate_bytes: int = 1 << 30
     multiway: str = "auto"
     max_iterations: int | None = None
+    query_seconds: float | None = None
+    query_bytes: int | None = None
     rule: str = "path-edge"
     checkpoint_dir: str | None = None
     checkpoint_interval: int = 10
@@ -102,10 +110,11 @@ class Config:
 
     def __post_init__(self):
         for name in ("buckets", "partitions", "check_interval", "rollover_threshold", "max_iterations",
-                     "checkpoint_interval", "run_ahead_budget", "memory"):  # fmt: skip
+                     "checkpoint_interval", "run_ahead_budget", "memory", "query_bytes"):  # fmt: skip
             self._check(name, lambda value: isinstance(value, int) and value >= 1, "a whole number from 1")
         for name in ("run_ahead", "refinement_minimum", "local_tuples", "small_delta", "replicate_bytes"):
             self._check(name, lambda value: isinstance(value, int) and value >= 0, "a whole number from 0")
+        self._check("query_seconds", lambda value: 0 < value < inf, "a number of seconds above 0")
         self._check("refinement_ratio", lambda value: value >= 1, "a number from 1")
         self._check("tolerance", lambda value: value >= 1, "a number from 1")
         self._check("grain", lambda value: value > 0, "a number above 0")
@@ -118,7 +127,7 @@ class Config:
 
     def _check(self, name, holds, expected: str) -> None:
         value = getattr(self, name)
-        optional = {"buckets", "partitions", "max_iterations", "refinement_minimum", "local_tuples", "memory"}
+        optional = {field.name for field in fields(self) if field.default is None}
         try:
             right = (value is None and name in optional) or (value is not None and holds(value))
         except TypeError:

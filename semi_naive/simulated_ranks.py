@@ -13,6 +13,7 @@ import numpy as np
 
 from semi_naive.balance.machine import Machine
 from semi_naive.config import Config
+from semi_naive.host import limits
 from semi_naive.ra.runs import unlink
 
 RANKS = 4096  # more would take this process too long: some milliseconds a rank, phase and iteration
@@ -46,6 +47,7 @@ class JobsHere:
         self.anchors: list[list] = [[] for _ in range(partitions)]
 
     def run(self, task, partition: int, records: list) -> list:
+        limits.check()
         return list(task(partition, records))
 
     def job(self, *tasks, source=None) -> list:

@@ -4,8 +4,10 @@ import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from typing import Any, TypeVar
 
+from semi_naive.host import limits
 from semi_naive.ra.spark_context import cpus
 
 AHEAD = 2  # results of each thread that may wait to be taken
@@ -18,13 +20,15 @@ def in_threads(
     make: Callable[[Given], Made], given: Iterable[Given], threads: int | None = None, leave: Callable[[], None] = lambda: None
 ) -> Iterator[Made]:
     """`map`, in as many threads as there are cores; `AHEAD` results of each thread wait at most, so memory is bounded. When it
-    ends, by an error or Ctrl-C as well, nothing runs any more; `leave` is called before that is waited for. The threads stay
-    for whoever is next: making and ending them takes 0.2 ms, which is as long as many a rule does."""
+    ends, by an error or Ctrl-C as well, nothing runs any more; `leave` is called before that is waited for. The calls have the
+    caller's context, and so its limits (`host.limits`). The threads are kept for the next caller: to make and end them takes
+    0.2 ms, as long as many a rule does."""
     threads = threads or cpus()
     pool, waiting = _taken(threads), deque()
     try:
         for each in given:
-            waiting.append(pool.submit(make, each))
+            waiting.append(pool.submit(copy_context().run, make, each))
+            limits.check()
             if len(waiting) > AHEAD * threads:
                 yield _first(waiting)
         while waiting:

@@ -13,7 +13,9 @@ CHAIN = """
 path(x, y) :- edge(x, y).
 path(x, z) :- path(x, y), path(y, z).
 """
-ALWAYS = {"local_tuples", "multiway", "max_iterations", "checkpoint_dir", "local_dir"}  # by every plan of a program
+ALWAYS = {  # by every plan of a program
+    "local_tuples", "multiway", "max_iterations", "query_seconds", "query_bytes", "checkpoint_dir", "local_dir",
+}  # fmt: skip
 
 
 def test_every_setting_is_accounted_for():

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -137,13 +138,17 @@ def test_rules_and_their_parameters(session):
         )
 
 
-def until_nobody_listens(session) -> None:
+def until(holds) -> None:
     waiting = threading.Event()
     for _ in range(PATIENCE * 100):
-        if not session.registry.subscriptions:
+        if holds():
             return
         waiting.wait(0.01)
-    raise AssertionError("a stream that was closed is still subscribed")
+    raise AssertionError("it did not come to that")
+
+
+def until_nobody_listens(session) -> None:
+    until(lambda: not session.registry.subscriptions)
 
 
 def test_a_stream_goes_on_after_an_epoch(session):
@@ -180,6 +185,51 @@ def test_requests_that_are_wrong(session):
             assert call(path)[0] == 400, path
         assert call("/relations/nope")[0] == call("/changes/nope")[0] == call("/nothing")[0] == 404
         assert session.epoch == 0 and not session.registry.subscriptions
+
+
+ENDLESS = b".decl big(n: number)\nbig(x) :- edge(x, _).\nbig(n + 1) :- big(n), n < 1000000000000."
+
+
+@contextlib.contextmanager
+def asking(call, path: str):
+    """A client that asks, and leaves at the end of the block without an answer."""
+    with socket.create_connection(("127.0.0.1", call.port), timeout=PATIENCE) as connection:
+        connection.sendall(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode())
+        yield
+
+
+def test_what_is_evaluated_ends_when_its_client_leaves_and_readers_never_wait(session):
+    """Without a limit of time: more clients than there are threads ask for what never ends, and leave."""
+    with served(session) as call:
+        call("/rules/big", ENDLESS, "PUT")
+        with contextlib.ExitStack() as clients:
+            for path in ["/query?atom=big(n)", "/changes/big"] * 6:
+                clients.enter_context(asking(call, path))
+            until(session._writing.locked)
+            assert call("/query?atom=path(1,y)")[1]["rows"] == [[2]]
+            assert call("/relations")[0] == call("/rules")[0] == call("/relations/edge")[0] == 200
+        assert call("/transactions", [{"insert": "edge", "rows": [[2, 3]]}])[1]["epoch"] == 1
+        assert not session.registry.rules["big"].users
+
+
+def test_limits_of_the_server():
+    with Program(PATHS).session({"edge": [(1, 2)]}, query_seconds=0.3) as session, served(session) as call:
+        call("/rules/big", ENDLESS, "PUT")
+        for path in ("/query?atom=big(n)", "/changes/big"):
+            status, told = call(path)
+            assert status == 503 and "in the rule at <big>:3:1" in told["error"] and "query_seconds" in told["error"]
+        assert call("/transactions", [{"insert": "edge", "rows": [[2, 3]]}])[0] == 200
+
+
+def test_the_command_has_limits_by_default(run, tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr("semi_naive.cli.serve.opened", lambda program, state, options, retain: given.append(options["options"]))
+    (tmp_path / "p.dl").write_text(PATHS)
+    for options in ([], ["--query-seconds", "5", "--query-bytes", "none"]):
+        with contextlib.suppress(TypeError, AttributeError):  # of a session that is none
+            run("serve", "p.dl", "--port", "0", *options)
+    assert given[0]["query_seconds"] == 60 and given[0]["query_bytes"] > 1 << 28
+    assert given[1] == {"query_seconds": "5", "query_bytes": "none"}
 
 
 def test_floats_that_json_has_not(tmp_path):

@@ -94,6 +94,16 @@ def test_an_error_from_a_pipe_ends_the_command_and_nothing_is_half_done(command,
     assert status == 2 and told in err and not lines
 
 
+def test_limits_of_the_command(command, tmp_path):
+    (tmp_path / "p.dl").write_text(PATHS + ".decl big(n: number)\n.output big\nbig(n + 1) :- big(n).\nbig(x) :- edge(x, _).")
+    text = "insert edge 1 2\nquery path(x, y).\n"
+    status, lines, err = command(text, "--query-seconds", "0.3")
+    assert status == 2 and "<stdin>:1: evaluation stopped in iteration " in err and "in the rule at p.dl:" in err and not lines
+    status, lines, err = command(text, "--query-bytes", "1M", terminal=True)
+    assert status == 0 and "and the limit is 1,048,576 (query_bytes)" in err
+    assert "1\t2" not in lines
+
+
 def test_an_error_at_a_terminal_does_not_end_the_command(command):
     text = "insert edge 1 x\nbegin\ninsert edge 1 2\ninsert edge 1\ninsert edge 2 3\ncommit\ninsert path 1 2\n"
     status, lines, err = command(text, terminal=True)

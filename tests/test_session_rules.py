@@ -367,3 +367,71 @@ def test_what_a_session_knows_of_itself(session):
         session["sys.nothing"]
     with pytest.raises(KeyError, match="sys.epoch"):
         session.insert("sys.epoch", [(1, 1.0, 1.0, 1, 1)])
+
+
+INLINED = """
+.decl edge(x: number, y: number)
+.input edge
+.decl succ(x: number, y: number) inline
+succ(x, y) :- y = x + 1.
+.decl twice(x: number, y: number) inline
+twice(x, z) :- succ(x, y), succ(y, z).
+.decl start(x: number) inline
+.decl path(x: number, y: number)
+start(x), path(x, x) :- edge(x, _), !edge(_, x).
+path(x, z) :- path(x, y), edge(y, z), start(x).
+"""
+ENDS = ".decl ends(x: number) inline\n.decl end(x: number)\nend(x) :- edge(_, x).\nends(x) :- end(x), !start(x)."
+
+
+def test_inline_relations_are_read_by_registered_rules_and_are_asked_for():
+    edges = {(1, 2), (2, 3)}
+    with Program(INLINED).session({"edge": edges}) as session:
+        texts = {
+            "ends": ENDS,
+            "double": ".decl double(x: number, y: number) inline\ndouble(x, y) :- y = x * 2.",
+            "of": ".decl of(y: number) inline\nof(y) :- edge($s, y), start($s).",
+            "all": ".decl all(x: number, y: number, z: number)\nall(x, y, z) :- ends(x), twice(x, y), double(x, z), !start(y).",
+            "above": ".decl above(x: number)\nabove(x) :- all(_, x, _), double($x, x).",
+        }
+        for name, text in texts.items():
+            session.register(name, text)
+        assert session.query("ends(x)").to_set() == {(2,), (3,)}
+        assert session.query("all(x, y, z)").to_set() == {(2, 4, 4), (3, 5, 6)}
+        assert session.query("of(y)", s=1).to_set() == {(2,)} and not session.query("of(y)", s=2).count()
+        assert session.query("above(x)", x=2).to_set() == {(4,)}
+        told, ends = Told(), Told()
+        session.subscribe("all", told, snapshot=True)
+        session.subscribe("ends", ends, snapshot=True)
+        session.insert("edge", [(3, 9)])
+        session.delete("edge", [(1, 2)])
+        with Program(INLINED + "\n".join(texts[each] for each in ("ends", "double", "all")) + "\n.output all").run(
+            {"edge": edges ^ {(1, 2), (3, 9)}}
+        ) as result:
+            assert told.rows == result["all"].to_set() == {(3, 5, 6), (9, 11, 18)}
+        assert ends.rows == session.query("ends(x)").to_set() == {(3,), (9,)}
+        assert "end(9)" in str(session.why("all", (9, 11, 18)))
+        with pytest.raises(ValueError, match="ends is read by all: unregister what reads it first"):
+            session.unregister("ends")
+
+
+def test_an_inline_relation_that_binds_nothing_is_for_other_rules_alone():
+    with Program(INLINED).session({"edge": [(1, 2)]}) as session:
+        session.register("half", ".decl half(x: number, y: number) inline\nhalf(x, y) :- x = y * 2.")
+        session.register("two", ".decl two(x: number)\ntwo(x) :- edge(_, y), half(x, y).")
+        assert session.query("two(x)").to_list() == [(4,)]
+        with pytest.raises(ProgramError, match="Ungrounded variable y in file <half> at line 2"):
+            session.query("half(x, y)")
+        with pytest.raises(ProgramError, match="Ungrounded variable y in file <wrong> at line 2"):
+            session.register("wrong", ".decl wrong(y: number)\nwrong(y) :- edge(x, _), succ(y, z), half(z, x).")
+        session.register("same", ".decl same(x: number)\nsame(x) :- edge(_, y), half(x, y).")  # of a shape that is known
+        assert session.query("same(x)").to_list() == [(4,)]
+
+
+def test_inline_relations_after_the_session_was_opened_again(tmp_path):
+    for _ in range(2):
+        with Program(INLINED).session({"edge": [(1, 2)]}, path=tmp_path / "s") as session:
+            if "ends" not in session.registry.rules:
+                session.register("ends", ENDS)
+                session.register("next", ".decl next(x: number)\nnext(y) :- ends(x), succ(x, y).")
+            assert session.query("next(x)").to_list() == [(3,)]

@@ -29,6 +29,7 @@ NO_ROOM = Allowed(
     "(no space left in .* local_dir .*|.*cannot be written: No space left on device.*|a disk of a host has no room left .*)",
     (1, 2),
 )
+LIMIT = Allowed(r"evaluation stopped( in .*)?: it has (taken|made) .* \(query_(seconds|bytes)\).*", (1,))
 NO_MEMORY = Allowed("(out of memory.*local_tuples.*|Spark did not start: .*)", (1,))
 CHECKPOINT_DAMAGED = Allowed(
     "the checkpoint in .* cannot be taken up: .* remove .*|.*manifest.json is damaged .* remove .*", (2,)
@@ -43,7 +44,7 @@ STACK = re.compile(
 NOISE = re.compile(
     r"a Python worker or an executor was lost; running the job again|away from its runs: they are sent there"
     r"|^WARNING: Using incubator modules|^Picked up |NOTE: Picked up|runs were lost|^semi-naive: warning"
-    r"|^the settings? .* ha(s|ve) no effect: "
+    r"|^the settings? .* ha(s|ve) no effect: |^serving .* at http://"
 )
 SPARKS_OWN = re.compile(r"^(spark-|blockmgr-|hsperfdata|liblz4|libzstd|libsnappy|snappy-|lz4-|zstd|libnetty|jffi|executor-)")
 SPARKS_ON_CLUSTERS = re.compile(rf"{SPARKS_OWN.pattern}|^\.[-\w]+\.sock$")  # executors are not ours to tidy up after

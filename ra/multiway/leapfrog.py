@@ -14,6 +14,7 @@ from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
+from semi_naive.host import limits
 from semi_naive.ra.multiway.loops.codegen import Generator
 from semi_naive.ra.multiway.loops.compiled import compiled
 from semi_naive.ra.multiway.query import Query
@@ -24,9 +25,8 @@ from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
 from semi_naive.ra.spark_context import cpus
 
 PIECES = 48  # of the first variable's values for each thread: the heaviest of them is what the threads may be apart at the end
-LEAST_PIECE = (
-    1 << 16
-)  # children of those values: a piece clears its marks first, which takes as long as scanning a few thousand
+LEAST_PIECE = 1 << 16  # children of those values: a piece clears its marks first, as long as scanning a few thousand takes
+LEAST_CHECKED = 1 << 10  # the same where limits are checked between two pieces, however few tuples a piece begins with
 AHEAD = 4  # ranges for each thread that are begun before the first of them is taken
 ROOM = 1 << 12  # numbers that an output begins with
 
@@ -194,14 +194,15 @@ class Loops:
 
     def _ranges(self, box: np.ndarray, threads: int) -> list[tuple[int, int]]:
         """Cut the first variable's ids where the tries that begin with it have equal shares of their tuples."""
-        if self.nest.first is None or threads == 1:
+        checked = limits.are_set()
+        if self.nest.first is None or threads == 1 and not checked:
             return [tuple(box[0])] if len(box) else [(0, 0)]
         low, high = map(int, box[0])
         weights = sum((_weights(self.tries[slot], low, high) for slot in self.nest.first), np.ones(max(high - low, 0)))
         heap = np.cumsum(weights)
         if not heap.size:
             return []
-        pieces = min(threads * PIECES, 1 + int(heap[-1]) // LEAST_PIECE)
+        pieces = min(threads * PIECES, 1 + int(heap[-1]) // (LEAST_CHECKED if checked else LEAST_PIECE))
         cuts = np.searchsorted(heap, np.linspace(0, heap[-1], pieces + 1)[1:-1])
         bounds = np.unique(np.concatenate([[low], low + cuts, [high]]))
         return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))

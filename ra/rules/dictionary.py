@@ -201,6 +201,10 @@ class Dictionary:
     def __len__(self) -> int:
         return sum(map(len, self.segments))
 
+    @property
+    def nbytes(self) -> int:
+        return sum(each.content.nbytes + each.hashes.nbytes + each.order.nbytes for each in self.segments)
+
     def encode(self, content) -> np.ndarray:
         """Ids of content, int64; what is new is added, in order of first appearance. May not be empty."""
         content, inverse = self.form.distinct(content)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from semi_naive.host import limits
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.functors import evaluate
@@ -151,6 +152,7 @@ class Meeting:
             room, at, skip = max(1, min(most, int(self.sides[proposing].counts[order].sum()))), 0, 0
             none = np.empty(0, np.int64)
             while at < order.size:
+                limits.check()
                 rows, values = np.empty(room, np.int64), np.empty(room, np.int64)
                 first, second = self.sides[proposing].index, self.sides[asked].index
                 made, at, skip = meet(*first, *second, order, at, skip, _marks(), rows, values, none)

@@ -253,6 +253,12 @@ class Rule:
     def __str__(self):
         return f"{self.head}{' :- ' * bool(self.body)}{', '.join(map(str, self.body))}."
 
+    @property
+    def told(self) -> str:
+        """The rule with its place, for a message."""
+        where = f" at {self.span.file}:{self.span.line}:{self.span.column}" if self.span is not None else ""
+        return f"the rule{where}, {' '.join((self.text or str(self)).split())}"
+
 
 @dataclass(frozen=True)
 class Relation:
@@ -375,7 +381,7 @@ class Loop:
 class Program:
     """A checked program. `relations` in the order of their declarations; `typed`: the statements that declare types and
     functors; `functors`: the functions of these; `sums`: of each relation whose heads aggregate how, by column, and the
-    heads as they were written (`language.heads.Head`)."""
+    heads as they were written (`language.heads.Head`); `inlined`: the statements of each relation qualified `inline`."""
 
     types: dict[str, Type]
     relations: dict[str, Relation]
@@ -388,3 +394,4 @@ class Program:
     functors: Mapping | None = None
     loops: tuple = ()  # `Loop`s
     sums: dict[str, tuple] = field(default_factory=dict)
+    inlined: dict[str, list] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from semi_naive.host import limits
 from semi_naive.host.private import digest
 from semi_naive.ra.multiway import query as joins
 from semi_naive.ra.multiway.query import Comparison, Constant, Query, QueryError
@@ -189,6 +190,7 @@ def counted(steps, batch: Batch, context: Context, left: list[float]):
         yield batch
         return
     for made in steps[0](batch, context):
+        limits.check()
         left[0] -= made.size * isinstance(steps[0], Join)
         if left[0] < 0:
             raise TooMany
@@ -271,6 +273,7 @@ class Core:
         loops = join.loops(keep)
         self._forget_bound()
         for _, rows in loops.pieces(self.threads, share=position):
+            limits.check()
             for begin in range(0, len(rows), MOST):
                 some = rows[begin : begin + MOST]
                 columns = {name: self.tries.domain.decode(np.ascontiguousarray(some[:, order.index(name)])) for name in names}
@@ -318,6 +321,7 @@ def gathered(batches: Iterator[Batch]) -> Iterator[Batch]:
     """The same in fewer batches, of about `MOST` bindings."""
     waiting, rows = [], 0
     for batch in batches:
+        limits.check()
         waiting.append(batch)
         rows += batch.size
         if rows >= MOST:

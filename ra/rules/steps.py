@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from semi_naive.host import limits
 from semi_naive.ra import local_join_by_row, unions
 from semi_naive.ra.local_join import KeyedJoin
 from semi_naive.ra.rules import branches, ir, kernels
@@ -52,11 +53,13 @@ class Context(Protocol):
 
 
 def run_steps(steps, batch: Batch, context: Context):
-    """Everything that comes out of the last step, depth first: at most a batch per step is in memory."""
+    """Everything that comes out of the last step, depth first: at most a batch per step is in memory. Between two batches it
+    ends where a limit of the evaluation is exceeded."""
     if not steps:
         yield batch
         return
     for made in steps[0](batch, context):
+        limits.check()
         if made.size:
             yield from run_steps(steps[1:], made, context)
 

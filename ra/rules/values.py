@@ -105,6 +105,13 @@ class Values(_Content):
     def intern_hashed(self, strings: Hashed) -> np.ndarray:
         return self.table.number_hashed(strings) if self._symbols is None else super().intern_hashed(strings)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all symbols and records."""
+        return self.table.nbytes + sum(
+            each.nbytes for each in (self._symbols, *list(self._records.values())) if each is not None
+        )
+
     def arrow(self, ids: np.ndarray):
         return self.table.strings(ids) if self._symbols is None else super().arrow(ids)
 

@@ -246,6 +246,12 @@ class Interpreter:
         table = self.relation_table
         return int((table[:, at.COUNT] - table[:, at.DEAD_COUNT] + table[:, at.BASED]).sum())
 
+    def counts(self) -> dict[str, int]:
+        """Tuples of each relation of the stratum."""
+        table = self.relation_table
+        sizes = table[:, at.COUNT] - table[:, at.DEAD_COUNT] + table[:, at.BASED]
+        return {name: int(sizes[self.relations[name].number]) for name in self.stored}
+
     @property
     def begun(self) -> int:
         """About how many of them this iteration began with."""

@@ -5,7 +5,7 @@ import sys
 
 from semi_naive.steps_told import Steps
 
-_compiling = logging.getLogger("semi_naive.compiling")
+_log, _compiling = logging.getLogger("semi_naive"), logging.getLogger("semi_naive.compiling")
 
 
 class _Lines(logging.Handler):
@@ -36,7 +36,7 @@ class Progress(Steps):
 
     def __enter__(self):
         if self.bar:
-            _compiling.addHandler(self.lines)
+            _log.addHandler(self.lines)
             _compiling.setLevel(logging.INFO)
             self.bar.start()
             self.task = self.bar.add_task(self.what, total=None, text="reading")
@@ -45,7 +45,7 @@ class Progress(Steps):
     def __exit__(self, *error):
         if self.bar:
             self.bar.stop()
-            _compiling.removeHandler(self.lines)
+            _log.removeHandler(self.lines)
 
     def show(self, text: str, name: str, done: int | None, total: int | None) -> None:
         if self.page:

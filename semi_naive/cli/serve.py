@@ -6,8 +6,10 @@ import socket
 import click
 
 from semi_naive.cli.session import opened
+from semi_naive.host.memory_limits import limit
 from semi_naive.io.errors import BadInput
 
+SECONDS, SHARE = 60, 0.5  # limits of an evaluation, if none are given: seconds, and the part of all memory
 ANYWHERE = {"0.0.0.0", "::", ""}  # addresses that are all of a machine's
 
 
@@ -30,6 +32,7 @@ def run_server(program: str, state: str | None, place: tuple[str, int], retain: 
         told = f"semi-naive serve needs the package {missing.name}, which is not installed"
         raise ValueError(f"{told}: pip install 'semi-naive[serve]'") from None
     host, port = place
+    given["options"] = {"query_seconds": SECONDS, "query_bytes": int(SHARE * limit())} | given["options"]
     with _listening(host, port) as listening, opened(program, state, given, retain) as session:
         hosts = ["*"] if host in ANYWHERE else [host, "localhost", "127.0.0.1", "[::1]"]
         app = Web(session, program).app(hosts)

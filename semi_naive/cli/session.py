@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import click
 import numpy as np
 
+from semi_naive.host.limits import LimitExceeded
 from semi_naive.host.numbers import counted
 from semi_naive.io.bits import BUILT_IN, float_text, of_text, shown, to_value
 from semi_naive.io.errors import BadInput
@@ -28,7 +29,7 @@ USAGE = {
     "insert": "insert R v…", "delete": "delete R v…", "load": "load R FILE", "unload": "unload R FILE",
     "query": "query ATOM.", "subscribe": "subscribe R",
 }  # fmt: skip
-EXPECTED = ValueError, KeyError, OSError, NotImplementedError, ProgramError, EvaluationError  # which end no session
+EXPECTED = ValueError, KeyError, OSError, NotImplementedError, ProgramError, EvaluationError, LimitExceeded  # end no session
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 

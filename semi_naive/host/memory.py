@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable
 
+from semi_naive.host.limits import LimitExceeded
 from semi_naive.host.memory_limits import ADDRESSES, LEAST, MACHINE, NEAR, Room, limit, ours, resident, rooms
 
 OURS = 0.25  # of the machine's memory: who uses less of it is not to blame that it is used up
@@ -84,12 +85,16 @@ def is_memory(error: BaseException | str) -> bool:
 
 
 @contextlib.contextmanager
-def at(place: Callable[[], str], helps: str = HELPS):
-    """Memory that is used up in the block is told as OutOfMemory in that place, with what helps there."""
+def at(place: Callable[[], str], helps: str = HELPS, made: Callable[[], str] = str):
+    """Name the place in the error of a block that uses up memory, or exceeds a limit of the evaluation. helps: what to do about
+    memory there. made: what there is by then, for LimitExceeded."""
     here = place, helps
     _places.append(here)
     try:
         yield
+    except LimitExceeded as error:
+        error.locate(place(), made())
+        raise
     except Exception as error:
         if not is_memory(error):
             raise

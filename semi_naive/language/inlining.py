@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import count
 
+from semi_naive.host import limits
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.grounded import grounded_problems
@@ -131,6 +132,7 @@ class Expansions:
         """x = a, y = b, body for s(a, b) if the definition is s(x, y) :- body, its variables renamed apart."""
         if not isinstance(literal, syntax.Atom) or literal.relation not in self.definitions:
             return (rebuilt(literal, lambda _: None),)
+        limits.check()
         definitions = self.definitions[literal.relation]
         chosen, number = definitions[min(turn, len(definitions) - 1)], next(self._numbers)
 

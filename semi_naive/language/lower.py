@@ -79,7 +79,18 @@ def lowered(
         functors=functors,
         loops=tuple(order.loop() for order in orders),
         sums=sums,
+        inlined=_inlined(source, relations),
     )
+
+
+def _inlined(source, relations) -> dict[str, list[syntax.Node]]:
+    """Of each relation qualified `inline` the declaration and the clauses, without their other heads."""
+    found: dict[str, list[syntax.Node]] = {name: [node] for name, node in relations.items() if "inline" in node.qualifiers}
+    for node in source.statements if found else ():
+        if isinstance(node, syntax.Clause):
+            for name in dict.fromkeys(head.relation for head in node.heads if head.relation in found):
+                found[name].append(replace(node, heads=tuple(head for head in node.heads if head.relation == name)))
+    return found
 
 
 def _relation(node: syntax.RelationDecl, types, lattice, joins: dict) -> ir.Relation:

@@ -16,6 +16,7 @@ from itertools import product
 from math import prod
 from typing import cast
 
+from semi_naive.host import limits
 from semi_naive.planning import rewrite
 from semi_naive.planning.simplify import settled
 from semi_naive.planning.strata import recursion_groups
@@ -125,6 +126,7 @@ def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool 
     """The rule once for each way to replace the atoms of `definitions` in its body. settle: what is known then is put in."""
     if not _read(rule) & definitions.keys():
         return [rule]
+    limits.check()
     taken = set(rewrite.variables_of(rule))
     bodies = (rewrite.with_body(rule, body) for body in _bodies(rule.body, definitions, taken))
     made = map(settled, bodies) if settle else bodies

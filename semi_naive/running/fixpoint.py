@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from itertools import chain
 
+from semi_naive.host import memory
 from semi_naive.ra.rules.changes import apart, shared, together
 from semi_naive.ra.rules.context import lattice_table
 from semi_naive.ra.rules.lattice import LatticeTable
@@ -33,8 +34,9 @@ class Fixpoint:
         """Iterate; the stratum's relations are on the partitions then. Returns the trace."""
         stratum = self.stratum
         stratum.trace.take_up([], self.recovery.past(stratum.local.number))
-        stratum.begin(self.recovery.take_up)
-        return self._go_on()
+        with memory.at(lambda: stratum.local.busiest(self.stratum.iteration), made=lambda: self.stratum.made_so_far()):
+            stratum.begin(self.recovery.take_up)
+            return self._go_on()
 
     def _go_on(self) -> dict:
         stratum, linear = self.stratum, LinearAhead.of(self.stratum)

@@ -7,7 +7,7 @@ iteration, to a plan that spreads it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby, islice
@@ -16,7 +16,7 @@ from threading import Event, Lock
 from typing import Any, cast
 
 from semi_naive.balance.course import Course
-from semi_naive.host import memory
+from semi_naive.host import limits, memory
 from semi_naive.host.numbers import counted
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.order import outgrown, plan_body, share_indexes, versions
@@ -32,6 +32,7 @@ from semi_naive.ra.tuple_at_a_time.ready import ready
 from semi_naive.running.choosing import Choosing
 from semi_naive.running.database import Database
 from semi_naive.running.dominance import Dominance
+from semi_naive.running.growing import Growing
 from semi_naive.running.iterations import Iterations
 from semi_naive.running.profile import Profile
 from semi_naive.running.together import Together
@@ -41,6 +42,7 @@ BASE = 64_000_000  # tuples that rules without recursion may make in the driver 
 EACH = 8_000  # instructions of the machine for each literal of a rule version: they take as long as its step of blocks
 MOST = 100_000_000  # tuples that a stratum's relations may have in the driver: 800 MB, and as much while blocks are merged
 CLOSE = 1 << 20  # tuples in chunks: 2 ms
+SHOWN = 3  # relations of a stratum whose tuples an error counts
 
 RAISE = "a larger memory lets it go on here; without that setting it may have whatever this machine has"
 
@@ -95,6 +97,7 @@ class Local:
         self.again = [rule for rule in rules if versions(rule, recursive)]
         self.small *= sum(len(versions(rule, recursive)) for rule in self.again)
         self.literals = sum(len(versions(rule, recursive)) * len(rule.body) for rule in self.again)  # of all rule versions
+        self.growing = Growing(self.again, recursive)
         self.tables: dict[str, Any] = {}  # of the stratum's relations, while they are here
         self.marks: dict[str, Any] = {}  # by relation, what its table goes back to
         self.choosing = Choosing({}, self.database)  # of the iteration that runs
@@ -149,7 +152,10 @@ class Local:
         self._take_tables()
         if self.course:
             self.course.begin(anew=False)
+        self.growing.begin()
         while delta := sum(table.delta_size for table in self.tables.values()):
+            if self.growing.due():
+                self.growing.look(self.tables)
             if not self.ended(self.iteration, self.database.count):
                 small = delta <= self.small and not self._heavy()
                 if small and ready(self.spent) and not self._close() and self._by_tuples():
@@ -246,13 +252,16 @@ class Local:
         self._completed(delta)
 
     def _completed(self, delta: int) -> None:
+        with memory.at(lambda: self.busiest(self.iteration), made=self.made_so_far):
+            limits.check()
+            limits.check_bytes(self.nbytes)
         self.iteration += 1
         if self.tell and self.again:
             self.tell(self.iteration, delta, sum(table.count for table in self.tables.values()))
 
     def _derive(self, rule: Rule, place, parts, number: int) -> None:
         entry = self.profile.rule(rule, self.number, bool(self.recursive))
-        with self.profile.timed(entry), memory.at(partial(self._place, rule)):
+        with self.profile.timed(entry), memory.at(partial(self._place, rule), made=self.made_so_far):
             try:
                 made, born, exceeded = self._made(rule, self._body(rule, place, parts, number).derivation)
             except EvaluationError as error:
@@ -305,7 +314,9 @@ class Local:
 
     def _exceeds(self) -> bool:
         """Whether the heads of this iteration are too many for this process; over all of them what is kept may be more, as it
-        costs memory alone, while there is memory."""
+        costs memory alone, while there is memory. LimitExceeded at a limit of the evaluation."""
+        limits.check()
+        limits.check_bytes(self.nbytes)
         look = memory.due()
         if self.budget is not None and (self.words > self.budget or look and memory.scarce()):
             return True
@@ -326,6 +337,17 @@ class Local:
         size = more + self.choosing.nbytes + sum(table.nbytes for table in self.tables.values())
         return size if size > self.memory else 0
 
+    def nbytes(self) -> int:
+        """The bytes of what is in no relation of the database yet."""
+        apart = (table for name, table in list(self.tables.items()) if self.database.tables.get(name) is not table)
+        return self.choosing.nbytes + sum(table.nbytes for table in apart)
+
+    def made_so_far(self, counts: Iterable[tuple[str, int]] = ()) -> str:
+        """How many tuples relations have, for an error. counts: those of the stratum, where its tables do not know them."""
+        found = list(counts) or [(name, table.count) for name, table in self.tables.items()]
+        shown = [f"{name} has {counted(count, 'tuple')}" for name, count in found if "@" not in name]
+        return ", ".join(shown[:SHOWN]) + " …" * (len(shown) > SHOWN)
+
     def _within_memory(self) -> None:
         if size := self.over():
             told = f"its tables take {counted(size, 'byte')}, and memory is set to {self.memory:,}"
@@ -334,14 +356,14 @@ class Local:
             self._back()
             raise TooLarge(told)
 
-    def _place(self, rule: Rule) -> str:
-        return f"iteration {self.iteration + 1}, {self.place(rule)}"
+    def busiest(self, iteration: int) -> str:
+        """An iteration, and the rule that has taken most of the time, for an error."""
+        entries = {rule.told: self.profile.rule(rule, self.number, bool(self.recursive)) for rule in self.again or self.once}
+        rule = max(entries, key=lambda told: entries[told]["seconds"], default="its facts")
+        return f"iteration {iteration + 1}, in {rule}"
 
-    @staticmethod
-    def place(rule: Rule) -> str:
-        """A rule, for an error."""
-        where = f" at {rule.span.file}:{rule.span.line}:{rule.span.column}" if rule.span is not None else ""
-        return f"in the rule{where}, {' '.join((rule.text or str(rule)).split())}"
+    def _place(self, rule: Rule) -> str:
+        return f"iteration {self.iteration + 1}, in {rule.told}"
 
     def _plan(self, wanted) -> None:
         """All bodies together, before the first of them runs: so they share indexes."""

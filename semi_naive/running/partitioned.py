@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from semi_naive.balance.trace import Trace, balance_of, phases_of
 from semi_naive.config import Config
+from semi_naive.host import limits
 from semi_naive.planning.fanout import alone
 from semi_naive.planning.order import outgrown, plan_all, plan_body
 from semi_naive.planning.placing import Placing, keyed, scanned
@@ -77,6 +78,9 @@ class Partitioned:
         if self.iteration % self.config.check_interval == 0 and self.delta() and self.local.again and self.partitions > 1:
             versions = self._recursive() if self.statics.partitioned else []
             self.moving(self.relations, joined_only(versions, self.statics.partitioned), self.iteration)
+
+    def made_so_far(self) -> str:
+        return self.local.made_so_far((name, relation.count) for name, relation in self.relations.items())
 
     def traced(self) -> dict:
         tuples = sum(self.database.count(name) for name in self.stratum.relations)
@@ -259,6 +263,9 @@ class Partitioned:
         self.iteration += len(births)
         self._discard()
         self._record(delta, births, phases, begun)
+        limits.check_bytes(lambda: sum(relation.bytes for relation in self.relations.values()), now=True)
+        if self.local.growing.due():
+            self.local.growing.look(self.relations)
         if self.local.tell:
             self.local.tell(self.iteration, delta, sum(relation.count for relation in self.relations.values()))
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from semi_naive.balance.course import Course
 from semi_naive.honoured import ignored
+from semi_naive.host import limits as limiting
 from semi_naive.host import memory
 from semi_naive.host.account import PARTS, between, opened, part
 from semi_naive.io import Options, source_of, source_of_directive
@@ -39,7 +40,8 @@ class Run(State):
     """One call of `Program.run`, once its arguments are known to be good."""
 
     def run(self, facts, lenient: bool) -> Result:
-        with opened() as self.account, told(lambda: self.cluster.known):
+        bounded = limiting.within(self.config.query_seconds, self.config.query_bytes)
+        with opened() as self.account, told(lambda: self.cluster.known), bounded:
             self.account.claimed = True
             return self._run(facts, lenient)
 
@@ -48,6 +50,7 @@ class Run(State):
             if self.watch:
                 self.watch(self.so_far)
             self.load(facts, lenient)
+            limiting.measure(self.nbytes)
             with part("load"):
                 self.recovery = Recovery(self, lambda names: self.load(facts, lenient, names))
             self._evaluate_all()
@@ -177,6 +180,7 @@ class Run(State):
         choice = chosen(stratum, self.database, self.config, self.plan, self.cluster.cores)
         plan, reason, trace = self._followed(number, stratum, choice)
         self.database.kept.clear()
+        limiting.check_bytes(now=True)
         for name in stratum.relations:
             self.database.forget_sizes(name)
         tuples = sum(self.database.count(name) for name in stratum.relations)

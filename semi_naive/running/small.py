@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from semi_naive.host import memory
+from semi_naive.host import limits, memory
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.derive import Derivation
@@ -56,7 +56,7 @@ class Small:
             local.small = 0  # the tables may have what room there is left
         if self.tuples > most or not local.small:
             return False
-        with memory.at(self._place):
+        with memory.at(self._place, made=self._made_so_far):
             self._look()
             bounds = Bounds(GROWN * local.small, most, made, local.work, iterations, local.slice)
             why = self.machine.run(bounds, self._pause, self._do_others)
@@ -88,7 +88,11 @@ class Small:
         return not slow and not (self.machine.begun > PLANNED * self.planned and work.max() > STALE)
 
     def _look(self) -> None:
-        """At the memory that is left."""
+        """Look at the limits of the evaluation, and at the memory that is left. LimitExceeded, OutOfMemory."""
+        limits.check()
+        limits.check_bytes(lambda: self.local.nbytes() + self.machine.nbytes)
+        if self.local.growing.due():
+            self.machine.leave()  # the next delta is looked at in the tables
         if memory.due():
             memory.check()
             scarce = self.local.budget is not None and memory.scarce()
@@ -106,6 +110,7 @@ class Small:
         """The versions that the machine does not know, a block at a time. What has no value is found again, and told, by the
         iteration that is done so as a whole."""
         self._keep()
+        self._look()
         for place in self.machine.others:
             rule, relation, body = self.bodies[place]
             if self.machine.has_delta(relation):
@@ -142,11 +147,12 @@ class Small:
             self.local.tell(self.local.iteration + self.machine.iterations, self.machine.delta, self.machine.tuples)
 
     def _place(self) -> str:
-        rules = {id(rule): rule for rule, _, _ in self.bodies}
-        where = f"in one of the {len(rules)} recursive rules of {', '.join(self.local.tables)}"
-        if len(rules) == 1:
-            where = self.local.place(*rules.values())
-        return f"iteration {self.local.iteration + self.machine.iterations + 1}, {where}"
+        """The iteration, and the rule that has taken most of the time."""
+        busiest = self.machine.known[int(self.machine.versions[:, at.WORK].argmax())]
+        return f"iteration {self.local.iteration + self.machine.iterations + 1}, in {self.bodies[busiest][0].told}"
+
+    def _made_so_far(self) -> str:
+        return self.local.made_so_far(self.machine.counts().items())
 
     def _profile(self, seconds: float) -> None:
         """What each rule has made; of the seconds its share, by the instructions that its versions took."""

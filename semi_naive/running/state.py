@@ -60,6 +60,11 @@ class State:
         self.strata = [replace(each, rules=[r for r in each.rules if not is_fact(r)]) for each in self.compiled.strata]
         self.loading = Loading(self.program, self.database, self.cluster, self.values, self.config)
 
+    def nbytes(self) -> int:
+        """The bytes of all relations, in this process and on the partitions, and of symbols and records."""
+        spread = sum(self.database.bytes(name) for name in self.database.on_partitions)
+        return sum(self.database.held().values()) + spread + self.values.nbytes
+
     def record(self, counts: dict[str, int]) -> dict:
         """What has been done up to now (see `balance.trace`). counts: tuples of each relation, as far as they are known."""
         workers = self.cluster.started and self.cluster.local

@@ -16,6 +16,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from semi_naive.config import Config
+from semi_naive.host import limits
 from semi_naive.ra.rules.changes import Change
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.table import Table
@@ -34,6 +36,7 @@ class Committing:
     """A session, as far as transactions need it."""
 
     program: Any
+    config: Config
     retain: int
     closed: bool
     relations: dict[str, Relation]
@@ -71,7 +74,7 @@ class Committing:
         """While no transaction is open, and none can begin."""
         if self.writes:
             raise ValueError("a transaction is open in this thread, or a subscription begins: let it end first")
-        with self._writing:
+        with limits.holding(self._writing):
             self.check_open()
             self._writer, mark = threading.get_ident(), self.upkeep.values.mark()
             try:
@@ -82,6 +85,10 @@ class Committing:
                 raise
             finally:
                 self._writer = 0
+
+    def limited(self):
+        """Within the limits of a query."""
+        return limits.within(self.config.query_seconds, self.config.query_bytes)
 
     def renew(self) -> None:
         """Relations of registered rules are there, or are not there any more, in the epoch that was made last."""
@@ -98,7 +105,7 @@ class Committing:
     def begin(self, transaction: Transaction) -> None:
         if self.writes:
             raise ValueError("a transaction is open in this thread already: let it end before another one begins")
-        self._writing.acquire()
+        limits.acquire(self._writing)
         try:
             self.check_open()
         except BaseException:
@@ -124,12 +131,19 @@ class Committing:
             self.check_open()
             nets = {name: asked.net() for name, asked in transaction.asked().items()}
             net = {name: change for name, (change, _) in nets.items() if change.size}
-            found = self.upkeep.apply(net, partial(self._log, net, transaction.batch), self.registry.told_of())
+            with self.limited():
+                found = self.upkeep.apply(net, partial(self._log, net, transaction.batch), self.registry.told_of())
         except BaseException:
             self.upkeep.values.back_to(self._mark)
             if self._directory:
                 self._directory.take_back(self.epoch + 1)
             raise
+        with limits.lifted():  # it has happened: no limit may end it any more
+            self._publish(transaction, begun, nets, found)
+
+    def _publish(self, transaction: Transaction, begun: float, nets: dict, found: dict[str, AnyChange]) -> None:
+        """Have readers see the new epoch, and tell subscribers. nets: the change of each relation's facts, and how many of them
+        had no effect. found: what has changed of all relations."""
         if self.retain:
             self._before.append(self._now)
         self._now = self._epoch(self.epoch + 1)
@@ -138,7 +152,7 @@ class Committing:
         told = [*self.program.outputs, *self.registry.watched()]
         changed = {name: Changes(self, self.relations[name], found[name]) for name in dict.fromkeys(told) if name in found}
         transaction.changes = MappingProxyType(changed)
-        facts, tuples = (sum(change.size for change in changes.values()) for changes in (net, found))
+        facts, tuples = sum(change.size for change, _ in nets.values()), sum(change.size for change in found.values())
         counts = {name: (found[name].came, found[name].went) for name in changed}
         self.system.epochs.append(Past(self.epoch, time.time(), time.perf_counter() - begun, facts, tuples, counts))
         self.registry.tell({name: change for name, change in found.items() if isinstance(change, Change)}, self.epoch)

@@ -127,12 +127,12 @@ class Epoch(Relations):
     def why(self, relation: str, row, **parameters) -> "Proof":
         """Why a tuple was there: see `Result.why`. Nothing of it was written down when it came. parameters: of registered
         rules, which are evaluated for these values once more."""
-        with self._asked(relation, parameters) as why:
+        with self.session.limited(), self._asked(relation, parameters) as why:
             return why.why(relation, row)
 
     def why_not(self, relation: str, row, **parameters) -> "WhyNot":
         """Why a tuple was not there: see `Result.why_not`."""
-        with self._asked(relation, parameters) as why:
+        with self.session.limited(), self._asked(relation, parameters) as why:
             return why.why_not(relation, row)
 
     def _asked(self, relation: str, given: dict) -> AbstractContextManager["Why"]:

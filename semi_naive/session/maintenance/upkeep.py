@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from semi_naive.host import memory
+from semi_naive.host import limits, memory
 from semi_naive.host.jit import load
 from semi_naive.planning.passes import Compiled
 from semi_naive.planning.strata import Stratum, is_fact, readers
@@ -111,6 +111,7 @@ class Upkeep(ByRules):
     def extend(self, more: Compiled, inputs: Iterable[str]) -> list[int]:
         """Evaluate more rules, whose relations are new or are read as they are, and keep them up to date. inputs: those of them
         that facts come and go for. Returns the numbers of the strata; after an error there is nothing of them."""
+        limits.measure(self.nbytes)
         fresh = {name: each for name, each in more.program.relations.items() if name not in self.program.relations}
         self.program.relations.update(fresh)
         self.program.types.update(more.program.types)
@@ -167,6 +168,7 @@ class Upkeep(ByRules):
         """Change explicit facts, and have all relations follow; what has changed of each, in this process where somebody is
         `told_of` it. After an error all is as it was, also after one of `last`, which gets that when all else is done."""
         before = self.state()
+        limits.measure(self.nbytes)
         try:
             with told(lambda: self.cluster.known):
                 changes = self._trying(partial(self._followed_all, net, set(told_of)), self._again)
@@ -174,7 +176,8 @@ class Upkeep(ByRules):
                 self.tables[name] = self.whole.pop(name, self.tables[name])
                 self.tables[name].settle()
             self.facts.given |= {name: self.tables[name] for name in net.keys() & self.shared}
-            last(changes)
+            with limits.lifted():
+                last(changes)
             return changes
         except BaseException:
             self._back_to(before)
@@ -197,7 +200,9 @@ class Upkeep(ByRules):
                 found = self._of_loop(number, net, changes)
             elif own or number in self.stale or stratum.reads & changes.keys():
                 with memory.at(partial(self._place, number)):
+                    limits.check()
                     found = self._of_stratum(number, stratum, own, changes)
+                    limits.check_bytes(now=True)
             changes |= {name: here(change) if name in told_of else change for name, change in found.items() if change.size}
         return changes
 

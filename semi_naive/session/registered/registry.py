@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.host import limits
 from semi_naive.host.numbers import counted
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
@@ -22,7 +23,7 @@ from semi_naive.ra.rules.ir import Program, Relation
 from semi_naive.ra.rules.table import Table
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.maintenance.spread import AnyChange, here
-from semi_naive.session.registered.rules import Registered, registered
+from semi_naive.session.registered.rules import Inlined, Registered, registered
 from semi_naive.session.registered.shapes import Shapes
 from semi_naive.session.registered.subscriptions import Callback, Granularity, History, Subscription, rest_of, with_key
 from semi_naive.session.system import RELATIONS
@@ -36,7 +37,8 @@ class Registry:
     def __init__(self, session: Any):
         self._session = session
         self.rules: dict[str, Registered] = {}
-        self.known: dict[str, Relation | Registered] = dict(session.declared)  # what other rules may read
+        inlined = {name: Inlined(found) for name, found in session.program.checked.inlined.items()}
+        self.known: dict[str, Relation | Registered | Inlined] = inlined | session.declared  # what other rules may read
         self._shapes = Shapes(session.program.checked.types)
         self.subscriptions: list[Subscription] = []
         self.histories: dict[str, History] = {}
@@ -67,7 +69,7 @@ class Registry:
 
     def unregister(self, name: str) -> None:
         rules = self._registered(name)
-        readers = sorted(each.name for each in self.rules.values() if name in each.reads)
+        readers = sorted(each.name for each in self.rules.values() if name in each.reads | each.inlines)
         if readers:
             raise ValueError(f"{name} is read by {', '.join(readers)}: unregister what reads it first")
         if rules.users:
@@ -142,15 +144,19 @@ class Registry:
         self._session.renew()
 
     def release(self, name: str, key: tuple[int, ...]) -> None:
-        """What only whoever needed it has needed is given back."""
+        """Release the relations that only this subscriber or query used."""
         rules = self.rules.get(name)
         if rules is None:
             return
-        self._ask(rules, key, -1)
-        self._leave(rules)
-        for each in sorted(rules.reads & self.rules.keys()):
-            self.release(each, ())
-        self._session.renew()
+        with limits.lifted():  # an evaluation that has exceeded its limits is released, too
+            if rules.users > 1:
+                self._ask(rules, key, -1)
+            else:
+                del self._asked[name, key]
+            self._leave(rules)
+            for each in sorted(rules.reads & self.rules.keys()):
+                self.release(each, ())
+            self._session.renew()
 
     def _leave(self, rules: Registered) -> None:
         rules.users -= 1

@@ -28,17 +28,28 @@ from semi_naive.session.registered.shapes import Right, Shapes
 MAGIC = syntax.Pragma("magic-transform", "*")
 
 
+@dataclass(frozen=True, eq=False)
+class Inlined:
+    """A relation of the session's program that is inlined: its declaration and its clauses stand in for it."""
+
+    statements: list
+
+
 @dataclass(eq=False)
 class Registered:
     """Rules for a relation, with the `text` that they were registered by. `parameters`: the names of its first attributes;
-    `reads`: what it reads of the session. `make`: parses and checks the text, when that is needed. `users`: how many subscribe
-    to it, or to what reads it; `strata`: where it is evaluated while there are any."""
+    `reads`: the relations of the session that are evaluated for it; `inlines`: those whose clauses stand in for them. `make`:
+    parses and checks the text, when that is needed. `define`: of a relation qualified `inline`, the statements that stand in
+    for it in the rules of a reader; it is evaluated only where it is asked for itself. `users`: how many subscribe to it, or to
+    a relation that reads it; `strata`: where it is evaluated while there are any."""
 
     name: str
     text: str
     parameters: tuple[str, ...]
     reads: frozenset[str]
+    inlines: frozenset[str]
     make: Callable[[], ir.Program]
+    define: Callable[[str], list] | None = None
     users: int = 0
     strata: list[int] = field(default_factory=list)
 
@@ -74,7 +85,22 @@ class Registered:
         return Compiled(program, strata(program))
 
 
-Known = Mapping[str, ir.Relation | Registered]
+Readable = ir.Relation | Registered | Inlined  # by rules that are registered
+Known = Mapping[str, Readable]
+
+
+def is_inlined(known: Readable) -> bool:
+    """True if the statements of a relation stand in for it."""
+    return isinstance(known, Inlined) or isinstance(known, Registered) and known.define is not None
+
+
+def standing_for(known: Readable, reader: str) -> list:
+    """What stands for a relation among the statements of rules for a reader: its declaration, or statements that make it."""
+    if isinstance(known, Inlined):
+        return known.statements
+    if isinstance(known, Registered) and known.define is not None:
+        return known.define(reader)
+    return [_declaration(known.relation if isinstance(known, Registered) else known)]
 
 
 def registered(name: str, text: str, known: Known, program: ir.Program, shapes: Shapes) -> Registered:
@@ -86,28 +112,52 @@ def registered(name: str, text: str, known: Known, program: ir.Program, shapes: 
         with contextlib.suppress(ProgramError):  # the text itself tells where
             right, _ = _checked(_Rules.of(name, shape.sample, known, program), known, program)
             shapes.keep(shape, right)
+    made = None
     if right is None:
-        right, checked = _checked(_Rules.of(name, text, known, program), known, program)
+        right, made = _checked(_Rules.of(name, text, known, program), known, program)
         if shape:
             shapes.keep(shape, right)
-        return Registered(name, text, right.parameters, frozenset(right.reads), lambda: checked)
     reads = {each: known[each] for each in right.reads}
-    return Registered(
-        name, text, right.parameters, frozenset(reads),
-        lambda: _checked(_Rules.of(name, text, reads, program), reads, program)[1],
-    )  # fmt: skip
+    inlines = frozenset(each for each, one in reads.items() if is_inlined(one))
+    evaluated = frozenset(reads) - inlines
+
+    def make() -> ir.Program:
+        return made or _checked(_Rules.of(name, text, reads, program, whole=True), reads, program)[1]
+
+    def define(reader: str) -> list:
+        return _Rules.of(name, text, reads, program).statements(f"{reader}.")
+
+    inline = right.inline
+    made = None if inline else made  # which was checked for where it is read
+    return Registered(name, text, right.parameters, evaluated, inlines, make, define if inline else None)
 
 
 def _checked(rules: "_Rules", known: Known, program: ir.Program) -> tuple[Right, ir.Program]:
-    read = {node.relation for node in rules.nodes if isinstance(node, syntax.Atom)} - rules.own.keys()
-    declared = [_declaration(relation_of(known[each])) for each in sorted(read & known.keys())]
-    statements, texts = [*program.typed, *declared, *rules.statements()], rules.source.texts
+    reads, statements, texts = _read(rules, known), list(program.typed), rules.source.texts
+    for each in reads.values():
+        statements += standing_for(each, rules.name)
     try:
-        checked = check(syntax.Source(statements, texts), True, program.functors)
+        checked = check(syntax.Source([*statements, *rules.statements()], texts), True, program.functors)
     except ProgramError as error:  # with warnings of what the session has
-        raise ProgramError([each for each in error.problems if each.span.file == f"<{rules.name}>"], texts) from None
-    reads = {each: known[each] for each in sorted(read & known.keys())}
-    return Right(reads, frozenset(rules.own) - {rules.name}, tuple(rules.parameters)), checked
+        own = [each for each in error.problems if each.span.file == f"<{rules.name}>"]
+        raise ProgramError(own or error.problems, {**program.texts, **texts}) from None
+    return Right(reads, frozenset(rules.own) - {rules.name}, tuple(rules.parameters), rules.inline), checked
+
+
+def _read(rules: "_Rules", known: Known) -> dict[str, Readable]:
+    """What rules read of a session, and what the inlined ones of these read, by name."""
+    found: dict[str, Readable] = {}
+    waiting = {node.relation for node in rules.nodes if isinstance(node, syntax.Atom)} - rules.own.keys()
+    while waiting:
+        name = min(waiting)
+        waiting.remove(name)
+        if name not in known or name in found:
+            continue
+        found[name] = known[name]
+        statements = standing_for(known[name], rules.name) if is_inlined(known[name]) else []
+        clauses = [each for each in statements if isinstance(each, syntax.Clause)]
+        waiting |= {node.relation for clause in clauses for node in _nodes(clause) if isinstance(node, syntax.Atom)}
+    return dict(sorted(found.items()))
 
 
 def as_written(rules: Registered, known: Known, program: ir.Program) -> ir.Program:
@@ -122,10 +172,6 @@ def _rebuilt(clause: syntax.Clause, change: Callable) -> syntax.Clause:
     body, dominating = (None if part is None else rebuilt(part, change) for part in (clause.body, clause.dominating))
     heads = tuple(rebuilt(head, change) for head in clause.heads)
     return replace(clause, heads=heads, body=body, dominating=dominating)
-
-
-def relation_of(known: ir.Relation | Registered) -> ir.Relation:
-    return known.relation if isinstance(known, Registered) else known
 
 
 def _check(name: str, source: syntax.Source, own: dict, known: Known) -> None:
@@ -155,20 +201,21 @@ class _Rules:
     """The statements of a text, with relations of its own named after the one that it is for, and parameters as attributes."""
 
     @classmethod
-    def of(cls, name: str, text: str, known: Known, program: ir.Program) -> "_Rules":
-        """ProgramError for what cannot even be put together."""
+    def of(cls, name: str, text: str, known: Known, program: ir.Program, whole: bool = False) -> "_Rules":
+        """ProgramError for what cannot even be put together. whole: the relation is to be evaluated, also if it is inline."""
         source = parse(text, f"<{name}>")
         own = {each.name: each for each in source.statements if isinstance(each, syntax.RelationDecl)}
         _check(name, source, own, known)
-        return cls(name, source, own, known, program.types)
+        return cls(name, source, own, known, program.types, whole)
 
-    def __init__(self, name: str, source: syntax.Source, own: dict, known: Known, types: dict[str, ir.Type]):
-        self.name, self.source, self.own, self.known, self.types = name, source, own, known, types
+    def __init__(self, name: str, source: syntax.Source, own: dict, known: Known, types: dict[str, ir.Type], whole: bool):
+        self.name, self.source, self.own, self.known, self.types, self.within = name, source, own, known, types, ""
         self.clauses = [each for each in source.statements if isinstance(each, syntax.Clause)]
         self.nodes = [node for clause in self.clauses for node in _nodes(clause)]
         found = (node.name for node in self.nodes if isinstance(node, syntax.Variable) and node.name.startswith("$"))
         self.parameters = [each.removeprefix("$") for each in dict.fromkeys(found)]
         self.depend = self._depend()
+        self.inline = not whole and not self.parameters and "inline" in own[name].qualifiers  # others cannot read parameters
         self.leading = tuple(syntax.Variable(f"${each}") for each in self.parameters)
         self.typed = self._types() if self.parameters else []
 
@@ -213,10 +260,12 @@ class _Rules:
             return [type_ for _, type_ in self.own[relation].attributes]
         if relation not in self.known:
             return []
-        return [type_.name for _, type_ in relation_of(self.known[relation]).attributes]
+        declared = (each for each in standing_for(self.known[relation], self.name) if isinstance(each, syntax.RelationDecl))
+        return [type_ for each in declared if each.name == relation for _, type_ in each.attributes]
 
-    def statements(self) -> list:
-        """What stands for the text."""
+    def statements(self, within: str = "") -> list:
+        """The statements that stand for the text. within: what the names of its other relations begin with."""
+        self.within = within
         made = [self._statement(each) for each in self.source.statements]
         if not self.parameters:
             return made
@@ -230,6 +279,8 @@ class _Rules:
             attributes, spans = more + each.attributes, spans + each.spans
             lattices = tuple(len(more) + at for at in each.lattices)
             named = replace(each, name=self._named(each.name), lattices=lattices)
+            if each.name == self.name and not self.inline:
+                named = replace(named, qualifiers=named.qualifiers - {"inline"})
             return replace(named, attributes=attributes, choice=choice, spans=spans)
         if not isinstance(each, syntax.Clause):
             return each
@@ -248,7 +299,7 @@ class _Rules:
         return replace(node, relation=self._named(node.relation), args=tuple(map(replace, more)) + args)
 
     def _named(self, relation: str) -> str:
-        return relation if relation == self.name else f"{self.name}.{relation}"
+        return relation if relation == self.name else f"{self.within}{self.name}.{relation}"
 
 
 def _nodes(clause: syntax.Clause) -> Iterable:

@@ -74,11 +74,13 @@ _SORTS = {'"': '""', "/": " ", **dict.fromkeys("0123456789", "1")}
 
 @dataclass
 class Right:
-    """What is known of the rules of one shape. reads: the relations of the session, as they were."""
+    """What is known of the rules of one shape. reads: the relations of the session, as they were. inline: other rules read the
+    statements in place of the relation."""
 
     reads: dict[str, Any]
     own: frozenset[str]  # what else is declared with the relation
     parameters: tuple[str, ...]
+    inline: bool = False
 
 
 @dataclass

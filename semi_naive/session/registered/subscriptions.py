@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.host import limits
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, apart, empty, together
 from semi_naive.ra.rules.ir import Relation
@@ -129,7 +130,8 @@ class Subscription:
         if change.size:
             self.calls += 1
             try:
-                self.callback(Changes(self._session, self._shown, change), epoch)
+                with limits.lifted():
+                    self.callback(Changes(self._session, self._shown, change), epoch)
             except Exception:
                 log.exception("a subscriber to %s has failed; epoch %s stands", self.relation, epoch)
 

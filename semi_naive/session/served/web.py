@@ -16,6 +16,8 @@ import contextlib
 import json
 import math
 from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextvars import copy_context
 from importlib.resources import files
 
 from starlette.applications import Starlette
@@ -26,6 +28,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from semi_naive.branch import Branch
+from semi_naive.host import limits
 from semi_naive.plots.page import style
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.ir import Kind
@@ -35,7 +38,8 @@ from semi_naive.session.registered.subscriptions import Subscription
 MOST = 1000  # tuples of a relation, or of an answer, where no limit is asked for
 SHOWN = 200  # epochs that the page has
 ALIVE = 15.0  # seconds after which a comment tells that a stream is still there
-WRONG = ValueError, KeyError, TypeError, EvaluationError
+WRONG = ValueError, KeyError, TypeError, EvaluationError, limits.LimitExceeded
+EVALUATING = 8  # requests that evaluate, or wait for each other; readers have threads of their own
 
 
 class Wrong(ValueError):
@@ -43,10 +47,12 @@ class Wrong(ValueError):
 
 
 class Web:
-    """What answers. Whatever touches the session runs in a thread of the server's: transactions wait there for each other."""
+    """The answers. What touches the session runs in threads: `evaluating` are those of transactions, registrations and queries
+    that evaluate rules, which wait for each other. Readers never wait for these."""
 
     def __init__(self, session, name: str):
         self.session, self.name = session, name
+        self.evaluating = ThreadPoolExecutor(EVALUATING, "semi-naive-evaluating")
 
     def app(self, hosts: list[str]) -> Starlette:
         """hosts: what browsers may call this server; so no page of another name reaches it."""
@@ -55,7 +61,7 @@ class Web:
             ("/query", self.query, "GET"), ("/rules", self.rules, "GET"), ("/epochs", self.last_epochs, "GET"),
             ("/differences/{name}", self.differences, "GET"), ("/rules/{name}", self.unregister, "DELETE"),
         ]  # fmt: skip
-        routes = [Route(path, _answered(call), methods=[method]) for path, call, method in paths]
+        routes = [Route(path, self._answered(call), methods=[method]) for path, call, method in paths]
         routes += [
             Route("/transactions", self.transactions, methods=["POST"]),
             Route("/rules/{name}", self.register, methods=["PUT"]),
@@ -63,6 +69,19 @@ class Web:
         ]
         guarded = [Middleware(TrustedHostMiddleware, allowed_hosts=hosts)]
         return Starlette(routes=routes, middleware=guarded, exception_handlers=dict.fromkeys(WRONG, _failed))
+
+    def _answered(self, call: Callable):
+        async def answer(request: Request) -> Response:
+            found = await _while_connected(request, self._threads(request), call, request)
+            return found if isinstance(found, Response) else JSONResponse(found)
+
+        return answer
+
+    def _threads(self, request: Request) -> Executor | None:
+        """The threads for a request: those of readers, unless it evaluates rules or changes the session."""
+        asked = name_of(request.query_params.get("atom", ""))
+        reads = request.method == "GET" and (request.url.path != "/query" or self.session.is_there(asked))
+        return None if reads else self.evaluating
 
     # -- what there is
 
@@ -102,7 +121,7 @@ class Web:
 
     def rules(self, request: Request) -> list:
         return [{"name": each.name, "parameters": list(each.parameters), "subscriptions": each.users}
-                for each in self.session.registry.rules.values()]  # fmt: skip
+                for each in list(self.session.registry.rules.values())]  # fmt: skip
 
     def last_epochs(self, request: Request) -> list:
         shown = ("epoch", "at", "seconds", "changes")
@@ -112,7 +131,7 @@ class Web:
 
     async def transactions(self, request: Request) -> Response:
         _check_type(request, "application/json")
-        return JSONResponse(await asyncio.to_thread(self.commit, await request.body()))
+        return JSONResponse(await _while_connected(request, self.evaluating, self.commit, await request.body()))
 
     def commit(self, body: bytes) -> dict:
         operations = _operations(body)
@@ -129,7 +148,7 @@ class Web:
 
     async def register(self, request: Request) -> Response:
         text, name = (await request.body()).decode(errors="replace"), request.path_params["name"]
-        await asyncio.to_thread(self.session.register, name, text)
+        await _while_connected(request, self.evaluating, self.session.register, name, text)
         return JSONResponse({"name": name})
 
     def unregister(self, request: Request) -> dict:
@@ -143,7 +162,7 @@ class Web:
         options = {option: given.pop(option, None) for option in ("snapshot", "since", "epochs", "seconds")}
         options["since"] = request.headers.get("last-event-id") or options["since"]
         stream = _Stream(asyncio.get_running_loop())
-        subscription = await asyncio.to_thread(self._subscribed, stream, name, options, given)
+        subscription = await _while_connected(request, self.evaluating, self._subscribed, stream, name, options, given)
         events = self._events(stream, subscription)
         return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
@@ -164,7 +183,7 @@ class Web:
                     yield ": still here\n\n"
         finally:
             stream.closed = True
-            await asyncio.shield(asyncio.to_thread(subscription.cancel))
+            await asyncio.shield(stream.loop.run_in_executor(self.evaluating, subscription.cancel))
 
 
 class _Stream:
@@ -266,14 +285,27 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
-def _answered(call: Callable):
-    async def answer(request: Request) -> Response:
-        found = await asyncio.to_thread(call, request)
-        return found if isinstance(found, Response) else JSONResponse(found)
+async def _while_connected(request: Request, threads: Executor | None, call: Callable, *given):
+    """Call in a thread of some. Its evaluation ends when the client leaves, or the server does. The body has been read."""
+    with limits.within() as limit:
+        here = copy_context()
+    work = asyncio.get_running_loop().run_in_executor(threads, here.run, call, *given)
+    left = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        left.cancel()
+        limit.cancel("its client has left")  # which has no effect on work that is done
+    return await work
 
-    return answer
+
+async def _left(request: Request) -> None:
+    """Wait until the client has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _failed(request: Request, error: Exception) -> Response:
     told = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
-    return JSONResponse({"error": told}, 404 if isinstance(error, KeyError) else 400)
+    status = 404 if isinstance(error, KeyError) else 503 if isinstance(error, limits.LimitExceeded) else 400
+    return JSONResponse({"error": told}, status)

@@ -1,0 +1,152 @@
+"""The limits of an evaluation: a deadline, bytes, and that it can be cancelled.
+
+    with within(seconds=10, nbytes=1 << 30) as limits:    # the thread that evaluates, and threads that it shares work with
+        …
+    limits.cancel("its client has left")                  # any thread
+
+An evaluation calls `check` between two pieces of work, each of which is bounded: batches of bindings, slices of the compiled
+machine, iterations, jobs of Spark. So it ends there with LimitExceeded, and its caller rolls back what it has made.
+"""
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+
+from semi_naive.host.numbers import counted
+
+EVERY = 0.2  # seconds between two measurements of bytes: one takes 1 to 3 µs for each relation
+LOOK = 0.1  # seconds between two checks of an evaluation that waits for a lock
+HELPS = "a larger {} lets it go on; a recursion that makes new values needs a bound, as in n < 1000"
+
+
+class LimitExceeded(RuntimeError):
+    """An evaluation has exceeded one of its limits, or was cancelled. said: which limit. place: the iteration and the rule that
+    was running. made: the tuples that there were. helps: what to do."""
+
+    def __init__(self, said: str, place: str = "", made: str = "", helps: str = ""):
+        super().__init__(said, place, made, helps)
+        self.said, self.place, self.made, self.helps = said, place, made, helps
+
+    def locate(self, place: str, made: str) -> None:
+        """Add the place and what was made, unless a caller closer to the rule has done so."""
+        self.place, self.made = self.place or place, self.made or made
+
+    def __str__(self) -> str:
+        place, made = f" in {self.place}" if self.place else "", f"; {self.made}" if self.made else ""
+        return f"evaluation stopped{place}: {self.said}{made}" + (f"\n  {self.helps}" if self.helps else "")
+
+
+class Limits:
+    """Limits that are in force, from now on. around: those of the caller, which hold as well."""
+
+    def __init__(self, seconds: float | None = None, nbytes: int | None = None, around: "Limits | None" = None):
+        self.seconds, self.nbytes, self.around = seconds, nbytes, around
+        self.until = math.inf if seconds is None else time.monotonic() + seconds
+        self.cancelled = ""  # why
+        self.held: Callable[[], int] | None = None  # the bytes of all relations
+        self.before, self.due = 0, 0.0  # the bytes at the beginning; when they are measured again
+
+    def cancel(self, why: str) -> None:
+        """Have the evaluation end at its next check."""
+        self.cancelled = why
+
+    def check(self) -> None:
+        if self.cancelled:
+            raise LimitExceeded(self.cancelled)
+        if time.monotonic() > self.until:
+            taken = counted(self.seconds or 0, "second", show="{:g}".format)
+            limit = f"it has taken {taken}, which is the limit (query_seconds)"
+            raise LimitExceeded(limit, helps=HELPS.format("query_seconds"))
+
+    def measure(self, held: Callable[[], int]) -> None:
+        """Count bytes from now on. held: the bytes of all relations, symbols and records."""
+        if self.nbytes is not None and self.held is None:
+            self.held, self.before = held, held()
+
+    def check_bytes(self, beside: Callable[[], int], now: bool) -> None:
+        if self.nbytes is None or self.held is None or not now and time.monotonic() < self.due:
+            return
+        self.due = time.monotonic() + EVERY
+        made = self.held() + beside() - self.before
+        if made > self.nbytes:
+            limit = f"it has made {counted(made, 'byte')}, and the limit is {self.nbytes:,} (query_bytes)"
+            raise LimitExceeded(limit, helps=HELPS.format("query_bytes"))
+
+
+_here: ContextVar[Limits | None] = ContextVar("limits", default=None)
+
+
+@contextlib.contextmanager
+def within(seconds: float | None = None, nbytes: int | None = None) -> Iterator[Limits]:
+    """Evaluate the block within limits, besides those that are in force already."""
+    limits = Limits(seconds, nbytes, _here.get())
+    token = _here.set(limits)
+    try:
+        yield limits
+    finally:
+        _here.reset(token)
+
+
+@contextlib.contextmanager
+def lifted() -> Iterator[None]:
+    """Run the block without limits: what gives back or rolls back must come to its end."""
+    token = _here.set(None)
+    try:
+        yield
+    finally:
+        _here.reset(token)
+
+
+def in_force() -> Iterator[Limits]:
+    """The limits of this context, the innermost first."""
+    limits = _here.get()
+    while limits is not None:
+        yield limits
+        limits = limits.around
+
+
+def are_set() -> bool:
+    """True if the work of this context has to be cut into pieces, as it may have to end."""
+    return _here.get() is not None
+
+
+def check() -> None:
+    """Raise LimitExceeded if a deadline has passed, or the evaluation was cancelled. 0.1 µs without limits."""
+    if _here.get() is not None:
+        for limits in in_force():
+            limits.check()
+
+
+def measure(held: Callable[[], int]) -> None:
+    """Count the bytes that are made from now on, where they are limited."""
+    for limits in in_force():
+        limits.measure(held)
+
+
+def check_bytes(beside: Callable[[], int] = int, now: bool = False) -> None:
+    """Raise LimitExceeded if too many bytes were made; measured a few times a second, or `now`. beside: the bytes of what is in
+    no relation yet."""
+    for limits in in_force():
+        limits.check_bytes(beside, now)
+
+
+@contextlib.contextmanager
+def holding(lock) -> Iterator[None]:
+    """Hold a lock. Its wait ends as an evaluation does: at a deadline, or when it is cancelled."""
+    acquire(lock)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def acquire(lock) -> None:
+    """Acquire a lock, unless a limit is exceeded before."""
+    while not lock.acquire(timeout=-1 if _here.get() is None else LOOK):
+        try:
+            check()
+        except LimitExceeded as error:
+            error.locate("", "another transaction or query was being evaluated")
+            raise
