@@ -114,7 +114,7 @@ def _of_worker(text: str) -> str:
 
 
 def _cause(text: str) -> str:
-    """The line of a Python error in a worker's traceback, out of the hundred that Java puts around it; else Java's own cause."""
+    """The line of a Python error in a worker's traceback, out of the hundred that Java adds; else Java's own cause."""
     lines = [line for line in text.splitlines() if line and not line.startswith((" ", "\t", "Traceback"))]
     named = [line for line in lines if ": " in line and line.split(":")[0].isidentifier()]
     caused = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]

@@ -132,4 +132,3 @@ def _type(fields: list[str]) -> str:
     if all(map(DECIMAL.fullmatch, fields)):
         return "number"
     return "float" if all(map(FLOAT.fullmatch, fields)) else "symbol"
-
