@@ -51,8 +51,8 @@ class Timed:
         return size
 
     def from_machine(self, full: np.ndarray, delta: np.ndarray, times: np.ndarray = NONE) -> None:
-        """Take rows of the machine. times: the ticks of their births, those of full first; -1 of rows that were there before the
-        machine began. Rows of an iteration that is not over come later, though the clock has passed their births."""
+        """Take rows of the machine. times: the ticks of their births, those of full first; -1 of rows that were there before
+        the machine began. Rows of an iteration that is not over come later, though the clock has passed their births."""
         cast(Any, super()).from_machine(full, delta)
         fresh = times >= self.told
         columns = [np.concatenate([full[:, i], delta[:, i]])[fresh] for i in range(full.shape[1])]
