@@ -25,6 +25,7 @@ from semi_naive.io.records import Unpacked
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.distinct import distinct, distinct_rows
 from semi_naive.ra.rules.ir import Kind, Type
+from semi_naive.ra.rules.kinds import as_bits
 from semi_naive.running.python_values import DTYPES, python_values
 
 MOST_TRIED = 1000  # rows that a vectorised function which fails is called for one by one
@@ -159,7 +160,7 @@ class UserFunctor:
             hint = "a vectorised functor gives an array as long as those that it gets"
             raise EvaluationError(f"@{self.name} gives {found} for {counted(size, 'tuple')} of arguments: {hint}")
         if wanted is not None and isinstance(made, np.ndarray) and _fits(made, wanted):
-            return made.astype(wanted, copy=False).view(np.int64)
+            return as_bits(made.astype(wanted, copy=False))
         rows = made.tolist() if isinstance(made, np.ndarray) else made
         return self._bits(rows, lambda row: [column[row] for column in given], values)
 

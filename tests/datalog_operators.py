@@ -15,13 +15,25 @@ def fitted(value, kind):
     """An integer wrapped around into 64 bits; any other value as it is."""
     if kind == Kind.NUMBER:
         return (int(value) + 2**63) % 2**64 - 2**63
-    return int(value) % 2**64 if kind == Kind.UNSIGNED else value
+    return int(value) % 2**64 if kind == Kind.UNSIGNED else one_form(value)
 
 
 def _in_range(value, kind):
     if fitted(value, kind) != value:
         raise Undefined(f"{value} does not fit into a {kind}")
     return value
+
+
+def one_form(value):
+    """The value; of equal floats the same: 0.0 for -0.0, and one object, which a tuple finds equal to itself, for every NaN."""
+    if not isinstance(value, float):
+        return value
+    return math.nan if math.isnan(value) else value + 0.0
+
+
+def by_size(value):
+    """A key in the order of values: a NaN is greater than all other floats, and equal to itself."""
+    return (True, 0.0) if isinstance(value, float) and math.isnan(value) else (False, value)
 
 
 def divide(kind, x, y):
@@ -72,7 +84,7 @@ def convert(target, source, value):
 
 
 def _read(target, string):
-    number = r"[+-]?(inf|\d+(\.\d*)?(e[+-]?\d+)?)" if target == Kind.FLOAT else r"[+-]?\d+"
+    number = r"[+-]?(inf|nan|\d+(\.\d*)?(e[+-]?\d+)?)" if target == Kind.FLOAT else r"[+-]?\d+"
     found = re.match(number, string.lstrip(), re.ASCII)
     if not found:
         raise Undefined(f"{string!r} as a {target}")
@@ -86,7 +98,7 @@ def recast(target, source, value):
         return value
     if target not in code or source not in code:
         raise NotImplementedError(f"a {source} as a {target}: the oracle knows values, not ids")
-    return struct.unpack(code[target], struct.pack(code[source], value))[0]
+    return one_form(struct.unpack(code[target], struct.pack(code[source], value))[0])
 
 
 def shift(op, kind, x, y):
@@ -115,20 +127,20 @@ OPERATORS = {
     "lor": lambda kind, x, y: int(bool(x) or bool(y)),
     "lxor": lambda kind, x, y: int(bool(x) != bool(y)),
     "lnot": lambda kind, x: int(not x),
-    "min": lambda kind, *xs: min(xs),
-    "max": lambda kind, *xs: max(xs),
+    "min": lambda kind, *xs: min(xs, key=by_size),
+    "max": lambda kind, *xs: max(xs, key=by_size),
     "cat": lambda kind, *xs: "".join(xs),
     "strlen": lambda kind, x: len(x.encode()),
     "substr": lambda kind, x, start, length: substr(x, start, length),
 }
 
 COMPARISONS = {
-    "=": lambda x, y: x == y,
-    "!=": lambda x, y: x != y,
-    "<": lambda x, y: x < y,
-    "<=": lambda x, y: x <= y,
-    ">": lambda x, y: x > y,
-    ">=": lambda x, y: x >= y,
+    "=": lambda x, y: by_size(x) == by_size(y),
+    "!=": lambda x, y: by_size(x) != by_size(y),
+    "<": lambda x, y: by_size(x) < by_size(y),
+    "<=": lambda x, y: by_size(x) <= by_size(y),
+    ">": lambda x, y: by_size(x) > by_size(y),
+    ">=": lambda x, y: by_size(x) >= by_size(y),
 }
 
 
@@ -141,12 +153,12 @@ def aggregate(op, kind, values):
     if op == "count":
         return len(values)
     if op == "sum":
-        return fitted(sum(values), kind) if kind != Kind.FLOAT else math.fsum(values)
+        return fitted(sum(values) if kind != Kind.FLOAT else math.fsum(values), kind)
     if not values:
         return None
     if op == "mean":
-        return math.fsum(values) / len(values)
-    return min(values) if op == "min" else max(values)
+        return one_form(math.fsum(values) / len(values))
+    return min(values, key=by_size) if op == "min" else max(values, key=by_size)
 
 
 def ranged(kind, start, stop, step=None):

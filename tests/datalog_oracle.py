@@ -7,7 +7,7 @@ left out: they speak of ids, and an oracle has none.
 
 from itertools import count
 
-from datalog_operators import COMPARISONS, OPERATORS, aggregate, convert, fitted, match, ranged, recast
+from datalog_operators import COMPARISONS, OPERATORS, aggregate, by_size, convert, fitted, match, one_form, ranged, recast
 
 from semi_naive.ra.rules import ir
 
@@ -15,7 +15,7 @@ from semi_naive.ra.rules import ir
 def solve(program: ir.Program, facts: dict[str, set[tuple]], iterations: int | None = None) -> dict[str, set[tuple]]:
     """Every relation of the program, computed from the facts of some. iterations: of each stratum, no more; the first makes
     what needs no tuple of the stratum, each further one applies all rules to what the one before has left."""
-    tuples = {name: set(facts.get(name, ())) for name in program.relations}
+    tuples = {name: {tuple(map(one_form, row)) for row in facts.get(name, ())} for name in program.relations}
     for stratum in strata(program):
         rules = [(rule, ordered(rule)) for rule in program.rules if rule.head.relation in stratum]
         rules.sort(key=lambda one: bool(one[0].body))  # the facts of the text first
@@ -39,11 +39,15 @@ def round_(program: ir.Program, stratum: set[str], rules, tuples, known, last) -
         heads = {tuple(value(arg, binding) for arg in rule.head.args) for binding in bindings}
         made[rule.head.relation] |= chosen(program.relations[rule.head.relation], heads, made[rule.head.relation])
     made = {name: closed(program.relations[name], made[name]) for name in stratum}
-    for name in stratum:
-        if program.relations[name].dominated:
-            made[name] = without_dominated(program, program.relations[name], made[name], known[name], tuples)
+    compared = [program.relations[name] for name in stratum if program.relations[name].dominated]
+    for relation in compared:
+        new, old = made[relation.name] - known[relation.name], known[relation.name]
+        new = new - dominated(program, relation, new, new | old, tuples | known)
+        made[relation.name] = new | old - dominated(program, relation, old, new, tuples | known)
     tuples.update(made)
-    return {name: made[name] - known[name] for name in stratum}
+    again = {relation.name: dominated(program, relation, *[made[relation.name]] * 2, tuples) for relation in compared}
+    tuples.update({name: made[name] - gone for name, gone in again.items()})
+    return {name: tuples[name] - known[name] for name in stratum}
 
 
 def satisfied_anew(body: list, tuples, last):
@@ -56,18 +60,12 @@ def satisfied_anew(body: list, tuples, last):
             )
 
 
-def without_dominated(program, relation: ir.Relation, made: set[tuple], known: set[tuple], tuples) -> set[tuple]:
-    """What is new goes if anything dominates it; what is known goes if what is left of that does."""
+def dominated(program, relation: ir.Relation, worse: set[tuple], better: set[tuple], tuples) -> set[tuple]:
+    """The tuples that others dominate; conditions are looked up in `tuples`."""
     rules = [(rule, ordered(rule)) for rule in program.rules if rule.head.relation == relation.removal]
-
-    def dominated(worse: set[tuple], better: set[tuple]) -> set[tuple]:
-        seen = tuples | {relation.worse: worse, relation.better: better}
-        found = ((rule, binding) for rule, body in rules for binding in satisfied(body, {}, seen))
-        return {tuple(value(arg, binding) for arg in rule.head.args) for rule, binding in found}
-
-    new = made - known
-    new = new - dominated(new, new | known)
-    return new | (known - dominated(known, new))
+    seen = tuples | {relation.worse: worse, relation.better: better}
+    found = ((rule, binding) for rule, body in rules for binding in satisfied(body, {}, seen))
+    return {tuple(value(arg, binding) for arg in rule.head.args) for rule, binding in found}
 
 
 def chosen(relation: ir.Relation, heads: set[tuple], known: set[tuple]) -> set[tuple]:
@@ -85,10 +83,15 @@ def chosen(relation: ir.Relation, heads: set[tuple], known: set[tuple]) -> set[t
 
 
 def sorted_as(part):
-    """Records go by their text."""
+    """A key in the order of values: records go by their text."""
+    return written(part) if part is None or isinstance(part, tuple) else by_size(part)
+
+
+def written(part) -> str:
+    """A value as text."""
     if part is None:
         return "nil"
-    return f"[{', '.join(map(str, map(sorted_as, part)))}]" if isinstance(part, tuple) else part
+    return f"[{', '.join(map(written, part))}]" if isinstance(part, tuple) else str(part)
 
 
 def closed(relation: ir.Relation, tuples: set[tuple]) -> set[tuple]:
@@ -102,7 +105,7 @@ def closed(relation: ir.Relation, tuples: set[tuple]) -> set[tuple]:
     if relation.lattice:
         best = min if relation.lattice == "min" else max
         keys = {row[:-1] for row in tuples}
-        return {(*key, best(row[-1] for row in tuples if row[:-1] == key)) for key in keys}
+        return {(*key, best((row[-1] for row in tuples if row[:-1] == key), key=by_size)) for key in keys}
     return tuples
 
 
@@ -288,7 +291,7 @@ def matched(pairs: list, binding: dict) -> dict | None:
     while pairs:
         term, known = pairs.pop()
         if isinstance(term, ir.Var):
-            if binding.setdefault(term.name, known) != known:
+            if not same(binding.setdefault(term.name, known), known):
                 return None
         elif isinstance(term, ir.Pack):
             if known is None:
@@ -296,9 +299,14 @@ def matched(pairs: list, binding: dict) -> dict | None:
             pairs += zip(term.args, known, strict=True)
         elif isinstance(term, ir.Call):
             calls.append((term, known))
-        elif not isinstance(term, ir.Wild) and term.value != known:
+        elif not isinstance(term, ir.Wild) and not same(value(term, binding), known):
             return None
-    return binding if all(value(call, binding) == known for call, known in calls) else None
+    return binding if all(same(value(call, binding), known) for call, known in calls) else None
+
+
+def same(left, right) -> bool:
+    """True if values are equal, as elements of tuples are: a NaN is equal to itself."""
+    return (left,) == (right,)
 
 
 def value(term, binding: dict):
@@ -306,7 +314,7 @@ def value(term, binding: dict):
     if isinstance(term, ir.Var):
         return binding[term.name]
     if isinstance(term, ir.Const):
-        return float(term.value) if term.kind == ir.Kind.FLOAT else term.value
+        return one_form(float(term.value)) if term.kind == ir.Kind.FLOAT else term.value
     if isinstance(term, ir.Pack):
         return tuple(value(arg, binding) for arg in term.args)
     if not isinstance(term, ir.Call):
@@ -315,7 +323,7 @@ def value(term, binding: dict):
     if term.op == "as":
         return recast(term.kind, term.args[0].kind, *args)
     if term.op.startswith("to_"):
-        return convert(term.kind, term.args[0].kind, *args)
+        return one_form(convert(term.kind, term.args[0].kind, *args))
     if term.op not in OPERATORS:
         raise NotImplementedError(f"the oracle cannot work out {term}")
     return fitted(OPERATORS[term.op](term.kind, *args), term.kind)

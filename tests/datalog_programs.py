@@ -4,6 +4,7 @@ What is recursive can only make numbers that a guard keeps small, short strings,
 that sums of floats are exact, and nothing is ever divided by zero.
 """
 
+import math
 from dataclasses import replace
 
 from hypothesis import strategies as st
@@ -32,7 +33,7 @@ TYPES["Pair"] = Type("Pair", RECORD, (("a", "number"), ("b", "number")))
 VALUES = {
     NUMBER: (0, 1, 2, 3, -1),
     UNSIGNED: (0, 1, 2**63, 2**64 - 1),
-    FLOAT: (-1.5, 0.5, 2.0),
+    FLOAT: (-1.5, 0.5, 2.0, 0.0, -0.0, math.nan),
     SYMBOL: ("", "a", "ab", "b", "é"),
     RECORD: (None, (0, 1), (1, 1), (1, 2)),
 }
@@ -59,7 +60,8 @@ def programs(draw, carrying: bool = False):
                 rules.append(_Rule(draw, relations, peers, relation, carrying).made())
         for relation in peers.values():
             if relation.dominated:
-                rules.append(draw(_removal(relation, relations)))  # one, so that nothing goes and comes back for ever
+                growing = {name: peer for name, peer in peers.items() if not peer.dominated}
+                rules.append(draw(_removal(relation, relations, growing)))  # one, so that nothing goes and comes back for ever
                 beside = relation.removal, relation.worse, relation.better
                 compared |= {name: Relation(name, relation.attributes) for name in beside}
         relations |= peers
@@ -105,8 +107,9 @@ def _derived(draw, name, among):
 
 
 @st.composite
-def _removal(draw, relation: Relation, below: dict):
-    """A rule that says which tuples of a relation others subsume: they agree in some attributes, and are compared by others."""
+def _removal(draw, relation: Relation, below: dict, peers: dict):
+    """A subsumptive rule: two tuples agree in some attributes and are compared by others, perhaps on conditions, which read the
+    strata below, or relations of the same stratum."""
     worse = [Var(f"w{at}", kind) for at, kind in enumerate(relation.kinds)]
     better = [Var(f"b{at}", kind) for at, kind in enumerate(relation.kinds)]
     by = draw(st.sampled_from([at for at, kind in enumerate(relation.kinds) if kind != RECORD]))
@@ -117,12 +120,12 @@ def _removal(draw, relation: Relation, below: dict):
             better[at] = variable
         elif at != by and how == 2 and variable.kind != RECORD:
             tests.append(Compare(draw(st.sampled_from(["<=", ">="])), better[at], variable, variable.kind))
-    for name, other in below.items():
-        if draw(st.integers(0, 7)) == 0 and worse[0].kind in other.kinds:
+    for name, other in (below | peers).items():
+        if draw(st.integers(0, 1 if name in peers else 7)) == 0 and worse[0].kind in other.kinds:
             atom = Atom(
                 name, tuple(worse[0] if at == other.kinds.index(worse[0].kind) else Wild() for at in range(other.arity))
             )
-            tests.append(draw(st.sampled_from([atom, Not(atom)])))
+            tests.append(atom if name in peers else draw(st.sampled_from([atom, Not(atom)])))
     body = draw(st.permutations([Atom(relation.worse, tuple(worse)), Atom(relation.better, tuple(better)), *tests]))
     rule = Rule(Atom(relation.removal, tuple(worse)), tuple(body))
     return replace(rule, text=str(rule))

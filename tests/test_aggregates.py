@@ -10,7 +10,7 @@ from semi_naive.ra.rules.aggregates import Reduction, reduce_groups
 from semi_naive.ra.rules.ir import Kind
 
 NUMBER, UNSIGNED, FLOAT, SYMBOL = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL
-LEAST, MOST = -(2**63), 2**63 - 1
+LEAST, MOST, NAN = -(2**63), 2**63 - 1, float("nan")
 DTYPES = {NUMBER: np.int64, UNSIGNED: np.uint64, FLOAT: np.float64}
 
 
@@ -30,15 +30,15 @@ GROUP = np.array([1, 0, 1, 3])
         ("sum", FLOAT, [0.5, 1.0, 0.25, 2.0], [1.0, 0.75, 0.0, 2.0], [True] * 4),
         ("min", NUMBER, [3, 5, -1, 2], [5, -1, 0, 2], [True, True, False, True]),
         ("max", UNSIGNED, [2**63, 5, 1, 7], [5, 2**63, 0, 7], [True, True, False, True]),
-        ("max", FLOAT, [-1.0, -5.0, -2.0, float("nan")], [-5.0, -1.0, 0.0, None], [True, True, False, True]),
+        ("max", FLOAT, [-1.0, -5.0, NAN, NAN], [-5.0, NAN, 0.0, NAN], [True, True, False, True]),
+        ("min", FLOAT, [-1.0, -5.0, NAN, NAN], [-5.0, -1.0, 0.0, NAN], [True, True, False, True]),
     ],
 )
 def test_aggregates(op, kind, data, expected, present):
     column_ = None if data is None else column(data, kind)
     results, there = reduce_groups(op, kind, GROUP, column_, 4)
     assert there.tolist() == present
-    found = results.view(DTYPES[kind]).tolist()
-    assert [f for f, e in zip(found, expected, strict=True) if e is not None] == [e for e in expected if e is not None]
+    np.testing.assert_array_equal(results.view(DTYPES[kind]), np.array(expected, DTYPES[kind]))
 
 
 @pytest.mark.parametrize("kind, data", [(NUMBER, [3, 5, 6, 2]), (UNSIGNED, [3, 5, 6, 2]), (FLOAT, [3.0, 5.0, 6.0, 2.0])])

@@ -10,7 +10,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from semi_naive.ra.rules import ir
-from semi_naive.ra.rules.functors import EvaluationError, bits, evaluate
+from semi_naive.ra.rules.functors import EvaluationError, evaluate
 from semi_naive.ra.rules.ir import (
     Aggregate,
     Atom,
@@ -28,6 +28,7 @@ from semi_naive.ra.rules.ir import (
     Var,
     Wild,
 )
+from semi_naive.ra.rules.kinds import numbers
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.symbols import SymbolTable
 
@@ -269,7 +270,7 @@ def test_random_programs_are_worth_running():
 NUMBERS = {
     NUMBER: st.one_of(st.integers(-5, 70), st.integers(-(2**63), 2**63 - 1)),
     Kind.UNSIGNED: st.one_of(st.integers(0, 70), st.integers(0, 2**64 - 1)),
-    Kind.FLOAT: st.floats(allow_nan=False, width=32).map(lambda f: f + 0.0),
+    Kind.FLOAT: st.floats(width=32),
 }
 BINARY = ["+", "-", "*", "/", "min", "max"]
 INTEGRAL = [*BINARY, "%", "^", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor", "neg", "bnot", "lnot"]
@@ -307,5 +308,5 @@ def _compare(call):
             evaluate(call, {}, 1, values)
         return
     column = evaluate(call, {}, 1, values)
-    found = values.strings(column)[0] if call.kind == Kind.SYMBOL else bits(column, call.kind)[0].item()
-    assert found == expected or found != found and expected != expected
+    found = values.strings(column)[0] if call.kind == Kind.SYMBOL else numbers(column, call.kind)[0].item()
+    assert repr(found) == repr(expected)  # by which -0.0 is not 0.0, and a nan is itself

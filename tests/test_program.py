@@ -246,3 +246,60 @@ def test_only_outputs_leaves_out_the_rest():
     text = PATHS + ".decl far(x: number)\nfar(x) :- path(1, x).\n"
     assert set(Program(text).run({"edge": EDGES})) == {"edge", "path", "ends", "far"}
     assert set(Program(text).run({"edge": EDGES}, only_outputs=True)) == {"edge", "path", "ends"}
+
+
+def test_records_that_contain_themselves_are_tuples_at_any_depth(here):
+    text = """
+    .type List = [head: number, tail: List]
+    .type Named = [name: symbol, list: List]
+    .decl list(l: Named)
+    .input list
+    .output list
+    .decl longer(l: Named, f: float)
+    .output longer
+    longer([s, [7, l]], 1.5) :- list([s, l]).
+    """
+    long: tuple | None = None
+    for n in range(300):
+        long = (n, long)
+    facts = {"list": [(("a", None),), (("b", (1, None)),), (("c", long),), (None,)]}
+    longer = {((name, (7, rest)), 1.5) for name, rest in (("a", None), ("b", (1, None)), ("c", long))}
+    for options in ({}, {"local_tuples": 0, "replicate_bytes": 0, "partitions": 2}):
+        with Program(text).run(facts, here, **options) as result:
+            assert result["longer"].to_set() == set(result["longer"].first(9)) == longer
+            assert result["list"].to_set() == set(facts["list"])
+    with Program(text).session({"list": []}) as session:
+        change = session.insert("list", facts["list"]).changes["longer"]
+        assert set(change) == {(*row, 1) for row in longer} and set(session["longer"]) == longer
+
+
+def test_names_may_have_question_marks(here):
+    text = """
+    .type T? <: number
+    .decl e(x: T?, ?: T?)
+    .input e
+    .decl ?(x: T?, ?x: T?)
+    .output ?
+    ?(?x, x) :- e(?x, x).
+    ?(x, ?z) :- ?(x, ?x), e(?x, ?z), e(_, x), x != 9.
+    .decl p, p?, p?0(?: T?)
+    .output p, p?, p?0
+    p(x) :- ?(x, x).
+    p?(x) :- p(?x), p(x), ?(?x, x), x > ?x.
+    p?0(?x) :- p?(?x), !p(7).
+    """
+    facts, circle = {"e": [(1, 2), (2, 3), (3, 1), (4, 5)]}, {1, 2, 3}
+    for options in ({}, {"local_tuples": 0, "replicate_bytes": 0, "partitions": 2, "plan": "balanced"}):
+        with Program(text).run(facts, here, **options) as result:
+            assert result["?"].to_set() == {(x, y) for x in circle for y in circle} | {(4, 5)}
+            assert result["p?0"].to_set() == {(2,), (3,)} and result.why("p?0", (2,)).height == 6
+            assert "there is no p?(1)" in str(result.why_not("p?0", (1,)))
+            assert "? " in result.explain()
+    with Program(text).session(facts) as session:
+        session.register("asked?", ".decl asked?(?: number)\nasked?(?) :- ?($?, ?), p($?).")
+        for _ in range(3):
+            session.delete("e", [(3, 1)])
+            assert session["p?"].count() == 0 and session["?"].to_set() == {(1, 2), (2, 3), (4, 5)}
+            session.insert("e", [(3, 1)])
+            assert session.query("?(1, ?x)").to_set() == {(1,), (2,), (3,)}
+        assert session.query("asked?(?)", **{"?": 2}).count() == 3

@@ -587,3 +587,32 @@ def test_a_picture_of_a_proof(tmp_path):
         figure = result.why("path", (0, 90)).plot()
         assert "… 1 more" in seen(figure) and not overlapping(figure) and not outside(figure)
         assert "more lines" in result.why("path", (0, 90))._repr_html_()
+
+
+def test_variables_in_records_and_branches_have_their_values():
+    """By the type of an attribute, a field, an equality or a functor's result, whichever tells what a variable is."""
+    text = """
+    .type List = [head: number, tail: List]
+    .type Tree = Leaf {} | Node {at: Named, left: Tree}
+    .type Named = [name: symbol, list: List]
+    .functor rest(l: List): List
+    .decl list(l: List)
+    .input list
+    .decl tree(t: Tree)
+    .input tree
+    .decl found(t: Tree, l: List)
+    .output found
+    found(t, l) :- tree(t), t = $Node([n, l], _), list([h, m]), @rest(l) = m, n != "c", !list([h, l]).
+    found(t, nil) :- tree(t), t = $Node(a, $Node(b, rest)), a = b, rest != $Leaf().
+    """
+    tails = [None, (1, None), (2, (1, None)), (3, (2, (1, None)))]
+    node = Branch("Node", ("a b", tails[2]), Branch("Leaf"))
+    program = Program(text, functors={"rest": lambda list_: list_[1]})
+    with program.run({"list": [(tail,) for tail in tails[1:]], "tree": [(node,)]}) as result:
+        proof = result.why("found", (node, tails[2]))
+        assert [one.atom for one in proof.premises] == ["tree($Node([a b, [2, [1, nil]]], $Leaf))", "list([2, [1, nil]])"]
+        assert proof.conditions == ("@rest([2, [1, nil]]) = [1, nil]", '"a b" != "c"', "!list([2, [2, [1, nil]]])")
+        lacks = result.why_not("found", (node, tails[1]))
+        assert lacks.failures[0].part == "it is not so that $Node([a b, [2, [1, nil]]], $Leaf) = $Node([n, [1, nil]], _)"
+        lacks = result.why_not("found", (node, None)).failures[1]
+        assert lacks.part == "it is not so that $Node([a b, [2, [1, nil]]], $Leaf) = $Node(a, $Node(b, rest))"

@@ -199,3 +199,32 @@ def test_neither_other_processes_nor_several_cores_make_an_attempt_longer(monkey
     watch = Stopwatch(1.0)
     clock[0], work[0] = 9.8, 3.0
     assert round(watch.seconds, 6) == 0.8 and not watch.over
+
+
+@pytest.mark.parametrize("step", [1, 7919**4], ids=["one word", "wide"])
+def test_a_stratum_that_is_computed_anew_knows_the_births_of_all_tuples(monkeypatch, machine, step):
+    """The machine makes b in iterations in which blocks make c, as it makes no strings."""
+
+    def in_vain(self, *given):
+        raise TooSlow
+
+    monkeypatch.setattr(Following, "follow", in_vain)
+    text = """
+    .decl e(x: number, y: number, s: symbol)
+    .input e
+    .decl a, b, c(x: number, y: number, s: symbol)
+    .output a, b, c
+    a(x, y, s) :- e(x, y, s).
+    b(x, z, s) :- a(x, y, s), e(y, z, _).
+    c(x, y, cat(s, "")) :- b(x, y, s).
+    a(x, y, s) :- c(x, y, s).
+    """
+    edges = [(n * step, (n + 1) * step, "s") for n in range(20)]
+    with Program(text).session({"e": edges}) as session:
+        [number] = [number for number, stratum in enumerate(session.upkeep.strata) if stratum.recursive]
+        session.upkeep.paces[number].anew = 1e6
+        session.delete("e", [edges.pop()])
+        assert session["b"].to_set() == {(x, y, "s") for x, _, _ in edges for _, y, _ in edges if x + step < y}
+        ticks, tables = session.upkeep.ticks[number], session.upkeep.tables
+        for name in "abc":
+            assert ticks.of(name, tables[name].columns(), tables[name].count).min() >= 0, name

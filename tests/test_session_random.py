@@ -1,6 +1,9 @@
 """Sessions against an oracle: after any transactions of any program the relations are what a fresh run on the same facts makes
 of them, and the changes that were told add up to them."""
 
+import math
+from itertools import count
+
 import numpy as np
 import pytest
 from datalog_programs import programs
@@ -14,6 +17,8 @@ from semi_naive.ra.rules.changes import difference, grown, within, without
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.thinned import Thinned, thinned
+from semi_naive.session.maintenance.pace import Pace, Stopwatch
+from semi_naive.session.maintenance.suspecting import InTime
 from semi_naive.session.maintenance.upkeep import Upkeep
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -62,6 +67,18 @@ def test_tuples_that_are_gone_stay_in_blocks(thin, case, data):
 @given(programs(), st.data())
 def test_suspects_that_have_older_witnesses_stay(guarded, case, data):
     agrees(case, data)
+
+
+@settings(max_examples=80, **SETTINGS)
+@given(programs(), st.data(), st.integers(1, 12))
+def test_following_may_take_too_long_at_any_time(machine, case, data, looks):
+    """Every so many looks at a stopwatch end an attempt. The stratum is computed anew then, with ages where these may help."""
+    looked = count(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stopwatch, "over", property(lambda watch: watch.most < math.inf and next(looked) % looks == 0))
+        patch.setattr(InTime, "_goes_on", lambda local: False)
+        patch.setattr(Pace, "allowed", lambda pace, kind: 1e9)
+        agrees(case, data)
 
 
 pairs = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ CONVERSIONS = {
 EDGES = {
     "number": st.sampled_from([0, 1, -1, 2, 7, -7, 63, 64, 2**63 - 1, -(2**63)]) | st.integers(-(2**63), 2**63 - 1),
     "unsigned": st.sampled_from([0, 1, 2, 7, 63, 64, 2**63, 2**64 - 1]) | st.integers(0, 2**64 - 1),
-    "float": st.sampled_from([0.0, -0.0, 1.5, -2.5, 1e300, -1e300]) | st.floats(-1e20, 1e20),
+    "float": st.sampled_from([0.0, -0.0, 1.5, -2.5, 1e300, -1e300, 5e-324, inf, -inf, nan]) | st.floats(-1e20, 1e20),
 }
 CHAIN = """
 .decl given(i: number, a: {kind}, b: {kind})
@@ -95,7 +96,7 @@ def agree(text: str, facts: dict, **options):
         by_threads = answers(text, facts, **options)
     assert used[-1].shares, "no iteration was shared"
     used[:] = alone
-    assert repr(by_tuples) == repr(by_blocks)  # which tells -0.0 from 0.0, and takes nan for itself
+    assert repr(by_tuples) == repr(by_blocks)  # by which -0.0 is not 0.0, and a nan is itself
     assert repr(by_threads) == repr(by_blocks)
     return by_tuples
 
@@ -104,12 +105,15 @@ def agree(text: str, facts: dict, **options):
 def terms(draw):
     """(kind, kind of the result, term)."""
     kind = draw(st.sampled_from(list(OPERATORS)))
-    form = draw(st.sampled_from(["two", "one", "conversion", "nested"]))
+    form = draw(st.sampled_from(["two", "one", "conversion", "as", "nested"]))
     if form == "one":
         return kind, kind, f"{draw(st.sampled_from(PREFIXES[kind]))}a"
     if form == "conversion":
         name = draw(st.sampled_from(CONVERSIONS[kind]))
         return kind, name.removeprefix("to_"), f"{name}(a)"
+    if form == "as":
+        result = draw(st.sampled_from(list(OPERATORS)))
+        return kind, result, f"as(a, {result})"
     op = draw(st.sampled_from(OPERATORS[kind]))
     term = f"{op}(a, b)" if op in ("min", "max") else f"(a {op} b)"
     return kind, kind, f"({term} + b)" if form == "nested" else term

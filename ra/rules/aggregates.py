@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from semi_naive.ra.rules.arithmetic import GREATEST, LEAST
 from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.kinds import as_bits, dtype_of, numbers
 
-_DTYPES = {Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
-_REDUCTIONS = {"sum": np.add, "min": np.fmin, "max": np.fmax}  # a float that is no number is never the least
+_REDUCTIONS = {"sum": np.add, "min": LEAST, "max": GREATEST}
 
 
 def reduce_groups(op: str, kind: Kind, group: np.ndarray, column: np.ndarray | None, groups: int):
@@ -32,7 +33,7 @@ class Reduction:
         self.op, self.kind = op, kind
         self.counts = np.zeros(groups, np.int64)
         self.exact = op == "mean" or (op == "sum" and kind == Kind.FLOAT)  # added one after the other, as floats
-        self.values = None if op == "count" else np.zeros(groups, np.float64 if self.exact else _DTYPES.get(kind, np.int64))
+        self.values = None if op == "count" else np.zeros(groups, np.float64 if self.exact else dtype_of(kind))
 
     def add(self, group: np.ndarray, column: np.ndarray | None) -> None:
         """Rows: their groups, and the values in the column, which a count does without."""
@@ -46,7 +47,7 @@ class Reduction:
             raise ValueError(
                 f"cannot aggregate the {self.op} of {self.kind.value}s: only numbers, unsigneds and floats have one"
             )
-        typed = np.ascontiguousarray(column).view(_DTYPES.get(self.kind, np.int64))
+        typed = numbers(column, self.kind)
         if self.exact:
             with np.errstate(invalid="ignore", over="ignore"):
                 np.add.at(self.values, group, typed)
@@ -62,8 +63,8 @@ class Reduction:
         if self.values is None:
             return self.counts, everywhere
         if self.op == "mean":
-            return (self.values / np.maximum(self.counts, 1)).view(np.int64), present
-        return self.values.view(np.int64), everywhere if self.op == "sum" else present
+            return as_bits(self.values / np.maximum(self.counts, 1)), present
+        return as_bits(self.values), everywhere if self.op == "sum" else present
 
 
 def _reduced(op: str, group: np.ndarray, column: np.ndarray) -> np.ndarray:

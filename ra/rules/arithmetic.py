@@ -6,6 +6,7 @@ import numpy as np
 
 from semi_naive.ra.rules.ir import Kind, Rule
 
+LEAST, GREATEST = np.fmin, np.maximum  # in the order of `kinds`: a NaN is greater than every other float
 _SIX_BITS = 63
 _LEAST, _BEYOND, _BEYOND_UNSIGNED = -(2.0**63), 2.0**63, 2.0**64
 
@@ -87,14 +88,6 @@ def _shift_right_unsigned(kind, left, right):
     return (_shift_right(kind, left.view(np.uint64), right.view(np.uint64))).view(left.dtype)
 
 
-def _min(kind, *columns):
-    return reduce(lambda best, other: np.where(other < best, other, best), columns)
-
-
-def _max(kind, *columns):
-    return reduce(lambda best, other: np.where(other > best, other, best), columns)
-
-
 OPERATORS = {
     "+": lambda kind, left, right: left + right,
     "-": lambda kind, left, right: left - right,
@@ -114,6 +107,6 @@ OPERATORS = {
     "lor": lambda kind, left, right: (left != 0) | (right != 0),
     "lxor": lambda kind, left, right: (left != 0) ^ (right != 0),
     "lnot": lambda kind, value: value == 0,
-    "min": _min,
-    "max": _max,
+    "min": lambda kind, *columns: reduce(LEAST, columns),
+    "max": lambda kind, *columns: reduce(GREATEST, columns),
 }

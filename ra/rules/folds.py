@@ -9,8 +9,9 @@ depend on where its tuples lie; a value that several bindings have is taken as o
 import numpy as np
 
 from semi_naive.ra.rules import text
-from semi_naive.ra.rules.functors import bits, evaluate
+from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Aggregate, Kind
+from semi_naive.ra.rules.kinds import ordered
 
 
 class Fold:
@@ -37,4 +38,4 @@ class Fold:
 
     def _ranks(self, column: np.ndarray) -> np.ndarray:
         kind = self.literal.target.kind
-        return text.ranks([column], self.values)[0] if kind == Kind.SYMBOL else bits(column, kind)
+        return text.ranks([column], self.values)[0] if kind == Kind.SYMBOL else ordered(column, kind)

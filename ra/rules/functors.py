@@ -12,10 +12,10 @@ from semi_naive.ra.rules import arithmetic, branches, ir, text
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.columns import ready
 from semi_naive.ra.rules.ir import Autoinc, Call, Compare, Const, Kind, Literal, Pack, Term, Truth, Var
+from semi_naive.ra.rules.kinds import as_bits, dtype_of, numbers, ordered
 
-__all__ = ["EvaluationError", "bits", "evaluate", "holds"]
+__all__ = ["EvaluationError", "evaluate", "holds"]
 
-_DTYPES = {Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
 _COMPARISONS = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -50,11 +50,6 @@ def holds(literal: Literal, columns: dict[str, np.ndarray], size: int, values) -
     raise TypeError(f"{literal} is not a constraint on bound variables: a {type(literal).__name__} is for the planner")
 
 
-def bits(column: np.ndarray, kind: Kind) -> np.ndarray:
-    """An int64 column as the numbers of its kind, without a copy where the memory allows."""
-    return _typed(np.ascontiguousarray(column), kind)
-
-
 def _column(term: Term, columns, size: int, values) -> np.ndarray:
     """As `evaluate`, but a constant may come without memory of its own."""
     if isinstance(term, Var):
@@ -77,7 +72,7 @@ def _constant(term: Const, values) -> np.int64:
         return values.intern([term.value])[0]
     if term.kind == Kind.RECORD:
         return np.int64(0)
-    return np.array([term.value], _DTYPES.get(term.kind, np.int64)).view(np.int64)[0]
+    return as_bits(np.array([term.value], dtype_of(term.kind)))[0]
 
 
 def _call(term: Call, args: list[np.ndarray], size: int, values) -> np.ndarray:
@@ -87,37 +82,33 @@ def _call(term: Call, args: list[np.ndarray], size: int, values) -> np.ndarray:
             raise EvaluationError(f"there is no function for functor {op[1:]}")
         return term.function(args, size, values)
     if op in ("as", "ord"):
-        return args[0]
+        return as_bits(numbers(args[0], kind)) if kind == Kind.FLOAT != term.args[0].kind else args[0]
     if op.startswith("to_"):
         return _convert(op, term.args[0].kind, kind, args[0], values)
     if op in text.FUNCTIONS:
         return text.FUNCTIONS[op](args, values)
     if kind == Kind.SYMBOL:
         return _extreme_symbol(op, args, values)
-    typed = [_typed(arg, kind) for arg in args]
+    typed = [numbers(arg, kind) for arg in args]
     with np.errstate(all="ignore"):
-        result = arithmetic.OPERATORS[op](kind, *typed)
-    return result.astype(_DTYPES.get(kind, np.int64), copy=False).view(np.int64)
+        return as_bits(arithmetic.OPERATORS[op](kind, *typed))
 
 
 def _convert(op: str, source: Kind, target: Kind, column: np.ndarray, values) -> np.ndarray:
     if source == target:
         return column
     if target == Kind.SYMBOL:
-        return text.printed(_typed(column, source), values)
+        return text.printed(numbers(column, source), values)
     if source == Kind.SYMBOL:
         return text.parsed(op, target, column, values)
-    return arithmetic.converted(op, source, target, _typed(column, source)).view(np.int64)
-
-
-def _typed(column: np.ndarray, kind: Kind) -> np.ndarray:
-    return column.view(_DTYPES[kind]) if kind in _DTYPES else column
+    return as_bits(arithmetic.converted(op, source, target, numbers(column, source)))
 
 
 def _compare(op: str, kind: Kind, left: np.ndarray, right: np.ndarray, values) -> np.ndarray:
-    if kind == Kind.SYMBOL and op not in ("=", "!="):
-        left, right = text.ranks([left, right], values)
-    return _COMPARISONS[op](_typed(left, kind), _typed(right, kind))
+    if op not in ("=", "!="):
+        sides = [left, right]
+        left, right = text.ranks(sides, values) if kind == Kind.SYMBOL else (ordered(side, kind) for side in sides)
+    return _COMPARISONS[op](left, right)
 
 
 def _extreme_symbol(op: str, args: list[np.ndarray], values) -> np.ndarray:

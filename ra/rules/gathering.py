@@ -14,8 +14,9 @@ from semi_naive.ra.rules.aggregates import reduce_groups
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.folds import Fold
-from semi_naive.ra.rules.functors import bits, evaluate
+from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Aggregate, Kind
+from semi_naive.ra.rules.kinds import as_bits, numbers
 from semi_naive.ra.rules.steps import grouped, resulting
 
 FROM, COUNT, VALUE = "@from", "@count", "@value"
@@ -58,7 +59,7 @@ class Gather:
         if self.literal is not None and self.literal.target is not None:
             target, kind = evaluate(self.literal.target, batch.columns, batch.size, values), self.literal.target.kind
             if self.literal.op == "mean":  # a sum, until all are together
-                found = np.bincount(group, weights=bits(target, kind), minlength=groups.size).view(np.int64)
+                found = np.bincount(group, weights=numbers(target, kind), minlength=groups.size).view(np.int64)
             else:
                 found, _ = reduce_groups(self.literal.op, kind, group, target, groups.size)
         return groups.with_columns({FROM: np.full(groups.size, number), COUNT: counts, VALUE: found})
@@ -95,5 +96,5 @@ class Gather:
             return counts, everywhere
         if self.literal.op == "mean":
             totals = np.bincount(group, weights=value.view(np.float64), minlength=counts.size)
-            return (totals / np.maximum(counts, 1)).view(np.int64), counts > 0
+            return as_bits(totals / np.maximum(counts, 1)), counts > 0
         return reduce_groups(self.literal.op, self.literal.target.kind, group, value, counts.size)

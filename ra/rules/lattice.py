@@ -13,28 +13,23 @@ import numpy as np
 from semi_naive.ra.rules.block import Block, bounds_of, merged_as
 from semi_naive.ra.rules.changes import take_out, with_keys
 from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.kinds import ordered
 from semi_naive.ra.rules.table import NOBODY, Table
-
-SIGN = np.int64(-1 << 63)
 
 
 def encoded(column: np.ndarray, kind: Kind, better: str) -> np.ndarray:
-    """Values as int64 of which the least is the best.
+    """Map bits to int64 numbers of which the least is the best value.
 
     >>> encoded(np.array([-1.5, 2.0]).view(np.int64), Kind.FLOAT, "max").argsort().tolist()
     [1, 0]
     """
-    if kind == Kind.UNSIGNED:
-        column = column ^ SIGN
-    if kind == Kind.FLOAT:
-        column = np.where(column < 0, column ^ ~SIGN, column)
+    column = ordered(column, kind)
     return ~column if better == "max" else column
 
 
 def decoded(column: np.ndarray, kind: Kind, better: str) -> np.ndarray:
-    """The values again: both codes are their own inverses, in the other order."""
-    column = ~column if better == "max" else column
-    return encoded(column, kind, "min")
+    """Undo `encoded`: each of its two maps is its own inverse."""
+    return ordered(~column if better == "max" else column, kind)
 
 
 def best(block: Block) -> Block:

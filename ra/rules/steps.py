@@ -18,14 +18,14 @@ from semi_naive.ra.rules.aggregates import Reduction
 from semi_naive.ra.rules.batch import Batch, joined
 from semi_naive.ra.rules.block import HALVES, Block, Chunked, halved
 from semi_naive.ra.rules.folds import Fold
-from semi_naive.ra.rules.functors import bits, evaluate, holds
+from semi_naive.ra.rules.functors import evaluate, holds
 from semi_naive.ra.rules.ir import Aggregate, Compare, Kind, Range, Term, Truth
+from semi_naive.ra.rules.kinds import numbers
 from semi_naive.ra.rules.ranges import range_counts, range_values
 from semi_naive.ra.rules.thinned import is_searched
 
 MOST = 1 << 21  # bindings of one batch, about: what bounds the memory of a body
 START = (0, 0, 0)  # from where on a join is made: the block, the row in it, the partner of the row
-DTYPES = {Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}  # of kinds that are not int64
 DENSE = 1 << 27  # ids below this have a bitmap in the fused join: 16 MB
 
 
@@ -307,8 +307,8 @@ class Generate:
     def __call__(self, batch, context, begin=START):
         kind = self.literal.result.kind
         terms = [self.literal.start, self.literal.stop, self.literal.step]
-        given = [None if t is None else bits(evaluate(t, batch.columns, batch.size, context.values), kind) for t in terms]
-        start, stop, step = (None if c is None else np.ascontiguousarray(c).view(DTYPES.get(kind, np.int64)) for c in given)
+        given = [None if t is None else evaluate(t, batch.columns, batch.size, context.values) for t in terms]
+        start, stop, step = (None if column is None else numbers(column, kind) for column in given)
         step, counts = range_counts(kind, start, stop, step)
         (_, row, skip), first = begin, np.zeros_like(counts)
         while row < batch.size:

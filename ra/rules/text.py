@@ -12,6 +12,7 @@ from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.cuts import cut
 from semi_naive.ra.rules.distinct import distinct, distinct_rows
 from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.kinds import as_bits, dtype_of
 from semi_naive.ra.rules.numerals import PARSERS
 from semi_naive.ra.rules.patterns import BadPattern, TooLong, matching
 from semi_naive.ra.strings import places_of
@@ -85,14 +86,13 @@ def printed(column: np.ndarray, values) -> np.ndarray:
 def parsed(op: str, kind: Kind, column: np.ndarray, values) -> np.ndarray:
     """to_number, to_unsigned, to_float of symbols."""
     ids, inverse = distinct(column)
-    dtype = {Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}.get(kind, np.int64)
-    numbers = np.empty(len(ids), dtype)
+    numbers = np.empty(len(ids), dtype_of(kind))
     for i, string in enumerate(values.strings(ids)):
         try:
             numbers[i] = PARSERS[kind](string)
         except ValueError as error:
             raise EvaluationError(f'{op}("{string}"): {error}') from None
-    return numbers.view(np.int64)[inverse]
+    return as_bits(numbers)[inverse]
 
 
 def _match(pattern: np.ndarray, string: np.ndarray, negated: bool, values) -> np.ndarray:

@@ -45,7 +45,7 @@ BITS = {"=": at.EQUAL, "!=": at.DIFFERENT}
 COMPARISONS = {
     Kind.NUMBER: BITS | {"<": at.LESS, "<=": at.UP_TO},
     Kind.UNSIGNED: BITS | {"<": at.LESS_UNSIGNED, "<=": at.UP_TO_UNSIGNED},
-    Kind.FLOAT: {"=": at.EQUAL_FLOAT, "!=": at.DIFFERENT_FLOAT, "<": at.LESS_FLOAT, "<=": at.UP_TO_FLOAT},
+    Kind.FLOAT: BITS | {"<": at.LESS_FLOAT, "<=": at.UP_TO_FLOAT},
     Kind.SYMBOL: BITS,
     Kind.RECORD: BITS,
 }
@@ -255,10 +255,10 @@ class Assembler:
 
     def _call(self, term: Call) -> int:
         args = [self._register(arg) for arg in term.args]
+        source = term.args[0].kind if term.args else None
         if term.op in ("as", "ord"):
-            return args[0]
+            return self._compute(at.BITS_TO_FLOAT, args[0], args[0]) if term.kind == Kind.FLOAT != source else args[0]
         if term.op.startswith("to_"):
-            source = term.args[0].kind
             return args[0] if source == term.kind else self._compute(CONVERSIONS.get((source, term.kind)), args[0], args[0])
         operation = FUNCTORS.get(term.kind, {}).get(term.op)
         if operation is None:

@@ -3,15 +3,29 @@
 import numpy as np
 
 from semi_naive.host.jit import njit
+from semi_naive.ra.rules import kinds
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.memory import COMPILED, as_bits, as_float
 
 LEAST = np.int64(-(1 << 63))
+NAN = kinds.NAN
+
+
+@njit(**COMPILED)
+def ordered(bits):
+    """Map the bits of a float to an int64 in the order of floats, as `kinds.ordered` does."""
+    return bits ^ ((bits >> 63) & ~LEAST)
+
+
+@njit(**COMPILED)
+def _stored(number):
+    """The bits of a float in their one form, as `kinds.as_bits` gives them."""
+    return NAN if number != number else as_bits(number + 0.0)
 
 
 @njit(**COMPILED)
 def compared(op, left, right):
-    """Whether a comparison holds."""
+    """True if a comparison of two registers holds."""
     if op == at.EQUAL:
         return left == right
     if op == at.DIFFERENT:
@@ -25,12 +39,8 @@ def compared(op, left, right):
     if op == at.UP_TO_UNSIGNED:
         return np.uint64(left) <= np.uint64(right)
     if op == at.LESS_FLOAT:
-        return as_float(left) < as_float(right)
-    if op == at.UP_TO_FLOAT:
-        return as_float(left) <= as_float(right)
-    if op == at.EQUAL_FLOAT:
-        return as_float(left) == as_float(right)
-    return as_float(left) != as_float(right)
+        return ordered(left) < ordered(right)
+    return ordered(left) <= ordered(right)
 
 
 @njit(**COMPILED)
@@ -79,25 +89,25 @@ def _of_integers(op, left, right):
 
 @njit(**COMPILED)
 def _of_floats(op, left, right):
-    """A functor of floats, given and given back as bits."""
+    """Apply a functor of floats to bits; returns bits."""
     if op == at.NUMBER_TO_FLOAT:
         return as_bits(np.float64(left))
     if op == at.UNSIGNED_TO_FLOAT:
         return as_bits(np.float64(np.uint64(left)))
+    if op == at.LEAST_FLOAT:
+        return right if ordered(right) < ordered(left) else left
+    if op == at.GREATEST_FLOAT:
+        return right if ordered(right) > ordered(left) else left
     a, b = as_float(left), as_float(right)
     if op == at.ADD_FLOAT:
-        return as_bits(a + b)
+        return _stored(a + b)
     if op == at.SUBTRACT_FLOAT:
-        return as_bits(a - b)
+        return _stored(a - b)
     if op == at.MULTIPLY_FLOAT:
-        return as_bits(a * b)
+        return _stored(a * b)
     if op == at.DIVIDE_FLOAT:
-        return as_bits(a / b)
-    if op == at.NEGATE_FLOAT:
-        return as_bits(-a)
-    if op == at.LEAST_FLOAT:
-        return right if b < a else left
-    return right if b > a else left
+        return _stored(a / b)
+    return _stored(-a if op == at.NEGATE_FLOAT else a)
 
 
 @njit(**COMPILED)

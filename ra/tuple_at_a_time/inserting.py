@@ -4,7 +4,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.functors import LEAST
+from semi_naive.ra.tuple_at_a_time.functors import ordered
 from semi_naive.ra.tuple_at_a_time.indexing import fetch_home, index_new, newest
 from semi_naive.ra.tuple_at_a_time.memory import (
     COMPILED,
@@ -25,7 +25,7 @@ AHEAD = 8  # heads of others that are inserted while what is fetched for one com
 
 @njit(**COMPILED)
 def _improves(sort, value, known):
-    """Whether a value is better than the one that is known."""
+    """True if a value is better than the one that is known."""
     if sort == at.MIN:
         return value < known
     if sort == at.MAX:
@@ -34,11 +34,7 @@ def _improves(sort, value, known):
         return np.uint64(value) < np.uint64(known)
     if sort == at.MAX_UNSIGNED:
         return np.uint64(value) > np.uint64(known)
-    # floats in the order of their bits, which also tells 0.0 from -0.0, and orders what is no number
-    left, right = value, known
-    left = left ^ ~LEAST if left < 0 else left
-    right = right ^ ~LEAST if right < 0 else right
-    return left < right if sort == at.MIN_FLOAT else left > right
+    return ordered(value) < ordered(known) if sort == at.MIN_FLOAT else ordered(value) > ordered(known)
 
 
 @njit(**COMPILED)

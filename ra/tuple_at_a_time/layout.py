@@ -7,17 +7,15 @@ its operation, and with where to go on when it fails: the generator before it, o
 # -- operations. Generators have several ways to go on, one after the other.
 JOIN, RANGE, EXISTS, LACKS, HEAD, FAIL, DISTINCT, BEGIN, AGED, OLDER = range(10)
 # Comparisons of two registers: of 64 bits, and by the order of a kind.
-(
-    EQUAL, DIFFERENT, LESS, LESS_UNSIGNED, LESS_FLOAT, UP_TO, UP_TO_UNSIGNED, UP_TO_FLOAT, EQUAL_FLOAT, DIFFERENT_FLOAT,
-) = range(10, 20)  # fmt: skip
+EQUAL, DIFFERENT, LESS, LESS_UNSIGNED, LESS_FLOAT, UP_TO, UP_TO_UNSIGNED, UP_TO_FLOAT = range(10, 18)
 # Functors: a register of two others (of one other and nothing).
 FUNCTORS = 30
 (
     MOVE, ADD, SUBTRACT, MULTIPLY, DIVIDE, DIVIDE_UNSIGNED, REMAINDER, REMAINDER_UNSIGNED, NEGATE, AND, OR, XOR, NOT,
     SHIFT_LEFT, SHIFT_RIGHT, SHIFT_RIGHT_ZEROS, BOTH, EITHER, ONE_OF, NEITHER, LEAST, GREATEST, LEAST_UNSIGNED,
     GREATEST_UNSIGNED, ADD_FLOAT, SUBTRACT_FLOAT, MULTIPLY_FLOAT, DIVIDE_FLOAT, NEGATE_FLOAT, LEAST_FLOAT,
-    GREATEST_FLOAT, NUMBER_TO_FLOAT, UNSIGNED_TO_FLOAT, FLOAT_TO_NUMBER,
-) = range(FUNCTORS, FUNCTORS + 34)  # fmt: skip
+    GREATEST_FLOAT, NUMBER_TO_FLOAT, UNSIGNED_TO_FLOAT, BITS_TO_FLOAT, FLOAT_TO_NUMBER,
+) = range(FUNCTORS, FUNCTORS + 35)  # fmt: skip
 
 # -- an instruction
 BACK = 1

@@ -84,11 +84,6 @@ def is_recursive(type_, types: dict) -> bool:
     return any(name in _held(types[name], types) for name in {type_.name} | _held(type_, types))
 
 
-def has_branches(type_, types: dict) -> bool:
-    """Whether it is an algebraic data type, or a record that holds one at some depth."""
-    return any(types[name].branches for name in {type_.name} | _held(type_, types))
-
-
 def _held(type_, types: dict) -> set:
     """The names of all types in a record type, at any depth."""
     held, waiting = set(), [type_]

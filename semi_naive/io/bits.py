@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.ra.rules.ir import Kind, Type
+from semi_naive.ra.rules.kinds import NAN
 from semi_naive.ra.rules.numerals import LONGEST
 
 SIGN = 1 << 63
@@ -152,7 +153,8 @@ def _integer(text: str, otherwise: str, hint: str = "") -> int:
 
 
 def of_float(value: float) -> int:
-    return struct.unpack("<q", struct.pack("<d", value))[0]
+    """The 64 bits of a float in its one form, as `kinds.as_bits` gives them."""
+    return int(NAN) if math.isnan(value) else struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
 
 
 def of_value(value, type_: Type):
@@ -192,7 +194,7 @@ def to_value(bits: int, kind: Kind):
     (18446744073709551615, 0.5)
     """
     if kind == Kind.FLOAT:
-        return struct.unpack("<d", struct.pack("<q", bits))[0]
+        return math.nan if bits == NAN else struct.unpack("<d", struct.pack("<q", bits))[0]
     return bits & MASK if kind == Kind.UNSIGNED else bits
 
 
@@ -202,8 +204,6 @@ def float_text(value: float) -> str:
     >>> float_text(0.1), float_text(2.0), float_text(1e20)
     ('0.10000000000000001', '2', '1e+20')
     """
-    if math.isnan(value):
-        return "-nan" if math.copysign(1, value) < 0 else "nan"
     return f"{value:.17g}"
 
 

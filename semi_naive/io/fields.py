@@ -9,6 +9,7 @@ from semi_naive.io.record_text import parsed
 from semi_naive.io.records import Records
 from semi_naive.ra.arrow_arrays import numpy_of
 from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.kinds import as_bits
 
 
 def arrow_type(kind: Kind):
@@ -38,9 +39,9 @@ def kind_of(found) -> Kind | None:
 
 
 def bits_of_arrow(column, type_, types: dict, values) -> np.ndarray:
-    """A column of `arrow_type`, text dictionary-encoded, as int64: numbers by their bits, symbols and records by id."""
+    """Map a column of `arrow_type`, text dictionary-encoded, to int64: the bits of numbers, ids of symbols and records."""
     if type_.kind not in (Kind.SYMBOL, Kind.RECORD):
-        return within(type_, np.ascontiguousarray(numpy_of(column)).view(np.int64))
+        return within(type_, as_bits(np.ascontiguousarray(numpy_of(column))))
     column = column.combine_chunks() if hasattr(column, "combine_chunks") else column  # which unites dictionaries
     column = column.chunk(0) if hasattr(column, "num_chunks") else column
     texts, at = column.dictionary, numpy_of(column.indices)

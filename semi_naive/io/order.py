@@ -12,6 +12,8 @@ from semi_naive.io.bits import SIGN
 from semi_naive.io.records import NIL, Unpacked
 from semi_naive.ra.arrow_arrays import arrow_of, numpy_of
 from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.kinds import DTYPES, numbers
+from semi_naive.ra.rules.kinds import ordered as by_size
 
 FEW = 5_000  # rows that are not worth loading Arrow: 0.2 s, and 0.3 s more where pandas is installed
 FLIP = np.int64(-SIGN)
@@ -55,8 +57,8 @@ def ranked(found: np.ndarray, type_, types: dict, values, style) -> tuple[np.nda
     """Which of different symbols, floats or records is at each place of their order, and in that order what `Ordered` has as
     `distinct`. Of many symbols no Python object is made: the order of UTF-8 bytes is that of characters."""
     if type_.kind == Kind.FLOAT:
-        order = np.lexsort((found, found.view(np.float64)))
-        return order, found[order].view(np.float64).tolist()
+        order = np.argsort(by_size(found, type_.kind))
+        return order, numbers(found[order], type_.kind).tolist()
     if type_.kind == Kind.SYMBOL and found.size > FEW:
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -77,13 +79,9 @@ def _ranks(order: np.ndarray) -> np.ndarray:
 
 
 def comparable(column: np.ndarray, type_, types: dict, values, style) -> tuple:
-    """What has the order of a column's values, and for each row which of them it has, or None if its own."""
-    if type_.kind == Kind.NUMBER:
-        return column, None
-    if type_.kind == Kind.UNSIGNED:
-        return column ^ FLIP, None
-    if type_.kind == Kind.FLOAT:
-        return np.ascontiguousarray(column).view(np.float64), None
+    """Return keys in the order of a column's values, and for each row the place of its key, or None if row i has key i."""
+    if type_.kind in DTYPES:
+        return by_size(column, type_.kind), None
     found, at = distinct(column)
     return values.strings(found) if type_.kind == Kind.SYMBOL else record_texts(found, type_, types, values, style), at
 

@@ -167,11 +167,6 @@ def _head(typing: Typing, ops: Ops, lines: dict[str, list[str]], projections: "P
     return Head(made, tuple(key), of, any(map(is_aggregate, single.head.args)))
 
 
-def _without_minus_zero(term: ir.Term) -> ir.Term:
-    """0.0 for -0.0: what equals the one equals the other, and the passes put constants in place of variables."""
-    return replace(term, value=0.0) if isinstance(term, ir.Const) and term.value == 0 else term
-
-
 def _written(span, lines) -> str:
     """The text of a clause, on one line."""
     found = lines.get(span.file, [])[span.line - 1 : span.end_line]
@@ -227,8 +222,6 @@ class Lowering:
         if node.op in ("match", "contains"):
             return [*before, ir.Test(node.op, (left, right))]
         kind = self.typing.kind(node.args[0]) or self.kind(node.args[1])
-        if kind == ir.Kind.FLOAT and node.op == "=":
-            left, right = _without_minus_zero(left), _without_minus_zero(right)
         return [*before, ir.Compare(node.op, left, right, kind)]
 
     # -- terms: `before` takes the literals that make their values
@@ -257,7 +250,7 @@ class Lowering:
 
     def _number(self, node) -> ir.Const:
         kind = self.kind(node)
-        return ir.Const(float(node.value) if kind == ir.Kind.FLOAT else int(node.value), kind)
+        return ir.Const(float(node.value) + 0.0 if kind == ir.Kind.FLOAT else int(node.value), kind)  # 0.0 for -0.0
 
     def _branch(self, name: str, args: tuple) -> ir.Pack:
         of, _ = self.typing.env.branch(name)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
-from semi_naive.language.inference import Typing
+from semi_naive.language.inference import NUMERIC, Typing
 from semi_naive.language.lattices import uses
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -71,7 +71,7 @@ def subsumed_lattices(source: syntax.Source, typings: list[Typing], relations, o
     found = {name: op for name, clause in alone.items() if (op := _kept(clause))}
     for typing in typings:
         name = typing.single.head.relation
-        if name in found and typing.kind(typing.single.head.args[-1]) not in ("number", "unsigned"):
+        if name in found and typing.kind(typing.single.head.args[-1]) not in NUMERIC:
             del found[name]
     while True:
         left = {name: op for name, op in found.items() if not _hindered(name, typings, ops | found, found, group(name))}

@@ -13,7 +13,7 @@ from semi_naive.language.trees import walk, walk_all
 from semi_naive.language.types import CONSTANT, TypeEnvironment
 from semi_naive.ra.rules.ir import Kind
 
-UNKNOWN = "?"  # in place of a type: no type has this name
+UNKNOWN = ":"  # in place of a type: no type has this name
 USUAL = Kind.NUMBER.value  # what nothing is known of
 
 

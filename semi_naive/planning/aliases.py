@@ -1,7 +1,6 @@
 """One name for one value: `x = y` and `x = 3` are substituted, and the equality goes.
 
-Not every equality is one of two names. Of floats 0.0 = -0.0 holds and yet joins tell them apart, so a float is substituted only
-where the equality is what gives it its value. And what a range or an aggregate gives its value to has to stay a variable.
+The result of a range or of an aggregate stays a variable.
 """
 
 from dataclasses import replace
@@ -56,8 +55,7 @@ def _first(body: tuple, fixed: set[str]):
             sides = (literal.left, literal.right)
             for var, term in (sides[::-1], sides) if _is_made(literal.right) else (sides, sides[::-1]):
                 if isinstance(var, ir.Var) and _is_alias(var, term, literal.kind, kept):
-                    if literal.kind != ir.Kind.FLOAT or _given(var, index, body):
-                        return index, {var.name: term}
+                    return index, {var.name: term}
     return None
 
 
@@ -68,10 +66,3 @@ def _is_alias(var: ir.Var, term: ir.Term, kind: ir.Kind, kept: set[str]) -> bool
 def _is_made(term) -> bool:
     """A variable with a name that nobody wrote: rather that than one that somebody did."""
     return isinstance(term, ir.Var) and not term.name.isidentifier()
-
-
-def _given(var: ir.Var, index: int, body: tuple) -> bool:
-    """Nothing but the equality at `index` binds the variable."""
-    others = [literal for i, literal in enumerate(body) if i != index and isinstance(literal, (ir.Atom, ir.Compare))]
-    binding = [literal for literal in others if isinstance(literal, ir.Atom) or literal.op == "="]
-    return var.name not in rewrite.variables_of(binding)

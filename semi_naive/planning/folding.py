@@ -36,17 +36,18 @@ def _call(call: ir.Call):
     """Numbers only: strings and records have their ids in the run that makes them. A user's function is called when due."""
     if call.op.startswith("@") or call.kind not in NUMERIC or not _numeric(call.args):
         return call
-    from semi_naive.ra.rules.functors import EvaluationError, bits, evaluate
+    from semi_naive.ra.rules.functors import EvaluationError, evaluate
+    from semi_naive.ra.rules.kinds import numbers
 
     try:
-        return ir.Const(bits(evaluate(call, {}, 1, None), call.kind)[0].item(), call.kind)
+        return ir.Const(numbers(evaluate(call, {}, 1, None), call.kind)[0].item(), call.kind)
     except EvaluationError:
         return call
 
 
 def _compare(literal: ir.Compare):
     left, right = literal.left, literal.right
-    if isinstance(left, ir.Var) and left == right and literal.kind != ir.Kind.FLOAT:  # a NaN is not equal to itself
+    if isinstance(left, ir.Var) and left == right:
         return ir.Truth(REFLEXIVE[literal.op])
     if _numeric((left, right)):
         from semi_naive.ra.rules.functors import holds

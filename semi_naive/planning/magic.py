@@ -175,15 +175,12 @@ class _Demands:
 def _guarded(rule: ir.Rule, adornment: str) -> ir.Rule:
     """The rule for demanded tuples only: its body begins with the demand for what its head has at the bound places.
 
-    A computed place cannot be known from the demand: it gets a variable, and is compared. Not a float, of which a NaN is not
-    even equal to itself.
+    A computed place cannot be known from the demand: it gets a variable, and is compared.
     """
     taken, tests = set(rewrite.variables_of(rule)), []
     args: list[ir.Term] = []
     for arg, mark in zip(rule.head.args, adornment, strict=True):
-        if mark == "b" and _computes(arg) and arg.kind == ir.Kind.FLOAT:
-            args.append(ir.Wild())
-        elif mark == "b" and _computes(arg):
+        if mark == "b" and _computes(arg):
             args.append(ir.Var(rewrite.fresh("asked", taken), arg.kind))
             tests.append(ir.Compare("=", args[-1], arg, arg.kind))
         elif mark == "b":
@@ -206,8 +203,8 @@ def _is_known(term: ir.Term, known: set[str]) -> bool:
 
 
 def _closed(known: set[str], body: Iterable) -> set[str]:
-    """`known` and what equalities say of other variables. Not of floats: two that are equal may differ in a join."""
-    equal = [part for part in body if isinstance(part, ir.Compare) and part.op == "=" and part.kind != ir.Kind.FLOAT]
+    """Add to `known` the variables whose values equalities tell."""
+    equal = [part for part in body if isinstance(part, ir.Compare) and part.op == "="]
     known, growing = set(known), True
     while growing:
         found = set()

@@ -21,14 +21,14 @@ SKEWED = 256  # tuples from which on a relation tells how its values are distrib
 TURNED = 8  # times larger or smaller than planned for: plan again
 LITTLE, FIRST = 64, 4096  # tuples up to which it does not matter how many a relation has, and one that a body begins with
 STARTS = 24  # atoms that a body is tried to begin with, those of the fewest tuples
-MADE = "?"  # between the name of a relation and of a part of it
+PART = ":"  # between the name of a relation and of a part of it: no name of a program has it
 FEWEST = "fewest tuples expected"
 SORTING = 2  # times as many bindings may be expected of an atom that needs no index, before another one gets an index
 
 
 def part_of(relation: str, sort: str) -> str:
-    """The name of a relation that has some tuples of another one, which are distributed as all of them. No program has it."""
-    return f"{relation}{MADE}{sort}"
+    """The name of a relation that has some tuples of another one, which are distributed as all of them."""
+    return f"{relation}{PART}{sort}"
 
 
 def origin(relation: str) -> str:
@@ -37,7 +37,7 @@ def origin(relation: str) -> str:
     >>> origin(part_of("edge", "suspected")), origin("edge")
     ('edge', 'edge')
     """
-    return relation.partition(MADE)[0]
+    return relation.partition(PART)[0]
 
 
 def bound_places(atom: Atom, bound: set[str]) -> list[int]:

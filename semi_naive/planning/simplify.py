@@ -70,7 +70,7 @@ def _settled(body: Iterable) -> tuple | None:
         if literal == ir.Truth(False):
             return None
         if literal != ir.Truth(True):
-            found.setdefault(repr(literal), literal)  # not by ==, for which 0.0 is -0.0
+            found.setdefault(repr(literal), literal)  # not by ==, as a NaN of Python is not equal to itself
     return tuple(found.values())
 
 

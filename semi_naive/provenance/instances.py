@@ -1,8 +1,8 @@
 """The instances of rules that make some tuples, found in the relations of a result.
 
-For `path(x, z) :- path(x, y), edge(y, z).` the instances that make the tuples of path? are what this derives:
+For `path(x, z) :- path(x, y), edge(y, z).` this derives the instances that make the tuples of `path:`:
 
-    path?0(x, z, x, y, z) :- path?(x, z), path(x, y), edge(y, z).
+    path:0(x, z, x, y, z) :- path:(x, z), path(x, y), edge(y, z).
 
 The head's terms come first, then all variables of the rule. So nothing needs to be written down while a program runs, and no
 run is slower because somebody may ask why.
@@ -104,14 +104,14 @@ class Instances:
         for number, (rule, copy) in enumerate([*rules, *((rule, rule) for rule in closing)]):
             name = rule.head.relation
             of_head = self.asked.setdefault(name, [])
-            one = asked_of(copy, len(of_head) + 1, f"{name}?{number}", relations, name in self.inlined)
+            one = asked_of(copy, len(of_head) + 1, f"{name}:{number}", relations, name in self.inlined)
             atoms = tuple(literal for literal in rule.body if isinstance(literal, Atom))
             one = replace(one, of=written.get(id(rule), rule), atoms=atoms, closes=number >= len(rules))
             of_head.append(one)
             relations[one.rule.head.relation] = shaped(one.rule.head.relation, [*one.rule.head.args])
         for name in self.asked:
             bare = replace(relations[name], lattice=None, choice=(), joins=(), qualifiers=frozenset())
-            relations[f"{name}?"] = replace(bare, name=f"{name}?")
+            relations[f"{name}:"] = replace(bare, name=f"{name}:")
         self.database = Database(replace(program, relations=relations), values)
         self.database.on_partitions = {name: one for name, one in (spread or {}).items() if name in program.relations}
         here = program.relations.keys() - self.database.on_partitions.keys()
@@ -129,7 +129,7 @@ class Instances:
         """Each of some tuples of a relation with an instance that makes it, as often as there are any."""
         known = set(rows)
         for one in self.asked.get(name, []):
-            columns, size = self._local.evaluated(one, f"{name}?", known)
+            columns, size = self._local.evaluated(one, f"{name}:", known)
             arity = len(one.of.head.args)
             heads = _rows(columns[:arity], size)
             bound = dict(zip((variable.name for variable in one.variables), columns[arity:], strict=True))
@@ -223,8 +223,8 @@ def asked_of(rule: Rule, number: int, name: str, relations: dict[str, Relation],
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> number = ("", Type("number", Kind.NUMBER))
     >>> known = {name: Relation(name, (number, number)) for name in "pe"}
-    >>> print(asked_of(Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (Wild(), z)))), 1, "p?0", known).rule)
-    p?0(x, z, x, z, y, ?::1_0) :- p?(x, z), p(x, y), e(?::1_0, z).
+    >>> print(asked_of(Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (Wild(), z)))), 1, "p:0", known).rule)
+    p:0(x, z, x, z, y, ?::1_0) :- p:(x, z), p(x, y), e(?::1_0, z).
     """
     body = tuple(_named(literal, place, relations, "?::") for place, literal in enumerate(rule.body))
     atoms = tuple(literal for literal in body if isinstance(literal, Atom))
@@ -242,7 +242,7 @@ def asked_of(rule: Rule, number: int, name: str, relations: dict[str, Relation],
     terms = tuple(Const(0, Kind.NUMBER) if place in free else term for place, term in enumerate(rule.head.args))
     variables = tuple(dict.fromkeys(_outside((Atom("", tuple(each for each in patterns if isinstance(each, Var))), *body))))
     head = Atom(name, (*terms, *variables))
-    asked = replace(rule, head=head, body=(Atom(f"{rule.head.relation}?", patterns), *body), plan=None, join="binary")
+    asked = replace(rule, head=head, body=(Atom(f"{rule.head.relation}:", patterns), *body), plan=None, join="binary")
     return InstanceRule(rule, rule, number, asked, variables, atoms, frozenset(free))
 
 

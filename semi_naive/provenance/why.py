@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from semi_naive.branch import Branch
 from semi_naive.host.numbers import counted
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
@@ -21,6 +22,7 @@ from semi_naive.provenance.proofs import Failure, Proof, WhyNot, atom
 from semi_naive.provenance.proofs import written as in_program
 from semi_naive.provenance.search import NotFound, Search
 from semi_naive.provenance.sums import made_of
+from semi_naive.provenance.variables import types_of_variables
 from semi_naive.provenance.walk import Walk
 from semi_naive.ra.rules.changes import plain as settled
 from semi_naive.ra.rules.ir import (
@@ -31,6 +33,7 @@ from semi_naive.ra.rules.ir import (
     Const,
     Kind,
     Not,
+    Pack,
     Program,
     Range,
     Relation,
@@ -66,6 +69,7 @@ class Why:
         self.tables = self.instances.database.tables | {name: table for name, table in tables.items() if name in missing}
         self.types = BUILT_IN | self.program.types
         self.paths: dict[str, Paths | None] = {}
+        self.variables_of: dict[tuple[int, ...], dict[str, Type]] = {}  # their types, by the ids of rules
 
     def _on_demand(self, name: str) -> Table:
         """What has been computed of a relation for those who asked for some of it."""
@@ -219,8 +223,8 @@ class Why:
 
     def _bound(self, asked: InstanceRule, values: Row) -> dict[str, Const]:
         """The constants of the variables of an instance."""
-        pairs = zip(asked.variables, values, strict=True)
-        return self._known([(variable.kind, variable.name, bits) for variable, bits in pairs])
+        names = (variable.name for variable in asked.variables)
+        return self._known((asked.of, asked.made), dict(zip(names, values, strict=True)))
 
     def _failure(self, asked: InstanceRule, row: Row, values: tuple) -> Failure:
         """The first literal of a rule, in an order in which their variables are known, that leaves nothing."""
@@ -282,30 +286,38 @@ class Why:
             if variable.name in given:
                 of = variable.name, BUILT_IN[variable.kind.value]
                 start[variable.name] = bits_of_value(given[variable.name], of, name, self.types, known)
-                said[variable.name] = Const(given[variable.name], variable.kind)
+                said[variable.name] = Shown(given[variable.name], variable.kind)
         told = walk.told(walk.walked(start).bound)
         parts = ((_with(literal, self._constants(rule, bound, said)), holds) for literal, holds, bound in told)
         return [(str(as_written(part, self.program.relations)), holds) for part, holds in parts]
 
     def _constants(self, rule: Rule, bound: dict[str, int], said: dict[str, Const]) -> dict[str, Const]:
-        """The values of variables in 64 bits, as constants; `said`: those that somebody has told, who may know symbols that
-        are nowhere here."""
-        kinds = {term.name: term.kind for term in rewrite.walk((rule.head, *rule.body)) if isinstance(term, Var)}
-        found = [(kinds[name], name, value) for name, value in bound.items() if name in kinds and name not in said]
-        return said | self._known(found)
+        """The values of variables, given in 64 bits, as constants. said: values that the user has given, which may be symbols
+        that no tuple has."""
+        return said | self._known((rule,), {name: value for name, value in bound.items() if name not in said})
 
-    def _known(self, found: list[tuple[Kind, str, int]]) -> dict[str, Const]:
-        """Constants of variables, given as (kind, name, bits), but for records, whose types only attributes know."""
-        kept = [one for one in found if one[0] != Kind.RECORD]
-        shape = Relation("", tuple((name, Type(kind.value, kind)) for kind, name, _ in kept))
-        [values] = self._python(shape, [tuple(bits for _, _, bits in kept)])
-        return {name: Const(value, kind) for (kind, name, _), value in zip(kept, values, strict=True)}
+    def _known(self, rules: tuple[Rule, ...], bound: dict[str, int]) -> dict[str, Const]:
+        """The same of variables of some rules, but for records of unknown types."""
+        key = tuple(map(id, rules))
+        if key not in self.variables_of:
+            self.variables_of[key] = types_of_variables(rules, self.instances.database.program.relations, self.types)
+        types = self.variables_of[key]
+        shape = Relation("", tuple((name, types[name]) for name in bound if name in types))
+        [values] = self._python(shape, [tuple(bound[name] for name, _ in shape.attributes)])
+        return {name: Shown(value, of.kind) for (name, of), value in zip(shape.attributes, values, strict=True)}
+
+
+class Shown(Const):
+    """A constant of a proof, as programs have it. Its value may be a record or a branch."""
+
+    def __str__(self):
+        return in_program(self.value)
 
 
 def _of_head(head: Atom, values: tuple) -> dict[str, Const]:
-    """The values that a tuple gives to variables of a head."""
+    """The values that a tuple gives to variables of a head, but for records, which may be given in several forms."""
     pairs = zip(head.args, values, strict=True)
-    return {each.name: Const(value, each.kind) for each, value in pairs if isinstance(each, Var) and each.kind != Kind.RECORD}
+    return {each.name: Shown(value, each.kind) for each, value in pairs if isinstance(each, Var) and each.kind != Kind.RECORD}
 
 
 def _has(table, row: Row) -> bool:
@@ -329,12 +341,18 @@ def _lack(part) -> str:
 
 
 def _with(part, bound: dict[str, Const]):
-    """A literal with constants in place of variables, but for an aggregate's own, and `_` for those without a name."""
+    """A literal with constants in place of variables, but for an aggregate's own, and `_` for variables without a name. A
+    record of constants is one constant."""
 
     def known(node):
-        if not isinstance(node, Var):
-            return node
-        return bound.get(node.name, Wild() if node.name.startswith(UNNAMED) else node)
+        if isinstance(node, Var):
+            return bound.get(node.name, Wild() if node.name.startswith(UNNAMED) else node)
+        if isinstance(node, Const):
+            return Shown(node.value, node.kind)
+        if isinstance(node, Pack) and all(isinstance(arg, Const) for arg in node.args):
+            fields = [cast(Const, arg).value for arg in node.args]
+            return Shown(Branch(node.branch, *fields) if node.branch else tuple(fields), Kind.RECORD)
+        return node
 
     return rewrite.transform(part, known)
 

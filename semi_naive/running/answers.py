@@ -13,7 +13,6 @@ import numpy as np
 
 from semi_naive.host.numbers import counted
 from semi_naive.io import Options, arrow_table, together, write
-from semi_naive.io.arrow import has_branches
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
 from semi_naive.io.in_order import Blocks, Columns
@@ -27,9 +26,9 @@ from semi_naive.ra.symbols import keep
 from semi_naive.running import lent
 from semi_naive.running.files import write_answer, write_relation
 from semi_naive.running.frames import ToArrow, ToSpark, as_spark_has_it
-from semi_naive.running.python_values import DTYPES, nested_values, python_values
+from semi_naive.running.python_values import DTYPES, nested_values
 from semi_naive.threads import in_threads
-from semi_naive.tuples import CLOSED, Evaluated, Relations, Tuples, rows_of
+from semi_naive.tuples import CLOSED, Evaluated, Relations, Tuples
 
 if TYPE_CHECKING:
     from semi_naive.provenance.proofs import Proof, WhyNot
@@ -146,29 +145,20 @@ class Answer(Tuples):
         )
         found: list[tuple] = []
         for columns in parts:
-            found += rows_of(self._maker()(columns[:, : count - len(found)]))
+            found += self._tuples(self._maker().plain(columns[:, : count - len(found)]))
             if len(found) == count:
                 break
         return found
 
     def to_list(self) -> list[tuple]:
-        """Tuples of Python values, records as tuples too, branches as `Branch`, collected to this process. Of numbers without
-        Arrow."""
-        if not self.relation.arity or Kind.RECORD in self.relation.kinds and not self._branches:
-            return super().to_list()
-        values = self._maker().values
-        if self._branches:
-            types = BUILT_IN | self.types
-            found = zip(self.encoded(), self.relation.attributes, strict=True)
-            return list(zip(*(nested_values(column, type_, types, values) for column, (_, type_) in found), strict=True))
-        columns = zip(self.encoded(), self.relation.kinds, strict=True)
-        return list(zip(*(python_values(column, kind, values) for column, kind in columns), strict=True))
+        """Collect the tuples to this process, with Python values: records are tuples too, branches are `Branch`."""
+        return self._tuples(self.encoded()) if self.relation.arity else super().to_list()
 
-    @property
-    def _branches(self) -> bool:
-        """Whether a value of an attribute may be a branch, or hold one."""
-        types = BUILT_IN | self.types
-        return any(type_.kind == Kind.RECORD and has_branches(type_, types) for _, type_ in self.relation.attributes)
+    def _tuples(self, columns: np.ndarray) -> list[tuple]:
+        """Columns of 64 bits as tuples of Python values."""
+        values, types = self._maker().values, BUILT_IN | self.types
+        found = zip(columns, self.relation.attributes, strict=True)
+        return list(zip(*(nested_values(column, type_, types, values) for column, (_, type_) in found), strict=True))
 
     def _maker(self, of=ToArrow, for_tasks: bool = False) -> ToArrow:
         """What makes columns of `stored`, or of this process's table, record batches."""

@@ -24,7 +24,7 @@ from semi_naive.running.manifest import DurableFiles
 from semi_naive.running.state import State
 
 LONG = 10.0  # seconds since the last checkpoint after which the end of a stratum is worth one
-VERSION = f"{semi_naive.__version__}, format 3"  # of what writes and reads checkpoints
+VERSION = f"{semi_naive.__version__}, format 4"  # of what writes and reads checkpoints
 IDS = {Kind.SYMBOL, Kind.RECORD}
 
 

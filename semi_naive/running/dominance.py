@@ -1,12 +1,16 @@
-"""Subsumption while a stratum is evaluated: after each iteration the tuples go that others of their relation make superfluous.
+"""Subsumption while a stratum is evaluated: each iteration ends with the removal of dominated tuples.
 
-    path(x, y, c1) <= path(x, y, c2) :- c2 < c1, !exact(x).
+    path(x, y, c1) <= path(x, y, c2) :- c2 < c1, open(x).
 
-1. Of what an iteration has made, tuples that are dominated, by others that it has made or by what was there, are never born.
-2. Of what was there, tuples that what is born dominates are taken out. What has followed from them stays.
+`worse` is the first atom, `better` the second, and `open(x)` a condition. In semi-naive terms the rule has a version for each
+atom that may be new:
 
-A tuple goes whether or not what dominates it goes as well, as in Soufflé. So what is left has no dominated tuples, if whatever
-dominates what dominates a tuple dominates that tuple.
+1. new worse, all better: a dominated tuple is never born.
+2. known worse, new better: a dominated tuple is removed. What has followed from it stays.
+3. all worse, all better, new condition: a dominated tuple is removed. Only conditions of the same stratum can be new.
+
+A tuple is removed even if the tuple that dominates it is removed as well, as in Soufflé. If domination is transitive, no
+remaining tuple is dominated.
 """
 
 from __future__ import annotations
@@ -29,36 +33,42 @@ from semi_naive.running.database import Database
 SPREAD = 64  # tuples that all others are compared with before the rest, where no value has to be the same
 GROWING = 4  # times as many tuples are compared with the next time
 MOST = 1 << 16  # tuples to compare with at a time
+CONDITION = 4  # the number of the first version of a rule that begins with a condition
 
 
 @dataclass
 class Compared:
-    """One rule that compares tuples of a relation: the places in its body of those that go, and of those that stay; and whether
-    they have a value in common, by which they are joined."""
+    """A subsumptive rule, and the places of atoms in its body: the dominated tuple, the dominating one, and the conditions that
+    read the same stratum. joined: the first two have a variable in common."""
 
     rule: Rule
     worse: int
     better: int
     joined: bool
+    conditions: dict[int, str]
 
     @classmethod
-    def of(cls, rule: Rule, relation: Relation) -> Compared:
-        places = {part.relation: place for place, part in enumerate(rule.body) if isinstance(part, Atom)}
+    def of(cls, rule: Rule, relation: Relation, stratum: set[str]) -> Compared:
+        atoms = {place: part for place, part in enumerate(rule.body) if isinstance(part, Atom)}
+        places = {atom.relation: place for place, atom in atoms.items()}
         worse, better = places[relation.worse], places[relation.better]
         common = variables_of(rule.body[worse]).keys() & variables_of(rule.body[better]).keys()
-        return cls(rule, worse, better, bool(common))
+        conditions = {place: atom.relation for place, atom in atoms.items() if atom.relation in stratum}
+        return cls(rule, worse, better, bool(common), conditions)
 
 
 class Dominance:
-    """Of the relations of one stratum. local: the `local.Local` that evaluates it; evaluator: what makes another one, for
-    the rules that compare tuples."""
+    """The subsumptive rules of one stratum. local: the `local.Local` that evaluates the stratum; evaluator: its class, of which
+    another one evaluates the subsumptive rules."""
 
     def __init__(self, local: Any, relations: list[Relation], evaluator: Callable[..., Any]):
         self.local = local
         self.removals = {relation.removal for relation in relations}
         rules = [rule for rule in local.stratum.rules if rule.head.relation in self.removals]
         self.rules = {
-            relation.name: [Compared.of(rule, relation) for rule in rules if rule.head.relation == relation.removal]
+            relation.name: [
+                Compared.of(rule, relation, local.recursive) for rule in rules if rule.head.relation == relation.removal
+            ]
             for relation in relations
         }
         self.view = Database(local.database.program, local.database.values)
@@ -70,46 +80,56 @@ class Dominance:
 
     @classmethod
     def of(cls, local: Any, evaluator: Callable[..., Any]) -> Dominance | None:
-        """None where no tuple of the stratum's relations subsumes another."""
+        """Return None if the stratum has no subsumptive rules."""
         relations = local.database.program.relations
         found = [relations[name] for name in local.stratum.relations if name in relations and relations[name].dominated]
         return cls(local, found, evaluator) if found else None
 
-    def apply(self, tables: dict[str, Any]) -> None:
-        """An iteration has made all that it makes, which is in `new` of the stratum's tables."""
-        born = {name: together(table.new, table.arity) for name, table in tables.items() if isinstance(table, Table)}
-        first = not any(table.delta_size or any(table.blocks("all", table.home)) for table in tables.values())
-        self.view.tables = self.local.database.tables | ({name: _delta(block) for name, block in born.items()} if first else {})
-        self.view.on_partitions = self.local.database.on_partitions
+    def advance(self, tables: dict[str, Any]) -> None:
+        """End an iteration: its `new` tuples become the delta, and dominated tuples are removed."""
+        self.view.tables, self.view.on_partitions = dict(self.local.database.tables), self.local.database.on_partitions
         for name, rules in self.rules.items():
-            if rules and born[name].size:
-                self._compare(self.view.program.relations[name], tables[name], born[name], rules)
+            if born := tables[name].new:
+                self._compare_new(self.view.program.relations[name], tables[name], together(born, tables[name].arity), rules)
+        for table in tables.values():
+            table.advance()
+        again = {name: self._by_conditions(name, tables) for name in self.rules}
+        for name, gone in again.items():
+            if gone.size:
+                take_out(tables[name], gone)
 
-    def _compare(self, relation: Relation, table: Table, born: Block, rules: list[Compared]) -> None:
-        """Without what is dominated, in `new` as well as in what there was."""
+    def _compare_new(self, relation: Relation, table: Table, born: Block, rules: list[Compared]) -> None:
+        """Versions 1 and 2: remove dominated tuples from `new`, then what `new` dominates from the rest of the table."""
         known = table.blocks("all", table.home)
-        gone = [self._dominated(relation, rule, _delta(born), _delta(born), 0) for rule in rules]
+        gone = [self._dominated(relation, rule, _delta(born), _delta(born), rule.worse, 0) for rule in rules]
         if known:
-            gone += [self._dominated(relation, rule, _delta(born), table, 1) for rule in rules]
+            gone += [self._dominated(relation, rule, _delta(born), table, rule.worse, 1) for rule in rules]
         kept = apart(born, together(gone, relation.arity))
         table.new = [kept] if kept.size else []
         if known and kept.size:
-            gone = [self._dominated(relation, rule, table, _delta(kept), 2) for rule in rules]
+            gone = [self._dominated(relation, rule, table, _delta(kept), rule.better, 2) for rule in rules]
             take_out(table, together(gone, relation.arity))
 
-    def _dominated(self, relation: Relation, rule: Compared, worse: Table, better: Table, number: int) -> Block:
-        """The tuples of one table that those of another dominate by a rule. One of them is all new; `number`: which, and
-        what the other has."""
-        if not rule.joined:
-            return self._of_all(relation, rule, worse, better)
-        return self._made(relation, rule, worse, better, rule.better if number == 2 else rule.worse, number)
+    def _by_conditions(self, name: str, tables: dict[str, Any]) -> Block:
+        """Version 3: the tuples of a relation that are dominated as some condition is new."""
+        relation, table = self.view.program.relations[name], tables[name]
+        new = [(rule, place) for rule in self.rules[name] for place, read in rule.conditions.items() if tables[read].delta_size]
+        gone = [self._dominated(relation, rule, table, table, place, CONDITION + place) for rule, place in new]
+        return together(gone, relation.arity)
 
-    def _of_all(self, relation: Relation, rule: Compared, worse: Table, better: Table) -> Block:
-        """Where each tuple has to be compared with every other: at first with some, as those that these dominate need not be
-        compared with the rest."""
+    def _dominated(self, relation: Relation, rule: Compared, worse: Table, better: Table, delta: int, number: int) -> Block:
+        """The tuples of one table that tuples of another dominate by a rule. delta: the place in the body of the atom whose
+        tuples are all new; number: of this version of the rule."""
+        if rule.joined:
+            return self._made(relation, rule, worse, better, delta, number)
+        return self._of_all(relation, rule, worse, better, *((delta, number) if delta in rule.conditions else (rule.worse, 3)))
+
+    def _of_all(self, relation: Relation, rule: Compared, worse: Table, better: Table, delta: int, number: int) -> Block:
+        """As `_dominated`, if every tuple has to be compared with every other: first with some of them, as tuples that these
+        dominate need not be compared with the rest."""
         left, found = together(worse.blocks("all", worse.home), relation.arity), []
         for some in pieces(better.blocks("all", better.home)):
-            gone = self._made(relation, rule, _delta(left), _delta(some), rule.worse, 3)
+            gone = self._made(relation, rule, _delta(left), _delta(some), delta, number)
             if gone.size:
                 found.append(gone)
                 left = apart(left, gone)

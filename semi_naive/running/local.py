@@ -170,11 +170,12 @@ class Local:
         self.tables = {name: self.database.tables[name] for name in followed}
 
     def _advance(self) -> None:
-        """An iteration is over: what it has made is the next delta, without what other tuples subsume."""
+        """End an iteration: its tuples, without those that others subsume, become the next delta."""
         if self.dominance:
-            self.dominance.apply(self.tables)
-        for table in self.tables.values():
-            table.advance()
+            self.dominance.advance(self.tables)
+        else:
+            for table in self.tables.values():
+                table.advance()
         self.iterations.completed(self.iteration - 1, self.tables)
         if self.course:
             born, full = (sum(getattr(table, name) for table in self.tables.values()) for name in ("delta_size", "count"))

@@ -1,34 +1,47 @@
-"""Columns of 64 bits as Python has their values."""
+"""Columns of 64 bits as Python values."""
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
 
-from semi_naive.io.arrow import column_array, has_branches
+from semi_naive.io.arrow import is_recursive
 from semi_naive.io.order import distinct
-from semi_naive.io.records import Unpacked
+from semi_naive.io.records import NIL, Unpacked
 from semi_naive.ra.rules.ir import Kind
-from semi_naive.tuples import plain
-
-DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}  # of columns that numpy has as they are
+from semi_naive.ra.rules.kinds import DTYPES
 
 
 def python_values(column: np.ndarray, kind: Kind, values) -> Iterable:
-    """A column of 64 bits each, of any kind but records, as Python has them; what repeats of symbols is one object."""
+    """Give the values of a column of any kind but records. Equal symbols are one object, and so are NaNs: they are `math.nan`,
+    which is in a set or a tuple of Python equal to itself."""
     if kind != Kind.SYMBOL:
-        return column.view(DTYPES[kind]).tolist()
-    found, at = distinct(column)
-    strings = values.arrow(found).to_pylist()
+        numbers = column.view(DTYPES[kind])
+        found = numbers.tolist()
+        for row in np.flatnonzero(numbers != numbers) if kind == Kind.FLOAT else ():
+            found[row] = math.nan
+        return found
+    names, at = distinct(column)
+    strings = values.arrow(names).to_pylist()
     return (strings[place] for place in at.tolist())
 
 
 def nested_values(column: np.ndarray, type_, types: dict, values) -> Iterable:
-    """The same of any kind: records are tuples, and branches `Branch`."""
+    """Give the values of a column of any kind: records are tuples, and branches `Branch`. Equal records are one object."""
     if type_.kind != Kind.RECORD:
         return python_values(column, type_.kind, values)
-    if not has_branches(type_, types):
-        return map(plain, column_array(column, type_, types, values).to_pylist())
     found, at = distinct(column)
-    unpacked = Unpacked(found, type_, types, values)
-    nested = [unpacked.value(i, type_) for i in found.tolist()]
+    if type_.branches or is_recursive(type_, types):
+        unpacked = Unpacked(found, type_, types, values)
+        nested = [unpacked.value(i, type_) for i in found.tolist()]
+    else:
+        nested = _tuples(found, type_, types, values)
     return (nested[place] for place in at.tolist())
+
+
+def _tuples(ids: np.ndarray, type_, types: dict, values) -> list[tuple | None]:
+    """The values of distinct records whose type does not contain itself, field by field."""
+    raw = values.fields(ids[ids != NIL], len(type_.fields))
+    fields = [nested_values(column, types[name], types, values) for column, (_, name) in zip(raw, type_.fields, strict=True)]
+    made = zip(*fields, strict=True) if fields else (() for _ in ids)
+    return [None if i == NIL else next(made) for i in ids.tolist()]

@@ -20,6 +20,7 @@ from semi_naive.ra.failures import told
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules.choice import ChoiceTable
 from semi_naive.ra.rules.ir import Kind, Rule
+from semi_naive.ra.rules.kinds import as_bits, dtype_of
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.runs import RunMissing
 from semi_naive.running.answers import Result
@@ -121,8 +122,7 @@ class Run(State):
             return self.values.intern(constants)
         if kind == Kind.RECORD:
             return np.zeros(len(constants), np.int64)
-        dtype = {Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}.get(kind, np.int64)
-        return np.array(constants, dtype).view(np.int64)
+        return as_bits(np.array(constants, dtype_of(kind)))
 
     # -- strata
 

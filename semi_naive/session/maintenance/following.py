@@ -13,7 +13,7 @@ views incrementally"; Motik et al. 2019, "Maintenance of Datalog materialisation
    a tuple that somebody has given is none; and what the rules of `flips` make, if one negates or aggregates what has changed;
    without these, all of that is one recursion (`suspecting`), which begins with what is gone: edge- has that of edge
 2. guard, where ticks are known: a suspect that a rule derives from what remains, by older tuples only, is none (see `guard`)
-3. without the suspects, rederive: a rule for `head(x, y)` that begins with the suspects, `head(x, y) :- head?(x, y), a, b, c.`;
+3. without the suspects, rederive: a rule for `head(x, y)` that begins with the suspects, `head(x, y) :- head:(x, y), a, b, c.`;
    not where a head tells all tuples that it was made of, and no other rule makes it
 """
 
@@ -323,7 +323,7 @@ def rederiving(rule: Rule, best: bool = False) -> Rule:
     >>> from semi_naive.ra.rules.ir import Call, Kind
     >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
     >>> print(rederiving(Rule(Atom("p", (x, Call("+", (y, y), Kind.NUMBER))), (Atom("e", (x, y)),))))
-    p(x, (y + y)) :- p?(x, _), e(x, y).
+    p(x, (y + y)) :- p:(x, _), e(x, y).
     """
     bound = {term for literal in rule.body if isinstance(literal, Atom) for term in literal.args if isinstance(term, Var)}
 

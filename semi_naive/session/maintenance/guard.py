@@ -139,9 +139,9 @@ def proof(rule: Rule, own: Kinds) -> Proof:
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> step = Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (y, z))))
     >>> print(proof(step, {"p": (Kind.NUMBER,) * 2}).rule)
-    p(@0, ?y) :- p(@0, ?y), e(?y, @1).
+    p(@0, :y) :- p(@0, :y), e(:y, @1).
     >>> print(proof(replace(step, head=Atom("p", (x, x))), {"p": (Kind.NUMBER,) * 2}).rule)
-    p(@0, ?y) :- p(@0, ?y), e(?y, ?z), @0 = @1.
+    p(@0, :y) :- p(@0, :y), e(:y, :z), @0 = @1.
     """
     columns, same = columns_of(own[rule.head.relation]), []
     given: dict[str, Term] = {}
@@ -150,7 +150,7 @@ def proof(rule: Rule, own: Kinds) -> Proof:
             given[term.name] = replace(column, kind=term.kind)
         else:
             same.append((term, column))
-    given |= {name: replace(each, name=f"?{name}") for name, each in variables_of(rule).items() if name not in given}
+    given |= {name: replace(each, name=f":{name}") for name, each in variables_of(rule).items() if name not in given}
     body: list = []
     terms: list[Term] = []
     for place, literal in enumerate(rule.body):
@@ -176,7 +176,7 @@ def columns_of(kinds: tuple[Kind, ...]) -> tuple[Var, ...]:
 
 
 def _named(term: Term, name: str, kind: Kind) -> Term:
-    return Var(f"?{name}", kind) if isinstance(term, Wild) else term
+    return Var(f":{name}", kind) if isinstance(term, Wild) else term
 
 
 def _reads(literal, relations: set[str]) -> bool:

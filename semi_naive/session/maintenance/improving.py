@@ -69,7 +69,7 @@ class _Known:
             return _is_number(term) and _is_number(than) and self.way * (_value(term) - _value(than)) >= 0
         if isinstance(term, Var):
             return deep < DEEP and any(self.no_better(each, than, deep + 1) for each in self._equal(term))
-        if not isinstance(term, Call):
+        if not isinstance(term, Call) or self._may_be_nan(term):
             return False
         first, *others = term.args
         if term.op == "+":
@@ -79,6 +79,10 @@ class _Known:
             return self.no_better(first, than, deep) and self.has_sign(others[0], -self.way, deep)
         one = any if term.op == ("max" if self.way > 0 else "min") else all
         return term.op in ("min", "max") and one(self.no_better(each, than, deep) for each in term.args)
+
+    def _may_be_nan(self, term: Call) -> bool:
+        """True for arithmetic on floats where more is better: NaN is the greatest float, and infinities may make one."""
+        return self.way < 0 and term.kind == Kind.FLOAT and term.op not in ("min", "max")
 
     def has_sign(self, term: Term, sign: int, deep: int = 0) -> bool:
         """Whether a term is never negative, or for -1 never positive."""
@@ -114,7 +118,7 @@ class _Known:
 
 
 def _column_has_sign(block: Block, place: int, sign: int) -> bool:
-    """Of numbers, and of floats, whose bits have the sign of the number; -0.0 is negative here."""
+    """True if no value of a column has the other sign. The bits of a float have its sign; those of a NaN are positive."""
     end = 0 if sign > 0 else 1
     return sign * block.packing.bounds[place][end] >= 0 or sign * block.bounds[place][end] >= 0
 

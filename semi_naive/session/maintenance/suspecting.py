@@ -1,6 +1,6 @@
 """What follows from suspects, as a recursion of its own: linear, over tables that stay as they are.
 
-    reach?(y) :- reach?(x), edge(x, y), !reach=(y).         of  reach(y) :- reach(x), edge(x, y).
+    reach:(y) :- reach:(x), edge(x, y), !reach=(y).         of  reach(y) :- reach(x), edge(x, y).
 
 where reach= has the explicit facts. So it goes on as any recursion does, a tuple at a time where few are suspected in each of
 many iterations.
@@ -164,8 +164,8 @@ def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kin
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> rule = Rule(Atom("path", (x, z)), (Atom("path", (x, y)), Atom("path", (y, z))))
     >>> for each in suspecting(Stratum(("path",), [rule], True), {"path"}).rules: print(each)
-    path?(x, z) :- path?(x, y), path(y, z), !path=(x, z).
-    path?(x, z) :- path(x, y), path?(y, z), !path=(x, z).
+    path:(x, z) :- path:(x, y), path(y, z), !path=(x, z).
+    path:(x, z) :- path(x, y), path:(y, z), !path=(x, z).
     """
     rules = []
     for name, each in (kinds or {}).items():

@@ -40,7 +40,7 @@ class Timed:
 
     clock: Clock
     name: str
-    told: int  # what was born before that tick is known
+    told: int  # the births of the machine before that tick have been noted
 
     def advance(self) -> int:
         size = cast(Any, super()).advance()
@@ -51,11 +51,13 @@ class Timed:
         return size
 
     def from_machine(self, full: np.ndarray, delta: np.ndarray, times: np.ndarray = NONE) -> None:
-        """times: when the rows were born, those of full first, one after the other by the clock; -1 before the machine."""
+        """Take rows of the machine. times: the ticks of their births, those of full first; -1 of rows that were there before
+        the machine began. Rows of an iteration that is not over come later, though the clock has passed their births."""
         cast(Any, super()).from_machine(full, delta)
-        fresh, self.told = times >= self.told, self.clock.now
+        fresh = times >= self.told
         columns = [np.concatenate([full[:, i], delta[:, i]])[fresh] for i in range(full.shape[1])]
         if (ticks := times[fresh]).size:
+            self.told = int(ticks.max()) + 1
             packing = roomy(bounds_of(columns))
             self.clock.births[self.name].append(in_order(packing, pack(columns, packing, ticks.size), ticks))
 
