@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import shutil
 
 from semi_naive.host import leftovers
@@ -36,6 +37,8 @@ SIGNS = (
     "worker died",
     "EOFException",
 )
+EXECUTOR = re.compile(r"\((\S+) executor (\S+)\): ExecutorLostFailure \(.*?\) Reason: (.*)")
+MORE = "if its memory was used up, raise spark.executor.memory or spark.executor.memoryOverhead, or set more partitions"
 OURS = (DiskFull, JobFailed, OutOfMemory, SparkLost)
 
 
@@ -101,7 +104,10 @@ def _folders(sc, folder: str | None) -> list[str]:
 
 
 def _cause(text: str) -> str:
-    """The line of a Python error in a worker's traceback, out of the hundred that Java puts around it."""
+    """The executor that was lost, or the line of a Python error in a worker's traceback, out of the hundred lines of Java's."""
+    if lost_one := EXECUTOR.search(text):
+        host, number, reason = lost_one.groups()
+        return f"executor {number} on {host} was lost: {reason.strip()}\n  {MORE}"
     lines = [line for line in text.splitlines() if line and not line.startswith((" ", "\t", "Traceback"))]
     named = [line for line in lines if ": " in line and line.split(":")[0].isidentifier()]
     return named[-1] if named else (lines[0] if lines else text)
