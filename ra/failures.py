@@ -39,6 +39,8 @@ SIGNS = (
     "worker died",
     "EOFException",
 )
+EXECUTOR = re.compile(r"\((\S+) executor (\S+)\): ExecutorLostFailure \(.*?\) Reason: (.*)")
+MORE = "if its memory was used up, raise spark.executor.memory or spark.executor.memoryOverhead, or set more partitions"
 OURS = (DiskFull, JobFailed, LimitExceeded, OutOfMemory, SparkLost)
 
 
@@ -114,7 +116,10 @@ def _of_worker(text: str) -> str:
 
 
 def _cause(text: str) -> str:
-    """The line of a Python error in a worker's traceback, out of the hundred that Java adds; else Java's own cause."""
+    """The executor that was lost, or the line of a Python error in a worker's traceback, out of the hundred lines of Java's."""
+    if lost_one := EXECUTOR.search(text):
+        host, number, reason = lost_one.groups()
+        return f"executor {number} on {host} was lost: {reason.strip()}\n  {MORE}"
     lines = [line for line in text.splitlines() if line and not line.startswith((" ", "\t", "Traceback"))]
     named = [line for line in lines if ": " in line and line.split(":")[0].isidentifier()]
     caused = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]

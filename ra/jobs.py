@@ -8,7 +8,8 @@ nothing to do, 2 cores), of three when tuples must first reach the other subbuck
 State does not travel: tasks read and write runs of their host. The partitions' *anchors*, a cached RDD of one empty record
 each, are what Spark's locality holds on to: on a cluster every stage is a union with the anchors under one partitioner,
 which Spark does without a shuffle, and so partition p is computed where it was computed before. If a host is so busy that
-Spark computes the partition on another one, its runs are sent after it (`ra.shipping`).
+Spark computes the partition on another one, its runs are sent after it (`ra.shipping`). An executor that is gone is not waited
+for (`ra.executors`).
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from pickle import PicklingError
 
 from semi_naive.host import limits, memory, memory_limits
 from semi_naive.ra import shipping
-from semi_naive.ra.aside import spark_call
+from semi_naive.ra.executors import spark_call
 from semi_naive.ra.failures import WorkerLost, job_failure
 from semi_naive.ra.masters import on_this_host
 from semi_naive.ra.runs import Remove, RunMissing, Store, unlink
@@ -32,7 +33,6 @@ ATTEMPTS = 4  # of a job; Spark itself retries tasks, but never in local mode un
 # Such a union runs where most of its inputs are (Spark's PartitionerAwareUnionRDD), and a shuffle counts as being wherever a
 # fifth of what a partition gets was written: on up to five executors, which may be of one host. One anchor would be outvoted.
 VOTES = 6
-ADVICE = "a longer spark.locality.wait keeps tasks where their runs are"
 
 
 class RunsLost(RuntimeError):
@@ -45,6 +45,10 @@ def home(partition: int) -> int:
     return partition
 
 
+def _anchor(partition: int, records) -> list[tuple[int, None]]:
+    return [(partition, None)]
+
+
 class PartitionedJobs:
     """The partitions of one evaluation. Costs one small job to build on a cluster; `close` forgets the anchors."""
 
@@ -52,7 +56,8 @@ class PartitionedJobs:
         from pyspark import StorageLevel
 
         self.sc, self.partitions, self.local = sc, partitions, on_this_host(sc.master)
-        anchors = sc.parallelize([(p, None) for p in range(partitions)], partitions).partitionBy(partitions, home)
+        # A shuffle of no records gives the anchors a partitioner and no place: a lost anchor goes to a core that is free.
+        anchors = sc.parallelize([], partitions).partitionBy(partitions, home).mapPartitionsWithIndex(_anchor, True)
         self.anchors = anchors.persist(StorageLevel.MEMORY_AND_DISK)  # evicted from memory, an anchor would be forgotten
         self._discarded: list[list[str]] = []  # by partition: files that the next job removes
         if not self.local:
@@ -77,7 +82,7 @@ class PartitionedJobs:
             limits.check()
             try:
                 rdd = self._chain(tasks, source, [rdd for rdd, _ in shipments.values()])
-                found = spark_call(self.sc, rdd.collect, _look)
+                found = self.collect(rdd)
                 self._discarded = self._discarded if source is not None and len(tasks) == 1 else []
                 return found
             except PicklingError as error:  # a user's function, which says itself why it cannot be sent
@@ -99,9 +104,9 @@ class PartitionedJobs:
         place = partition, os.path.dirname(path)
         tries = shipments[place][1] + 1 if place in shipments else 1
         if not self.local and partition is not None and tries <= ATTEMPTS:
-            sent = shipping.shipment(self._everywhere, partition, path, host if tries == 1 else None)
+            sent = shipping.shipment(self, partition, path, host if tries == 1 else None)
             if sent is not None:
-                log.warning("partition %d ran on %s, away from its runs: they are sent there (%s)", partition, host, ADVICE)
+                log.warning("partition %d ran on %s, away from its runs: they are sent there", partition, host)
                 shipments[place] = sent.partitionBy(self.partitions, home), tries
                 return
         raise RunsLost(f"{what}: {path}; {host} does not have it whole, and no other host that Spark reaches has") from None
@@ -116,7 +121,11 @@ class PartitionedJobs:
             rdd = rdd.mapPartitionsWithIndex(_Step(task, raw, self._discarded if not raw and number == len(tasks) - 1 else []))
         return rdd
 
-    def _everywhere(self, task):
+    def collect(self, rdd) -> list:
+        """Return what an RDD yields, in one job."""
+        return spark_call(self.sc, rdd.collect, _look)
+
+    def everywhere(self, task):
         """An RDD of what a task returns in every executor that has a core free."""
         cores = self.sc.defaultParallelism
         return self.anchors.union(self.sc.parallelize(range(cores), cores)).mapPartitionsWithIndex(task)
@@ -127,7 +136,7 @@ class PartitionedJobs:
         store.remove()
         if not self.local:
             with contextlib.suppress(Exception):
-                self._everywhere(Remove(store)).collect()
+                self.collect(self.everywhere(Remove(store)))
 
     def close(self) -> None:
         with contextlib.suppress(Exception):

@@ -1,8 +1,9 @@
 """Runs follow their partition: where Spark computes it on a host without them, the hosts that have them send them there.
 
-Spark's locality is a preference: after `spark.locality.wait` an idle host takes the tasks of a busy one. The task then finds
-a run missing, and the job is run again with a *shipment*: an RDD whose tasks read the partition's folder wherever it is, and
-whose records reach the partition with those of its shuffle. As runs are immutable, it does not matter who has which copies.
+Spark's locality is a preference: after `spark.locality.wait` an idle host takes the tasks of a busy one, and it takes at once
+those of an executor that is gone (`ra.executors`). The task then finds a run missing, and the job is run again with a
+*shipment*: an RDD whose tasks read the partition's folder wherever it is, and whose records reach the partition with those of
+its shuffle. As runs are immutable, it does not matter who has which copies.
 """
 
 import contextlib
@@ -109,19 +110,19 @@ def place_of(folder: str) -> Place:
     return socket.gethostname(), facts.st_dev, facts.st_ino
 
 
-def shipment(everywhere, partition: int, path: str, lacking: str | None):
+def shipment(jobs, partition: int, path: str, lacking: str | None):
     """An RDD of (partition, Piece): what the hosts have in the folder of a missing run. None if no host has the run.
 
-    `everywhere(task)`: an RDD of what a task returns on every host, as far as Spark's free cores allow. `lacking`: the name
-    of the host that will read the files, which is not sent what it has; None if that is not known.
+    `jobs`: the PartitionedJobs. They reach every host that has a free core. `lacking`: the name of the host that will read the
+    files, which is not sent what it has; None if that is not known.
     """
     folder, name = os.path.split(path)
     for lasts in PATIENCE:
-        found = dict(everywhere(Look(folder, lasts)).collect())
+        found = dict(jobs.collect(jobs.everywhere(Look(folder, lasts))))
         if any(name in files for files in found.values()):
             wanted, known = {}, set().union(*(files for place, files in found.items() if place[0] == lacking))
             for place, files in found.items():
                 wanted[place] = sorted(set(files) - known)
                 known |= set(files)
-            return everywhere(Send(folder, partition, wanted, uuid.uuid4().hex))
+            return jobs.everywhere(Send(folder, partition, wanted, uuid.uuid4().hex))
     return None

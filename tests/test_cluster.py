@@ -8,7 +8,8 @@ import warnings
 from pathlib import Path
 
 import pytest
-from private_cluster import private_cluster, refused
+
+from bench.private_cluster import private_cluster, refused
 
 CASES = [
     "reachability", "same generation", "strings, negation, aggregates", "partitioned: strings, negation, aggregates",
@@ -40,7 +41,7 @@ def told(tmp_path_factory):
         for line in driver.stdout:
             if line == "kill\n":
                 found["left"] = cluster.left()
-                cluster.executors()[0].kill()
+                cluster.an_executor().kill()
             elif line != "stop\n":
                 found |= {case["case"]: case for case in [json.loads(line)]}
                 continue

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from signals import signalled, wrong
@@ -56,6 +57,23 @@ def test_an_interrupted_call_is_cancelled_and_waited_for():
     assert cancelled.is_set() and aside(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         aside(lambda: 1 / 0)
+
+
+def test_a_call_of_any_thread_is_looked_after():
+    """A job of another thread than the main one is cancelled if memory is short, and waits for no other thread's."""
+    cancelled = [threading.Event(), threading.Event()]
+
+    def short():
+        raise MemoryError
+
+    def call(number):
+        with pytest.raises(MemoryError):
+            aside(lambda: all(each.wait(30) for each in cancelled), cancelled[number].set, short)
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        assert all(pool.map(call, range(2)))
+    assert all(each.is_set() for each in cancelled)
 
 
 def test_ctrl_c_in_a_job_leaves_a_spark_that_works(spark):

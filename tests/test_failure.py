@@ -7,14 +7,21 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import psutil
 import pytest
+from jobs_here import JobsAsSpark
 
 from semi_naive import Program, SparkLost, graphs, transitive_closure
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.failures import DiskFull, JobFailed
+from semi_naive.config import Config
+from semi_naive.ra import executors
+from semi_naive.ra.aside import LOOK
+from semi_naive.ra.failures import DiskFull, JobFailed, WorkerLost, job_failure
 from semi_naive.ra.jobs import PartitionedJobs, RunsLost
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block
@@ -22,6 +29,7 @@ from semi_naive.ra.rules.local_insert import Born, Insert
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import store
 from semi_naive.ra.runs import RunMissing, Store, write_run
+from semi_naive.running.cluster import Cluster
 from semi_naive.running.manifest import CheckpointUnusable
 
 EDGES = graphs.grid(9)
@@ -205,18 +213,31 @@ def test_a_full_disk_of_the_driver_is_told_alike(tmp_path, monkeypatch):
 
 
 def test_lost_executor(tmp_path):
-    """local-cluster: two executors of their own processes; one is killed in the middle of the run. The driver's Java cannot
-    unpack zstd's native code, as on a full disk: a driver that needs it to say where shuffles are waits for ever."""
+    """local-cluster: two executors of their own processes; one is killed in the middle of a job, one between two. No task is
+    kept for the first: `spark.locality.wait` is longer than this test may take. The driver's Java cannot unpack
+    zstd's native code, as on a full disk: a driver that needs it to say where shuffles are waits for ever."""
     program = """
-        import os, signal, sys, psutil, graphs
+        import os, signal, sys, time, psutil, graphs
         from semi_naive.ra import spark_context
+        from semi_naive.ra.jobs import PartitionedJobs
         from semi_naive import transitive_closure
+        def task(partition, records):
+            import os, signal, psutil
+            if partition == 0 and not os.path.exists(mark):
+                open(mark, "w").close()
+                psutil.Process(os.getppid()).parent().send_signal(signal.SIGKILL)
+                time.sleep(60)
+            return [partition]
         def tell(iteration, delta, tuples):
             if iteration == 4:
                 executors = [p for p in psutil.Process().children(recursive=True)
                              if p.name() == "java" and "CoarseGrainedExecutorBackend" in " ".join(p.cmdline())]
                 executors[-1].send_signal(signal.SIGKILL)
-        context = spark_context.context("local-cluster[2,1,1024]")
+        context, mark = spark_context.context("local-cluster[2,1,1024]"), sys.argv[3]
+        context._conf.set("spark.locality.wait", "1h")
+        jobs = PartitionedJobs(context, 2)
+        assert sorted(jobs.job(task)) == [0, 1] and os.path.exists(mark)
+        jobs.close()
         options = dict(run_ahead=0, partitions=2, local_dir=sys.argv[1], progress=tell)
         with transitive_closure(graphs.grid(7), context, "balanced", **options) as result:
             result.write(sys.argv[2])
@@ -227,9 +248,75 @@ def test_lost_executor(tmp_path):
     local.mkdir()
     options = f"--conf 'spark.executor.extraJavaOptions={os.environ['SPARK_SUBMIT_OPTS']}' pyspark-shell"
     java = f"{os.environ['SPARK_SUBMIT_OPTS']} -DZstdTempFolder={tmp_path}/missing"
-    done = script(program, local, pairs, check=0, env=os.environ | {"PYSPARK_SUBMIT_ARGS": options, "SPARK_SUBMIT_OPTS": java})
+    done = script(
+        program,
+        local,
+        pairs,
+        tmp_path / "mark",
+        check=0,
+        env=os.environ | {"PYSPARK_SUBMIT_ARGS": options, "SPARK_SUBMIT_OPTS": java},
+    )
     expected = 28 * 28 - 49  # as EXPECTED, of 7 x 7
     assert done.stdout == f"{expected}\n[]\n" and len(set(pairs.read_text().splitlines())) == expected
+
+
+@pytest.mark.parametrize(
+    "elastic, idle, gone, times",
+    [
+        (False, (), {"a"}, 2),  # lost, and what it had to do would be kept for it
+        (True, (), {"a"}, 1),  # Spark has given it back: nothing of ours was there
+        (True, ("a stage",), {"a"}, 2),
+        (False, ("a stage",), set(), 2),  # for example an executor that is being decommissioned
+    ],
+)
+def test_a_job_that_waits_for_an_executor_is_run_again(monkeypatch, elastic, idle, gone, times):
+    listed, cancelled, calls = {"a", "b"}, threading.Event(), []
+    monkeypatch.setattr(executors, "executors", lambda sc: set(listed))
+    monkeypatch.setattr(executors, "_settings", lambda sc: (elastic, 0.1))
+    monkeypatch.setattr(executors.Watch, "_idle", lambda watch: idle)
+    sc = MagicMock(master="spark://host:7077", applicationId=str(monkeypatch))
+
+    def cancel(tag):
+        listed.update(gone and {"its successor"})
+        cancelled.set()
+
+    def call():
+        calls.append(set(listed))
+        listed.difference_update(gone)
+        if len(calls) == 1 and cancelled.wait(60 if times == 2 else 4 * LOOK):
+            raise RuntimeError("cancelled")
+        return 7
+
+    sc.cancelJobsWithTag.side_effect = cancel
+    assert executors.spark_call(sc, call) == 7 and len(calls) == times
+    assert len(calls[-1]) == 2, "the successor is waited for"
+
+
+def test_a_lost_executor_is_one_error_that_says_how():
+    text = (
+        "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
+        ": org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent"
+        " failure: Lost task 0.3 in stage 3.0 (TID 10) (10.0.0.2 executor 7): ExecutorLostFailure"
+        " (executor 7 exited caused by one of the running tasks) Reason:"
+        " Command exited with code 137\nDriver stacktrace:\n\tat org.apache.spark.scheduler.DAGScheduler.abortStage"
+    )
+    error = job_failure(RuntimeError(text))
+    assert isinstance(error, WorkerLost) and str(error).startswith(
+        "executor 7 on 10.0.0.2 was lost: Command exited with code 137\n"
+    )
+    assert "spark.executor.memoryOverhead" in str(error)
+
+
+def test_a_run_keeps_its_partitions_when_executors_are_lost():
+    """Relations that were complete have runs for each of them."""
+    sc = SimpleNamespace(
+        master="local[3]", applicationId="here", defaultParallelism=3, pythonExec="python", partitioned_jobs=JobsAsSpark
+    )
+    cluster = Cluster(lambda: sc, Config())
+    assert cluster.jobs.partitions == 3
+    sc.defaultParallelism = 2
+    cluster.renew()
+    assert cluster.jobs.partitions == 3
 
 
 def test_a_task_run_twice_gives_the_same_run(tmp_path):

@@ -31,12 +31,13 @@ class Child:
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
     memory: int | None = None  # bytes of address space
     environment: dict[str, str] = field(default_factory=dict)
+    program: tuple[str, ...] = ("-m", "semi_naive")  # what Python runs
 
     def __post_init__(self):
         self.out, self.err = (self.spare.parent / f"{kind}-{self.name}" for kind in ("stdout", "stderr"))
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "semi_naive", *self.command], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out,
+                [sys.executable, *self.program, *self.command], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out,
                 stderr=err, env=self._environment(), start_new_session=True, preexec_fn=self._limited,
             )  # fmt: skip
         self.begun, self.seconds = time.monotonic(), 0.0

@@ -42,7 +42,8 @@ STACK = re.compile(
 )
 # Lines that are no errors: what the engine warns of when it goes on, and of it is the same from every JVM.
 NOISE = re.compile(
-    r"a Python worker or an executor was lost; running the job again|away from its runs: they are sent there"
+    r"a Python worker or an executor was lost; running the job again|: running the job again$"
+    r"|away from its runs: they are sent there"
     r"|^WARNING: Using incubator modules|^Picked up |NOTE: Picked up|runs were lost|^semi-naive: warning"
     r"|^the settings? .* ha(s|ve) no effect: |^serving .* at http://"
 )

@@ -14,14 +14,18 @@ from pathlib import Path
 import psutil
 
 from bench.faults import errors
-from bench.faults.child import Child
+from bench.faults.child import LOOK, Child
 from bench.faults.trial import RIGHT, Trial
-from bench.faults.workloads import WORKLOADS
+from bench.faults.workloads import LARGE, WORKLOADS
 from bench.fuzz import facts, programs, tables
+from bench.private_cluster import PrivateCluster, private_cluster
 
+OURS, WAITS = "ours", ("ours", "3s", "5min", "10min")  # contexts: ours, or a user's with a spark.locality.wait
+LATE = 30.0  # seconds that a run may take longer after the loss of an executor
 CASES, SOON = 20, 60  # of a kind that tries input, and seconds that one may take
 SPARK = ("local", "local-cluster")
-PROGRAMS = tuple(name for name in WORKLOADS if name != "triangles")
+SMALL = tuple(name for name in WORKLOADS if name not in LARGE)
+PROGRAMS = tuple(name for name in SMALL if name != "triangles")
 DURABLE = tuple(name for name in PROGRAMS if name not in ("random_program", "names"))  # those of many iterations
 
 
@@ -32,7 +36,7 @@ class Kind:
     name: str
     scenario: Callable[[Trial], None]
     places: tuple[str, ...] = ("driver", *SPARK)
-    workloads: tuple[str, ...] = tuple(WORKLOADS)
+    workloads: tuple[str, ...] = SMALL
     plan: str | None = None
     weight: int = 2
     needs_root: bool = False
@@ -85,6 +89,41 @@ def executor_killed(trial: Trial) -> None:
     if trial.reached(child, "executor"):
         _send(trial, child, "executor", signal.SIGKILL)
     trial.judge(child)
+
+
+@kind(places=("two-hosts",), workloads=LARGE, weight=1, needs_root=True)
+def executor_of_a_host_killed(trial: Trial) -> None:
+    """Kill an executor's Java on one of two hosts that share no disk: in our context, or in a user's with any locality wait."""
+    wait = trial.rng.choice(WAITS)
+    (trial.home / "logs").mkdir()
+    with private_cluster(trial.spare, trial.home / "logs") as cluster:
+        if trial.undisturbed() is None:
+            trial.judge(_on_hosts(trial, cluster, wait))
+        usual = trial.undisturbed() or LATE
+        child, moment = _on_hosts(trial, cluster, wait), trial.rng.uniform(0, usual)
+        child.reaches(moment)
+        while child.running() and not (found := cluster.executors()):
+            time.sleep(LOOK)
+        killed = child.running() and found and trial.rng.choice(found)
+        if killed:
+            moment = time.monotonic() - child.begun
+            killed.kill()
+        trial.judge(child)
+        trial.find_if(child.seconds > usual + LATE, f"it took {child.seconds:.1f} s, and {usual:.1f} s without a loss")
+        trial.find_if(bool(left := cluster.left()), f"files are left on the hosts: {left}")
+    loss = f"an executor killed after {moment:.1f} s" if killed else "no executor was there to be killed"
+    trial.about = f"context: {wait}; {loss}; {child.seconds:.1f} s, and {usual:.1f} s without"
+
+
+def _on_hosts(trial: Trial, cluster: PrivateCluster, wait: str) -> Child:
+    """Start the program on a cluster, with everything on the partitions."""
+    here = {"environment": {"SPARK_LOCAL_IP": "127.0.0.1"}}
+    if wait == OURS:
+        command = [*trial.workload.command, "--master", cluster.master, "--plan", "balanced", "--set=local_tuples=0"]
+        return trial.run(command, **here)
+    script, (name,) = Path(__file__).with_name("own_context.py"), trial.workload.answers
+    command = [cluster.master, wait, "program.dl", "facts", "out", name.removesuffix(".csv")]
+    return trial.run(command, program=("-P", str(script)), **here)
 
 
 @kind(places=SPARK, workloads=PROGRAMS)

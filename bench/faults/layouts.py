@@ -4,7 +4,7 @@ from random import Random
 
 from bench.faults.workloads import Workload
 
-PLACES = {"driver": 6, "local": 5, "local-cluster": 1}  # and how often
+PLACES = {"driver": 6, "local": 5, "local-cluster": 1, "two-hosts": 1}  # and how often
 CHOICES = {
     "buckets": [None, None, 2, 5, 64], "partitions": [None, 2, 3, 4], "replicate_bytes": [None, 0, 0, 100],
     "run_ahead": [None, 0, 0, 1000], "policy": [None, "paper"], "rollover_threshold": [None, None, 5000],
@@ -34,4 +34,4 @@ def options(workload: Workload, rng: Random, where: str, plan: str | None = None
     plans = ["auto", "balanced", "balanced"] + ["decomposed"] * (workload.spark == "always")  # no group in most programs
     plan = plan or rng.choice(plans)
     given = ["--plan", plan] + [f"--set={name}={value}" for name, value in drawn.items() if value is not None]
-    return given + {"driver": [], "local": ["-j", "2"], "local-cluster": ["--master", "local-cluster[2,1,1024]"]}[where]
+    return given + {"driver": [], "local": ["-j", "2"], "local-cluster": ["--master", "local-cluster[2,1,1024]"]}.get(where, [])

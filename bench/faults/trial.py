@@ -58,10 +58,17 @@ class Trial:
 
     # -- children
 
-    def start(self, *more: str, environment: dict | None = None, memory: int | None = None) -> Child:
-        command = [*self.workload.command, *self.options, *more]
-        self.children.append(Child(self.folder, self.spare, command, environment=environment or {}, memory=memory))
+    def start(self, *more: str, **of_child) -> Child:
+        return self.run([*self.workload.command, *self.options, *more], **of_child)
+
+    def run(self, command: list[str], **of_child) -> Child:
+        """Start any command; `of_child`: further fields of the child."""
+        self.children.append(Child(self.folder, self.spare, command, **of_child))
         return self.children[-1]
+
+    def undisturbed(self) -> float | None:
+        """The seconds that a run takes, if it has been measured."""
+        return _measured.get((self.workload.name, self.where))
 
     def some_time(self) -> float:
         """A moment of the run, perhaps a little after its end."""
@@ -118,7 +125,7 @@ class Trial:
 
     def no_files(self) -> None:
         """Nothing is left in the temporary directory but what Spark does not remove once its own process has been killed."""
-        own = SPARKS_ON_CLUSTERS if self.where == "local-cluster" else SPARKS_OWN
+        own = SPARKS_ON_CLUSTERS if self.where in ("local-cluster", "two-hosts") else SPARKS_OWN
         left = [path.name for path in self.spare.iterdir() if not own.search(path.name)]
         self.find_if(bool(left), f"files are left: {left}")
         partial = [path.name for path in (self.folder / "out").iterdir() if path.name not in self.workload.answers]

@@ -77,11 +77,19 @@ def same_generation(folder: Path, rng: Random) -> Workload:
 
 def components(folder: Path, rng: Random) -> Workload:
     """Of paths, walked in both directions: their first nodes."""
-    count, length = rng.choice([(40, 20), (3000, 6)])
+    return _components(folder, *rng.choice([(40, 20), (3000, 6)]))
+
+
+def _components(folder: Path, count: int, length: int) -> Workload:
     steps = [(length * i + j, length * i + j + 1) for i in range(count) for j in range(length - 1)]
     facts(folder / "facts", {"edge": steps + [(y, x) for x, y in steps]})
     answer = digest_of((x, x // length * length) for x in range(count * length))
     return _program(folder, f"components, {count} of {length}", COMPONENTS, {"component.csv": answer})
+
+
+def many_components(folder: Path, rng: Random) -> Workload:
+    """Of many paths: some seconds on two hosts."""
+    return _components(folder, 6_000, 12)
 
 
 def names(folder: Path, rng: Random) -> Workload:
@@ -113,8 +121,9 @@ def random_program(folder: Path, rng: Random) -> Workload:
 
 
 WORKLOADS: dict[str, Callable[[Path, Random], Workload]] = {
-    each.__name__: each for each in (closure, same_generation, components, names, triangles, random_program)
+    each.__name__: each for each in (closure, same_generation, components, names, triangles, random_program, many_components)
 }
+LARGE = ("many_components",)
 
 
 def _program(folder: Path, name: str, text: str, answers: dict[str, Digest]) -> Workload:

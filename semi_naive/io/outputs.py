@@ -14,7 +14,7 @@ from semi_naive.io.files import appearing, beside, written
 from semi_naive.io.formats import Format
 from semi_naive.io.read_back import check_texts
 from semi_naive.ra.arrow_arrays import numpy_of
-from semi_naive.ra.aside import spark_call
+from semi_naive.ra.executors import spark_call
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.text_rows import SIGNED, UNSIGNED, RowFormat
 from semi_naive.threads import in_threads
@@ -103,7 +103,7 @@ def write_frame(frame, path: str) -> None:
     target = Path(path).absolute()
     unfinished = Path(beside(str(target)))
     try:
-        spark_call(frame.sparkSession.sparkContext, lambda: frame.write.parquet(unfinished.as_uri()))
+        spark_call(frame.sparkSession.sparkContext, lambda: frame.write.mode("overwrite").parquet(unfinished.as_uri()))
         with contextlib.suppress(FileNotFoundError):
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)

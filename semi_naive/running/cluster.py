@@ -26,6 +26,7 @@ class Cluster:
     def __init__(self, spark, config):
         self.spark, self.config = spark, config
         self._jobs = self._store = None
+        self._partitions = config.partitions  # of the whole run: kept relations have a list of runs for each
         self.known: Any = None  # the SparkContext, once it has been needed
         self._sent: dict[str, Any] = {}  # broadcasts of the values' files, by path
         self.labels = 0
@@ -77,7 +78,8 @@ class Cluster:
             with part("spark"):
                 sc = self.sc
                 jobs_on = getattr(sc, "partitioned_jobs", None) or partial(PartitionedJobs, sc)  # simulated ranks run their own
-                self._jobs = jobs_on(self.config.partitions or spark_context.cores(sc))
+                self._partitions = self._partitions or spark_context.cores(sc)
+                self._jobs = jobs_on(self._partitions)
         return self._jobs
 
     @property
@@ -118,7 +120,7 @@ class Cluster:
         return BucketMap.deal(self.config.buckets_on(self.jobs.partitions), self.jobs.partitions)
 
     def renew(self) -> None:
-        """After runs were lost: the partitions are placed again, wherever there are executors now."""
+        """Place the partitions again, after runs were lost, on the executors that there are now."""
         with contextlib.suppress(Exception):  # what is lost may be the executor that has to be told
             self.jobs.close()
         self._jobs = None

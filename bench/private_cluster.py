@@ -44,14 +44,18 @@ class PrivateCluster:
         return [str(path) for host in self.workers for path in self.seen_by(host).glob("semi-naive-*")]
 
     def executors(self) -> list[psutil.Process]:
-        """As soon as there is one."""
-        found: list[psutil.Process] = []
+        """The executors' Java processes that run now."""
+        children = [child for worker in self.workers.values() for child in psutil.Process(worker.pid).children()]
+        return [child for child in children if "CoarseGrainedExecutorBackend" in _command(child)]
+
+    def an_executor(self) -> psutil.Process:
+        """The first executor, as soon as there is one."""
         late = time.monotonic() + STARTED
-        while not found and time.monotonic() < late:  # children that end in this moment hide nobody
-            children = [child for worker in self.workers.values() for child in psutil.Process(worker.pid).children()]
-            found = [child for child in children if "CoarseGrainedExecutorBackend" in _command(child)]
-            time.sleep(0 if found else 0.1)
-        return found
+        while not (found := self.executors()):
+            if time.monotonic() > late:
+                raise TimeoutError("no executor has been started")
+            time.sleep(0.1)
+        return found[0]
 
     def environment(self) -> dict[str, str]:
         """Of a driver."""
