@@ -70,9 +70,15 @@ class Watch:
         elastic, _ = _settings(self.sc)
         until, expected = time.monotonic() + REPLACED, 0 if elastic else _counts.get(self.sc.applicationId, 0)
         while len(found := executors(self.sc)) < expected and time.monotonic() < until:
-            time.sleep(LOOK / 2)
+            if self.done.wait(LOOK / 2):
+                raise RuntimeError("cancelled")
         self._see(found)
         self.begun.set()
+
+    def cancel(self) -> None:
+        """Cancel the call's jobs, and the call itself if it has not begun."""
+        self.done.set()
+        self.sc.cancelJobsWithTag(self.tag)
 
     def __call__(self) -> None:
         self.begun.wait()
@@ -146,7 +152,7 @@ def _watched(watch: Watch, call: Callable[[], Made], properties, meanwhile: Call
             raise looking.error
 
     try:
-        return aside(tagged, lambda: sc.cancelJobsWithTag(watch.tag), look)
+        return aside(tagged, watch.cancel, look)
     finally:
         watch.done.set()
         watch.begun.set()

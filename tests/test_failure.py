@@ -292,6 +292,21 @@ def test_a_job_that_waits_for_an_executor_is_run_again(monkeypatch, elastic, idl
     assert len(calls[-1]) == 2, "the successor is waited for"
 
 
+def test_a_call_that_is_cancelled_while_it_waits_for_executors_is_not_made(monkeypatch):
+    listed, calls, sc = {"a", "b"}, [], MagicMock(master="spark://host:7077", applicationId="waits")
+    monkeypatch.setattr(executors, "executors", lambda sc: set(listed))
+    monkeypatch.setattr(executors, "_settings", lambda sc: (False, 0.1))
+    assert executors.spark_call(sc, lambda: 7) == 7
+    listed.remove("a")
+
+    def stop():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        executors.spark_call(sc, lambda: calls.append(1), stop)
+    assert not calls
+
+
 def test_a_lost_executor_is_one_error_that_says_how():
     text = (
         "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
