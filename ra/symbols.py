@@ -14,6 +14,7 @@ import numpy as np
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.arrow_arrays import arrow_of, strings_of
 from semi_naive.ra.bits import prefetch
+from semi_naive.ra.ids import UnknownId
 from semi_naive.ra.rules.hashing import hash_places
 from semi_naive.ra.strings import HIGH_HALF, LARGEST, Hashed, indexed, look_up, marked, places_of
 from semi_naive.ra.words import JIT
@@ -209,7 +210,7 @@ class SymbolTable:
     def _check(self, ids: np.ndarray) -> None:
         wrong = (ids < 0) | (ids >= len(self))
         if wrong.any():
-            raise KeyError(f"{ids[np.argmax(wrong)]} is not the id of any symbol here")
+            raise UnknownId(f"{ids[np.argmax(wrong)]} is not the id of any symbol here")
 
     def _view(self):
         """The strings here, as an array that shares their memory, which is never written to again."""

@@ -166,6 +166,7 @@ session_options = together(  # of what keeps a session
         "-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too."
     ),
     click.option("-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros, as in -M 'A=1 B'."),
+    click.option("--sandbox", metavar="DIR", help="Read only files below this folder, whatever the program says."),
     click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: small_delta=0, memory=2G, …"),
     limiting,
 )
@@ -204,6 +205,11 @@ def session(program, state, **given):
     "--port", type=click.IntRange(0, 65535), default=8642, show_default=True, help="Listen at this port; 0: a free one."
 )
 @click.option("--retain", type=click.IntRange(0), default=100, show_default=True, help="Keep so many epochs for since=.")
+@click.option("--token", metavar="FILE", help="Ask clients for a token of this file, which also says what each may do.")
+@click.option("--certificate", metavar="FILE", help="Encrypt by this certificate (PEM); --key names its key.")
+@click.option("--key", metavar="FILE", help="The key of --certificate (PEM).")
+@click.option("--open", is_flag=True, help="Listen at an address that others can reach, without a token.")
+@click.option("--alias", "aliases", metavar="NAME", multiple=True, help="Answer requests for this host name, too.")
 def serve(program, state, host, port, retain, **given):
     """Keep the relations of PROGRAM at their fixed point, and serve them over HTTP.
 

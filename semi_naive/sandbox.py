@@ -1,4 +1,4 @@
-"""A folder that a program's files stay below: what it includes, its facts and its results."""
+"""The files that a program may name: those below a folder, or none."""
 
 import os
 from collections.abc import Iterator
@@ -21,6 +21,10 @@ class Sandbox:
     def __fspath__(self) -> str:
         return self.folder
 
+    def refusal(self, path: str) -> str:
+        """The message for a path that is outside."""
+        return f"{path} is outside of the sandbox"
+
     def holds(self, path: str) -> bool:
         """Whether a path is below the folder; of a folder, whether everything in it is. No URI is."""
         if path == ":memory:":
@@ -30,7 +34,7 @@ class Sandbox:
         return all(map(self.below, _with_links(path)))
 
     def below(self, path: str) -> bool:
-        """Whether a path is, whatever is in it."""
+        """True if the path is inside the sandbox, symbolic links resolved."""
         return os.path.commonpath([self.folder, os.path.realpath(path)]) == self.folder
 
 
@@ -40,3 +44,18 @@ def _with_links(path: str) -> Iterator[str]:
     for folder, folders, files in os.walk(path):
         links = [os.path.join(folder, name) for name in (*folders, *files) if os.path.islink(os.path.join(folder, name))]
         yield from ("/" if os.path.isdir(link) else link for link in links)
+
+
+class NoFiles(Sandbox):
+    """A sandbox without files, for rules and queries that a session gets while it runs, perhaps over a network."""
+
+    def __init__(self):
+        self.advice = "write here what the file says"
+
+    def refusal(self, path: str) -> str:
+        return "Registered rules and queries include no files"
+
+    def below(self, path: str) -> bool:
+        return False
+
+    holds = below

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("psutil")
 
 from bench.faults import __main__ as campaign  # noqa: E402
-from bench.faults import errors  # noqa: E402
+from bench.faults import errors, served  # noqa: E402
 from bench.faults.kinds import KINDS  # noqa: E402
 from bench.faults.trial import Trial  # noqa: E402
 
@@ -56,6 +56,26 @@ def test_a_minute_of_the_campaign(name, place):
     with Trial(name, 1, (place,), ("same_generation",), kind.plan) as trial:
         kind.scenario(trial)
     assert trial.findings == [], trial.about
+
+
+@pytest.mark.parametrize("name", ["odd requests", "registered rules"])
+def test_a_minute_of_the_campaign_against_a_server(name, monkeypatch):
+    pytest.importorskip("uvicorn")
+    monkeypatch.setattr(served, "REQUESTS", 25)
+    monkeypatch.setattr(served, "RULES", 6)
+    kind = KINDS[name]
+    with Trial(name, 1, kind.places, kind.workloads) as trial:
+        kind.scenario(trial)
+    assert trial.findings == [] and trial.outcomes == ["right answer"]
+
+
+def test_an_answer_that_is_a_failure_of_the_server_is_a_finding():
+    with Trial("odd requests", 1, ("driver",), ("components",)) as trial:
+        server = served.Server(trial)
+        assert server._judged("GET /", 200, b"[]") == (200, []) and not trial.findings
+        for status, text in ((500, b'{"error": "x"}'), (400, b"[]"), (404, b"Not Found")):
+            server._judged("GET /", status, text)
+        assert len(trial.findings) == 3
 
 
 def test_the_command_says_what_it_found_and_how_to_find_it_again(capsys, monkeypatch):

@@ -519,7 +519,7 @@ def test_registered_rules_with_parameters_are_explained_for_their_values():
         assert session.at(0).why("asked", ((1, "a"),)).rule is None
         with pytest.raises(KeyError, match="back"):
             session.at(0).why("of", ("c", 2), x="a", pair=(7, "a"))
-        with pytest.raises(ValueError, match="has the parameters x=…, pair=…, and x are given"):
+        with pytest.raises(ValueError, match="has the parameters x=…, pair=…, and x is given"):
             session.why("of", ("b", 1), x="a")
         with pytest.raises(ValueError, match="has the parameters none"):
             session.why("path", ("a", "b"), x="a")

@@ -111,3 +111,35 @@ def test_the_command(box, run):
     status, out, err = run("run", box / "p.dl", "-F", box, "-D", box.parent / "new", "--sandbox", box)
     assert status == 2 and not (box.parent / "new").exists()
     assert "does not exist" in run("run", box / "p.dl", "--sandbox", box / "none")[2]
+
+
+@pytest.mark.parametrize("sandbox", [None, "box"])
+@pytest.mark.parametrize(
+    "text, told",
+    {
+        '.include "../secret.dl"': "include no files", '.include "{}/secret.dl"': "include no files",
+        '.include "r.facts"': "include no files", '#include "secret.dl"': "include no files",
+        "#include <{}/secret.dl>": "include no files", '#include "nowhere.dl"': "include no files",
+        '#define NAME "../secret.dl"\n#include NAME': "include no files",
+        '.decl q(x: symbol)\n.input q(filename="../secret.facts")': "Registered rules have no .input",
+        '.comp C {{ .decl a(x: symbol)\n.input a(filename="../secret.facts") }}\n.init c = C\n.decl q(x: symbol)':
+            "Registered rules have no .input",
+        '.pragma "fact-dir" "{}"\n.decl q(x: symbol)\nq("a").': "Registered rules have no .pragma fact-dir",
+        ".functor system(x: symbol): number\n.decl q(x: number)\nq(@system(\"true\")).": "Registered rules declare no functors",
+        ".functor f(x: number): number\n.decl q(x: number)\nq(@f(1)).": "Registered rules declare no functors",
+    }.items(),
+)  # fmt: skip
+def test_registered_rules_and_queries_name_no_files(box, monkeypatch, sandbox, text, told):
+    """Whether or not the program is in a sandbox: the rules may come over a network."""
+    monkeypatch.chdir(box)
+    with Program(INPUT.format("")).session({"r": [("a",)]}) as session:
+        for number in range(2):  # the second time, rules of the shape have been seen
+            with pytest.raises(ProgramError, match=told) as error:
+                session.register("q", text.format(box.parent))
+            assert "decl secret" not in str(error.value) and not session.registry.rules, number
+        if "include" in text:
+            with pytest.raises(ProgramError, match=told) as error:
+                session.query(text.format(box.parent))
+            assert "decl secret" not in str(error.value)
+        session.register("ok", ".decl ok(x: symbol)\nok(x) :- r(x).")
+        assert session.query("ok(x)").to_set() == {("a",)}

@@ -3,8 +3,10 @@
 import contextlib
 import http.client
 import json
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -23,11 +25,11 @@ PATIENCE = 60
 
 
 @contextlib.contextmanager
-def served(session):
+def served(session, clients=None):
     """A client of the session's server, in this process."""
     from semi_naive.session.served.web import Web
 
-    app = Web(session, "p.dl").app(["127.0.0.1"])
+    app = Web(session, "p.dl").app({"127.0.0.1"}, clients)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1, lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -41,13 +43,13 @@ def served(session):
 
 
 class Client:
-    def __init__(self, port: int):
-        self.port = port
+    def __init__(self, port: int, token: str | None = None):
+        self.port, self.own = port, {"authorization": f"Bearer {token}"} if token else {}
 
     def __call__(self, path: str, body=None, method=None, headers=None):
         """(status, what the JSON says, or the text)."""
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        given = {"content-type": "application/json"} | (headers or {})
+        given = {"content-type": "application/json"} | self.own | (headers or {})
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, given, method=method)
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE) as response:
@@ -62,20 +64,22 @@ class Client:
     def events(self, path: str, **headers):
         """A function that returns the next event's (epoch, changes)."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
-        connection.request("GET", path, headers=headers)
+        connection.request("GET", path, headers=self.own | headers)
         response = connection.getresponse()
         assert response.status == 200, response.read()
         assert response.fp.readline()  # the length of the first piece: the subscription is there
 
         def next_event():
             while not (line := response.fp.readline()).startswith(b"data: "):
-                assert line
+                assert line not in (b"", b"0\r\n")  # the connection ends, or the answer does
             told = json.loads(line.removeprefix(b"data: "))
-            return told["epoch"], told["changes"]
+            return told["epoch"], told["error"] if "error" in told else told["changes"]
 
         try:
             yield next_event
         finally:
+            with contextlib.suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)  # another thread may be reading
             connection.close()
 
 
@@ -107,9 +111,7 @@ def test_transactions_and_queries(session):
             (1, {"path": [5, 0]}), (2, {"path": [2, 4]}), (3, {"path": [0, 4]})
         ]  # fmt: skip
         status, page = call("/")
-        assert (
-            status == 200 and "p.dl" in page and "http" not in page.replace("http://www.w3.org", "")
-        )  # nothing from elsewhere
+        assert status == 200 and "http" not in page.replace("http://www.w3.org", "")  # nothing from elsewhere
         assert "<main>" in page and "prefers-color-scheme: dark" in page and 'createElement("button")' in page
 
 
@@ -232,6 +234,122 @@ def test_the_command_has_limits_by_default(run, tmp_path, monkeypatch):
     assert given[1] == {"query_seconds": "5", "query_bytes": "none"}
 
 
+TYPED = """
+.type List = [head: number, tail: List]
+.type Text = [text: symbol, weight: float]
+.decl number(x: number)
+.input number
+.decl list(x: List)
+.input list
+.output list
+.decl text(x: Text)
+.input text
+.output text
+.decl weight(x: float)
+.input weight
+"""
+DEEP = b"[1, " * 290 + b"null" + b"]" * 290
+
+
+def test_a_request_that_is_odd_is_an_error_and_no_failure(capfd):
+    """The status of none is 500, no traceback is in the log, and the server goes on."""
+    with Program(TYPED).session({"number": [(7,)]}) as session, served(session) as call:
+        rows = b'[{"insert": "%s", "rows": [[%s]]}]'
+        for body, told in {
+            b"[" * 5000 + b"]" * 5000: "nested too deeply", rows % (b"list", b"[1, " * 400 + b"1" + b"]" * 400): "300 levels",
+            rows % (b"weight", b"1e400"): "1e400 is out of range of float", rows % (b"weight", b"NaN"): "NaN is no JSON",
+            rows % (b"weight", b"-Infinity"): "-Infinity is no JSON", rows % (b"number", b"1" * 9999): "is no JSON",
+            rows % (b"number", b"18446744073709551616"): "out of range of number", b"\xff": "is no JSON",
+            b'[{"upsert": "number", "rows": [[1]], "key": {"x": 1}}]': "no list of attributes",
+        }.items():  # fmt: skip
+            status, answer = call("/transactions", body)
+            assert status == 400 and told in answer["error"], answer
+        for kind in ("symbol", "List"):
+            text = f".decl made{kind}(x: {kind})\nmade{kind}(as(x, {kind})) :- number(x)."
+            assert call(f"/rules/made{kind}", text.encode(), "PUT")[0] == 200
+            for path in (f"/query?atom=made{kind}(x)", f"/relations/made{kind}"):
+                assert "7 is not the id of any" in call(path)[1]["error"]
+        assert "7 is not the id" in call("/query?atom=madeList([x,y])")[1]["error"]
+        with call.events("/changes/madesymbol") as told:
+            status, answer = call("/transactions", [{"insert": "number", "rows": [[8]]}])
+            assert status == 200 and answer["left_out"] == {"madesymbol": "8 is not the id of any symbol here"}
+            assert told() == (1, "8 is not the id of any symbol here")
+        for path, status, told in [
+            ("/relations/number?limit=100000000000000000000", 400, "limit is 100000000000000000000: expected"),
+            ("/relations/number?limit=-1", 400, "from 0 to 1,000,000"), (f"/relations/number?limit={'1' * 5000}", 400, "limit"),
+            ("/query?atom=number(x)&self=1", 400, "number has no parameters, and self is given"),
+            ("/changes/number?callback=1", 400, "callback is given"), ("/changes/number?seconds=inf", 400, "seconds is inf"),
+            ("/changes/number?seconds=nan", 400, "seconds is nan"), ("/query?atom=number(x)&limit=1&limit=2", 400, "twice"),
+            ("/query?atom=" + "f(" * 3000, 400, ""), ("/differences/number?since=1&until=0", 400, "is before epoch 1"),
+            ("/nothing", 404, "GET /nothing: there is no such address"), ("/subscriptions", 200, "[]"),
+            ("/query?atom=nothing(x)", 404, "no relation 'nothing'"), ("/rules/number", 404, "is not registered"),
+        ]:  # fmt: skip
+            found, answer = call(path)
+            assert found == status and told in str(answer), (path, answer)
+        for name in ("sys.epoch", "madesymbol", "nothing"):
+            status, answer = call("/transactions", [{"clear": name}])
+            assert status == 404 and "facts may be changed of list, number, text, weight" in answer["error"]
+        assert call("/relations/number", b"", "POST") == (405, {"error": "POST /relations/number: Method Not Allowed"})
+        for address in ("/relations", "/changes/number"):
+            for name, value in {"origin": "http://elsewhere.example", "sec-fetch-site": "cross-site"}.items():
+                assert call(address, headers={name: value})[0] == 403
+        assert call("/relations", headers={"origin": f"http://127.0.0.1:{call.port}"})[0] == 200
+        assert session.epoch == 1 and call("/relations/number")[1]["tuples"] == 2
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_records_are_lists_at_any_depth():
+    with Program(TYPED).session() as session, served(session) as call:
+        body = b'[{"insert": "list", "rows": [[%s]]}, {"insert": "text", "rows": [[["a", 0.5]]]}]' % DEEP
+        answer = call("/transactions", body)[1]
+        assert answer["changes"]["text"] == [[["a", 0.5], 1]] and len(answer["changes"]["list"]) == 1
+        session.insert("text", [(("b", float("inf")),)])
+        assert sorted(call("/relations/text")[1]["rows"]) == [[["a", 0.5]], [["b", "inf"]]]
+
+
+def test_bodies_and_answers_have_limits(session, monkeypatch, capfd):
+    monkeypatch.setattr("semi_naive.session.served.web.MOST_OF_BODY", {"POST": 200, "PUT": 3000})
+    monkeypatch.setattr("semi_naive.session.served.web.MOST_OF_RULES", 2000)
+    monkeypatch.setattr("semi_naive.session.served.as_json.MOST_TUPLES", 5)
+    monkeypatch.setattr("semi_naive.session.served.as_json.MOST_CHARACTERS", 100)
+    with served(session) as call:
+        long = b".decl r(x: number) // " + b"x" * 2500
+        for path, body, method in (
+            ("/transactions", b" " * 300, "POST"),
+            ("/rules/r", long, "PUT"),
+            ("/rules/r", long * 2, "PUT"),
+        ):
+            status, answer = call(path, body, method)
+            assert status == 413 and "bytes" in answer["error"], answer
+        status, answer = call("/transactions", [{"insert": "edge", "rows": [[2, 3], [3, 4], [4, 5]]}])
+        assert (status, answer["changes"]) == (200, {}) and session.epoch == 1
+        assert answer["left_out"] == {"path": "9 tuples are more than one answer has, 5"}
+        assert "more than one answer has" in call("/differences/path")[1]["error"]
+        assert call("/relations/path?limit=5")[0] == 200
+        status, answer = call("/relations/path?limit=7")
+        assert status == 400 and "more than 100 characters: ask for fewer tuples" in answer["error"]
+        with call.events("/changes/path?snapshot=1") as told:
+            assert told() == (1, "10 tuples are more than one answer has, 5")
+            with pytest.raises(AssertionError):
+                told()
+        until_nobody_listens(session)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_client_that_leaves_in_the_middle(session, capfd):
+    """Of its body, and before its answer: nothing is changed, or all; and nothing stays subscribed."""
+    with served(session) as call:
+        body = b'[{"insert": "edge", "rows": [[5, 6]]}]'
+        head = b"%s HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        post = head % b"POST /transactions" + b"content-length: %d\r\n\r\n" % len(body)
+        for text in (post + body[:9], head % b"GET /changes/path" + b"\r\n", post[:40], head % b"GET /relations" + b"\r\n"):
+            with socket.create_connection(("127.0.0.1", call.port)) as leaving:
+                leaving.sendall(text)
+        assert call("/relations")[1]["epoch"] == 0
+        until_nobody_listens(session)
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_floats_that_json_has_not(tmp_path):
     with Program(".decl a(x: float)\n.input a\n").session({"a": [(float("inf"),), (1.5,)]}) as session, served(session) as call:
         assert call("/relations/a")[1]["rows"] == [[1.5], ["inf"]]
@@ -259,8 +377,6 @@ def test_the_command_serves_until_it_is_ended_and_keeps_its_state(tmp_path, numb
 
 
 def test_a_port_that_is_taken_and_packages_that_are_missing(run, tmp_path, monkeypatch):
-    import socket
-
     (tmp_path / "p.dl").write_text(PATHS)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         status, out, err = run("serve", "p.dl", "--port", taken.getsockname()[1])
@@ -268,3 +384,69 @@ def test_a_port_that_is_taken_and_packages_that_are_missing(run, tmp_path, monke
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     status, out, err = run("serve", "p.dl", "--port", 0)
     assert status == 2 and "needs the package uvicorn" in err and "pip install 'semi-naive[serve]'" in err
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a program and a token."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.dl").write_text(PATHS)
+    (tmp_path / "token").write_text("0123456789abcdef0123\n")
+    (tmp_path / "token").chmod(0o600)
+    return tmp_path
+
+
+def test_an_address_that_others_reach_needs_a_token(run, folder):
+    for host in ("0.0.0.0", "::"):
+        status, out, err = run("serve", "p.dl", "--port", 0, "--host", host)
+        assert status == 2 and f"others can reach {host}, and would be asked for no token\n  --token FILE names" in err
+    for options, told in {
+        ("--token", "none"): "none: the token file cannot be read: No such file or directory",
+        ("--certificate", "token"): "--certificate and --key belong together",
+        ("--certificate", "token", "--key", "token"): "token and token cannot be used",
+        ("--certificate", "none", "--key", "token"): "none and token cannot be used: No such file or directory",
+        ("--sandbox", "none"): "sandbox none does not exist",
+    }.items():
+        status, out, err = run("serve", "p.dl", "--port", 0, *options)
+        assert status == 2 and told in err, err
+
+
+def test_the_sandbox_of_the_command(run, folder):
+    (folder / "box").mkdir()
+    (folder / "secret.facts").write_text("1\t2\n")
+    (folder / "box" / "p.dl").write_text(PATHS.replace(".input edge", '.input edge(filename="../secret.facts")'))
+    status, out, err = run("serve", "box/p.dl", "--port", 0, "-F", "box", "--sandbox", "box")
+    assert status == 2 and "secret.facts is outside of the sandbox" in err
+    (folder / "box" / "q.dl").write_text('.include "../p.dl"')
+    status, out, err = run("session", "box/q.dl", "--sandbox", "box")
+    assert status == 1 and '../p.dl" is outside of the sandbox' in err
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+def test_the_command_serves_encrypted_and_asks_for_its_token(folder):
+    subject = ["-subj", "/CN=localhost", "-days", "2", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject], check=True, capture_output=True)
+    command = [sys.executable, "-m", "semi_naive", "serve", "p.dl", "--host", "0.0.0.0", "--port", "0", "--token", "token"]
+    command += ["--certificate", "cert.pem", "--key", "key.pem", "--alias", "facts.example"]
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        line = child.stderr.readline()
+        assert line.startswith("serving p.dl at https://0.0.0.0:"), line
+        encrypted, url = ssl.create_default_context(cafile="cert.pem"), f"https://localhost:{int(line.rpartition(':')[2])}"
+        for host, token, status in (
+            ("localhost", "0123456789abcdef0123", 200), ("localhost", "0123456789abcdef0124", 401), ("localhost", "", 401),
+            ("facts.example", "0123456789abcdef0123", 200), ("elsewhere.example", "0123456789abcdef0123", 400),
+        ):  # fmt: skip
+            asked = urllib.request.Request(f"{url}/relations", headers={"host": host, "authorization": f"Bearer {token}"})
+            try:
+                with urllib.request.urlopen(asked, timeout=PATIENCE, context=encrypted) as answer:
+                    found = answer.status
+            except urllib.error.HTTPError as wrong:
+                found = wrong.code
+            assert found == status, (host, token)
+        child.send_signal(signal.SIGTERM)
+        child.wait(PATIENCE)
+    finally:
+        child.kill()
+        rest = child.communicate()[1]
+    assert "Traceback" not in rest and child.returncode == 143, rest

@@ -180,7 +180,7 @@ def test_since_an_epoch_that_is_retained(session):
     session.subscribe("edge", told, since=0)
     assert told.rows == {(2, 3)} and told.epochs == [3]
     session.register("last", RULES["last"][0])
-    with pytest.raises(ValueError, match="last was not evaluated at epoch 0, as nobody subscribed"):
+    with pytest.raises(ValueError, match="last was not evaluated at epoch 0, as it had no subscriber"):
         session.subscribe("last", told, since=0)
     with pytest.raises(ValueError, match="there is no epoch 9"):
         session.subscribe("edge", told, since=9)
@@ -260,7 +260,7 @@ def test_rules_that_are_wrong_say_where(session):
         ".decl other(x: number)": "These rules declare no relation bad",
         ".decl bad(x: number)\nbad(x) :- nothing(x).": "Undefined relation nothing in file <bad> at line 2, column 11",
         ".decl bad(x: number)\n.decl path(x: number)\nbad(x) :- edge(x, _).": "The session has a relation path already",
-        ".decl bad(x: number)\n.output bad\nbad(x) :- edge(x, _).": "Rules that are registered have no .output",
+        ".decl bad(x: number)\n.output bad\nbad(x) :- edge(x, _).": "Registered rules have no .output",
         ".decl bad(x: number)\nbad(x) :- edge(x, _), x > $n.": "The type of [$]n is not known.* at line 2, column 27",
         ".decl bad(x: symbol)\nbad(x) :- edge($n, y), x = y.": "<bad> at line 2",
         ".decl bad(x: number)\nbad(x) :- !bad(x), edge(x, _).": "stratif",
@@ -279,7 +279,7 @@ def test_rules_that_are_wrong_say_where(session):
         session.unregister("nothing")
     session.register("near", RULES["near"][0])
     for call in (lambda: session.subscribe("near", print), lambda: session.query("near(y)", src=1, dst=2)):
-        with pytest.raises(ValueError, match=r"near has the parameters src=…, and .* are given"):
+        with pytest.raises(ValueError, match=r"near has the parameters src=…, and .* (is|are) given"):
             call()
     with pytest.raises(BadInput, match="found 'a'|expected"):
         session.query("near(y)", src="a")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from bench.faults import errors
+from bench.faults import errors, served
 from bench.faults.child import LOOK, Child
 from bench.faults.trial import RIGHT, Trial
 from bench.faults.workloads import LARGE, WORKLOADS
@@ -310,6 +310,21 @@ def soon():
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+# -- requests
+
+
+@kind(places=("driver",), workloads=("components",))
+def odd_requests(trial: Trial) -> None:
+    """To a server, between transactions that are right: every answer is one, and what was acknowledged is there."""
+    served.odd_requests(trial)
+
+
+@kind(places=("driver",), workloads=("components",), weight=1)
+def registered_rules(trial: Trial) -> None:
+    """That name files, libraries and other clients' relations: none of their content is in an answer."""
+    served.registered_rules(trial)
 
 
 # -- memory

@@ -16,6 +16,7 @@ import numpy as np
 
 from semi_naive.host import private
 from semi_naive.ra.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
+from semi_naive.ra.ids import UnknownId
 from semi_naive.ra.rules.distinct import distinct, first_rows
 
 Saved = tuple[str, tuple[int, ...]]  # what the paths of a segment's files begin with, and the checksum of each
@@ -247,7 +248,7 @@ class Dictionary:
         positions[hashed] = self._find((-1 - ids[hashed]).view(np.uint64))
         wrong = (positions < 0) | (positions >= np.where(hashed, len(self), self.dense))
         if wrong.any():
-            raise KeyError(f"{ids[np.argmax(wrong)]} is not the id of any {self.form.noun} here")
+            raise UnknownId(f"{ids[np.argmax(wrong)]} is not the id of any {self.form.noun} here")
         return self._take(positions)
 
     def added(self):

@@ -22,7 +22,7 @@ from semi_naive.provenance.why import Why
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.ir import Kind, Var
 from semi_naive.running.python_values import nested_values
-from semi_naive.session.query import Asking, asking, fact, name_of
+from semi_naive.session.query import Asking, asking, atom_of, fact
 
 DEPTH = 4  # levels of a proof that are shown
 TUPLE = '<relation>("<string element1>", <number element2>, ...)'
@@ -190,7 +190,7 @@ class Prompt:
         atoms = _atoms(rest)
         if not atoms:
             raise Usage("query <relation1>(<element1>, <element2>, ...), <relation2>(<element1>, <element2>, ...), ...")
-        asked = [asking(text, self.why.program.relations, self.why.types, self.why.values) for text in atoms]
+        asked = [asking(atom_of(text), self.why.program.relations, self.why.types, self.why.values) for text in atoms]
         for text, one in zip(atoms, asked, strict=True):
             if not one.named and not one.of(self.why.tables[one.relation.name]).shape[1]:
                 return self._print(f"false.\nTuple {text} does not exist")
@@ -235,7 +235,7 @@ class Prompt:
         """The relation and the values of a tuple; None if there is no such relation."""
         if not re.match(r"[^()]+\(.*\)\s*\.?\s*$", text, re.DOTALL):
             raise Usage(f"{command} {TUPLE}")
-        name = name_of(text)
+        name = text.split("(")[0].strip()
         relation = self.why.program.relations.get(name)
         if relation is None:
             return None

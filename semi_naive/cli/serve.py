@@ -1,7 +1,9 @@
 """`semi-naive serve`: a session over HTTP (`semi_naive.session.served.web`)."""
 
+import ipaddress
 import os
 import socket
+import ssl
 
 import click
 
@@ -10,7 +12,6 @@ from semi_naive.host.memory_limits import limit
 from semi_naive.io.errors import BadInput
 
 SECONDS, SHARE = 60, 0.5  # limits of an evaluation, if none are given: seconds, and the part of all memory
-ANYWHERE = {"0.0.0.0", "::", ""}  # addresses that are all of a machine's
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -22,21 +23,53 @@ def _listening(host: str, port: int) -> socket.socket:
         raise BadInput(f"cannot listen at {host}, port {port}: {why}", hint=hint) from None
 
 
+def _check_open(listening: socket.socket, given: dict) -> None:
+    """BadInput for an address that others can reach, without a token and without --open; a note where tokens are not hidden."""
+    address = listening.getsockname()[0]
+    if ipaddress.ip_address(address.partition("%")[0]).is_loopback:
+        return
+    if not given["token"] and not given["open"]:
+        hint = "--token FILE names a file with a token that clients send; --open serves everyone who can reach this address"
+        raise BadInput(f"others can reach {address}, and would be asked for no token", hint=hint)
+    if given["token"] and not given["certificate"]:
+        told = f"tokens are sent unencrypted to {address}: --certificate and --key encrypt, or a proxy that you put before it"
+        click.echo(f"semi-naive: warning: {told}", err=True)
+
+
+def _encrypted(given: dict) -> dict:
+    """The settings of uvicorn for --certificate and --key; BadInput for files that are no pair."""
+    certificate, key = given["certificate"], given["key"]
+    if certificate is None and key is None:
+        return {}
+    if certificate is None or key is None:
+        raise BadInput("--certificate and --key belong together", hint="give both, as files in PEM form")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=lambda: b"")
+    except OSError as error:  # ssl.SSLError is one
+        told = f"{certificate} and {key} cannot be used: {error.strerror or error}"
+        raise BadInput(told, hint="expected a certificate and its key in PEM form, the key without a password") from None
+    return {"ssl_certfile": certificate, "ssl_keyfile": key}
+
+
 def run_server(program: str, state: str | None, place: tuple[str, int], retain: int, given: dict) -> None:
     """Serve until somebody ends it. place: the address and the port to listen at."""
     try:
         import uvicorn
 
+        from semi_naive.session.served.clients import Clients, read_clients
         from semi_naive.session.served.web import Web
     except ImportError as missing:
         told = f"semi-naive serve needs the package {missing.name}, which is not installed"
         raise ValueError(f"{told}: pip install 'semi-naive[serve]'") from None
     host, port = place
     given["options"] = {"query_seconds": SECONDS, "query_bytes": int(SHARE * limit())} | given["options"]
-    with _listening(host, port) as listening, opened(program, state, given, retain) as session:
-        hosts = ["*"] if host in ANYWHERE else [host, "localhost", "127.0.0.1", "[::1]"]
-        app = Web(session, program).app(hosts)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, lifespan="off"))
-        shown = f"[{host}]" if ":" in host else host
-        click.echo(f"serving {program} at http://{shown}:{listening.getsockname()[1]}", err=True)
-        server.run(sockets=[listening])
+    clients, encrypted = read_clients(given["token"]) if given["token"] else Clients(), _encrypted(given)
+    with _listening(host, port) as listening:
+        _check_open(listening, given)
+        with opened(program, state, given, retain) as session:
+            app = Web(session, program).app({host, "localhost", socket.gethostname(), *given["aliases"]}, clients)
+            settings = {"log_level": "warning", "timeout_graceful_shutdown": 1, "lifespan": "off", "ws": "none"} | encrypted
+            server = uvicorn.Server(uvicorn.Config(app, **settings))
+            shown = f"{'https' if encrypted else 'http'}://{f'[{host}]' if ':' in host else host}"
+            click.echo(f"serving {program} at {shown}:{listening.getsockname()[1]}", err=True)
+            server.run(sockets=[listening])

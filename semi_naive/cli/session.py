@@ -45,11 +45,12 @@ def opened(program: str, state: str | None, given: dict, retain: int = 0):
     """The session of a program in a file."""
     from semi_naive import Config
     from semi_naive.cli.program import Facts, Origin
-    from semi_naive.cli.run import check_folders, complain, definitions, libraries_of
+    from semi_naive.cli.run import check_folders, complain, definitions, libraries_of, sandbox_of
 
     facts = Facts.given(given["facts"], given["header"])
     check_folders(facts.folder or ".", "-", given["include_dirs"])
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
+    reading["sandbox"] = sandbox_of(given | {"output": "-"})
     checked = Origin(program, facts=facts).checked(reading | {"functors": libraries_of(given), "legacy": given["legacy"]})
     complain(checked, checked.warnings)
     config = Config().with_options(given["options"])

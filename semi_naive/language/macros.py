@@ -99,7 +99,7 @@ class Macros(pcpp.Preprocessor):
 
     def on_file_open(self, is_system_include, includepath):
         if self.result.outside(includepath):
-            message = f"{includepath} is outside of the sandbox: {self.result.sandbox.advice}"
+            message = f"{self.result.sandbox.refusal(includepath)}: {self.result.sandbox.advice}"
             self.on_error(self.lastdirective.source, self.lastdirective.lineno, message)
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
         if self.result.many_files():

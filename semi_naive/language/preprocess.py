@@ -101,7 +101,8 @@ class _Files:
         names = [os.path.join(place, path) for place in places]
         allowed = [name for name in names if not self.result.outside(name)]
         if not allowed:
-            return self.problem(f'"{path}" is outside of the sandbox', span, self.result.sandbox.advice)
+            sandbox = self.result.sandbox
+            return self.problem(sandbox.refusal(f'"{path}"'), span, sandbox.advice)
         found = next((name for name in allowed if os.path.isfile(name)), None)
         if found is None:
             looked = ", ".join(place or "." for place in places)

@@ -1,6 +1,6 @@
 """What a session shows: its relations as of an epoch, and what a transaction has changed. They have the face of a result's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,6 +16,7 @@ from semi_naive.ra.rules.ir import Kind, Program, Relation, Type
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.answers import Answer
 from semi_naive.running.database import Database
+from semi_naive.session.facts import beginning
 from semi_naive.session.maintenance.implied import is_unspelt
 from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange
 from semi_naive.tuples import Relations
@@ -177,7 +178,14 @@ class Changes(Answer):
             held = Held({relation.name: shown}, Made({relation.name: lambda: _signed(change)}))
         lasting = isinstance(change, Change)
         super().__init__(cast(Any, View({relation.name: shown}, held, session, lasting)), relation.name)
-        self.inserted, self.deleted = change.came, change.went
+        self.inserted, self.deleted, self._made_of = change.came, change.went, (session, relation, change)
+
+    def beginning(self, keys: Collection[tuple[int, ...]]) -> "Changes":
+        """The changes of tuples that begin with one of some values, in 64 bits, of a relation in this process."""
+        session, relation, change = self._made_of
+        assert isinstance(change, Change)
+        wanted = Block.of([np.array(column) for column in zip(*sorted(keys), strict=True)], len(keys))
+        return Changes(session, relation, Change(beginning(change.born, wanted), beginning(change.lost, wanted)))
 
     def __repr__(self) -> str:
         return f"<Changes of {self.name}: {self.inserted:,} inserted, {self.deleted:,} deleted>"

@@ -21,6 +21,7 @@ from semi_naive.ra.rules.loading import blocks_of
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.values import Known, Values
 from semi_naive.running.on_partitions import OnPartitions, unless_lost
+from semi_naive.sandbox import NoFiles
 from semi_naive.session.maintenance.implied import is_unspelt
 
 EXPECTS = 'a query is one atom with constants, _ and variables, as in path(1, y) or name(x, "Ann")'
@@ -125,14 +126,8 @@ class Asking:
         return next((number for number, place in enumerate(order) if place not in self.terms.constants), len(order))
 
 
-def name_of(text: str) -> str:
-    """The relation that a query asks for, which may not be there."""
-    return text.split("(")[0].strip()
-
-
-def asking(text: str, relations: dict[str, Relation], types: dict, values: Values) -> Asking:
-    """What a text asks. ProgramError for what is no atom, BadInput for a constant that is not of its attribute's type."""
-    atom = _atom(text)
+def asking(atom: syntax.Atom, relations: dict[str, Relation], types: dict, values: Values) -> Asking:
+    """A query of one of the relations. BadInput for a constant that is not of its attribute's type."""
     if atom.relation not in relations:
         raise BadInput(f"there is no relation {atom.relation}", hint=f"there are {', '.join(sorted(relations))}")
     relation = relations[atom.relation]
@@ -188,13 +183,13 @@ def fact(text: str) -> tuple[str, tuple]:
     >>> fact('name([1, nil], "Ann")')
     ('name', ((1, None), 'Ann'))
     """
-    atom = _atom(text)
+    atom = atom_of(text)
     return atom.relation, tuple(map(_value, atom.args))
 
 
-def _atom(text: str) -> syntax.Atom:
-    """What is written as one."""
-    statements = parse(f"{text.strip().removesuffix('.')}.", "<query>").statements
+def atom_of(text: str) -> syntax.Atom:
+    """The atom of a text. ProgramError or BadInput for a text that is none."""
+    statements = parse(f"{text.strip().removesuffix('.')}.", "<query>", sandbox=NoFiles()).statements
     atoms = statements[0].heads if len(statements) == 1 and isinstance(statements[0], syntax.Clause) else ()
     if len(atoms) != 1 or statements[0].body is not None:
         raise BadInput(f"{text.strip()!r} is no query", hint=EXPECTS)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,19 +21,17 @@ from semi_naive.host.numbers import counted
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewrite import has_autoinc
 from semi_naive.ra.rules.ir import Directive, Relation
-from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.symbols import SymbolTable
 from semi_naive.running.answers import Answer
 from semi_naive.running.lent import Lent
-from semi_naive.running.on_partitions import OnPartitions
 from semi_naive.session.committing import Committing
-from semi_naive.session.contents import Changes, Epoch, Held, Made, View
+from semi_naive.session.contents import Changes, Epoch
 from semi_naive.session.durability.directory import Directory
 from semi_naive.session.facts import columns_of
-from semi_naive.session.maintenance.spread import Kept
 from semi_naive.session.maintenance.upkeep import Upkeep
-from semi_naive.session.query import Asking, asking, name_of
+from semi_naive.session.query import atom_of
+from semi_naive.session.reading import answer_of, answers
 from semi_naive.session.registered.registry import Registry
 from semi_naive.session.registered.subscriptions import Callback, Granularity, Subscription, shown
 from semi_naive.session.served.streams import Sink
@@ -118,8 +116,7 @@ class Session(Committing, Relations):
         """A relation as it is now, as a result of `Program.run` has it. It does not change with later transactions. There are
         relations about the session, too, as sys.epoch (`semi_naive.session.system`)."""
         if self.registry.is_system(name):
-            held = Held({name: RELATIONS[name]}, Made({name: partial(columns_of, self.system.table(name))}))
-            return Answer(cast(Any, View({name: RELATIONS[name]}, held, self)), name)
+            return answer_of(self, RELATIONS[name], partial(columns_of, self.system.table(name)))
         return self._now[name]
 
     def at(self, epoch: int) -> Epoch:
@@ -134,37 +131,25 @@ class Session(Committing, Relations):
         kept = f"epochs {first} to {self.epoch} are kept" if first < self.epoch else f"only epoch {first} is kept"
         raise ValueError(f"epoch {epoch} is gone: {kept}; session(…, retain=n) keeps n epochs before the last one")
 
-    def between(self, relation: str, since: int, until: int) -> Changes:
-        """What has changed of a relation from one epoch to a later one, both retained; since=-1: when there was nothing yet."""
+    def between(self, relation: str, since: int, until: int, /, **parameters) -> Changes:
+        """The change of a relation from one epoch to a later one, both retained; since=-1: from nothing. parameters: of
+        registered rules, which must have been evaluated for these values at both epochs."""
         self.check_open()
-        shape, after = self.relations[self.known(relation)], self.at(until)
-        before = Table(shape.arity) if since == -1 else _kept(self.at(since), relation)
-        return Changes(self, shape, self.upkeep.between(relation, before, _kept(after, relation)))
+        key = self.registry.key(relation, parameters) if parameters else ()
+        change = self.registry.between(relation, key, since, until)
+        return Changes(self, shown(self.registry.relation(relation), len(key)), change)
 
-    def query(self, atom: str, **parameters) -> Answer:
+    def query(self, atom: str, /, **parameters) -> Answer:
         """The answers to an atom with constants, `_` and variables, as `path(1, y)` or `list($Cons(x, _))`: a relation with an
         attribute for each variable. Without variables it is nullary, and has its one tuple or none. A search where constants
         begin an index, otherwise a pass over the relation. Of rules that are registered the relation is evaluated for this, if
         nobody subscribes to it; parameters: theirs."""
-        self.check_open()
-        name, types, values = name_of(atom), self.upkeep.program.types, self.upkeep.values
-        with self.limited():
-            if self.is_there(name):
-                self.registry.key(name, parameters) if name in self.registry.rules else ()
-                asked = asking(atom, self.relations, types, values)
-                return self._asked(asked, self._now.kept(asked.relation.name))
-            with self.alone(), self.registry.answer(name, parameters) as (relation, table):
-                return self._asked(asking(atom, {name: shown(relation, len(parameters))}, types, values), table)
+        return answers(self, atom_of(atom), parameters)
 
     def is_there(self, name: str) -> bool:
         """True if a query of the relation reads what there is: it evaluates nothing, and waits for no transaction."""
         rules = self.registry.rules.get(name)
         return not self.registry.is_system(name) and (rules is None or not rules.parameters and name in self._now.tables)
-
-    def _asked(self, asked: Asking, kept: Kept) -> Answer:
-        columns, answer = asked.on_partitions(kept) if isinstance(kept, OnPartitions) else asked.of(kept), asked.answer
-        held = Held({answer.name: answer}, Made({answer.name: lambda: columns}))
-        return Answer(cast(Any, View({answer.name: answer}, held, self)), answer.name)
 
     def why(self, relation: str, row, **parameters) -> Proof:
         """Why a tuple is there now: a proof of least height, as `Result.why` has it. `at(epoch).why` tells why it was there.
@@ -223,7 +208,7 @@ class Session(Committing, Relations):
     # -- who is told, and rules that come and go
 
     def subscribe(
-        self, relation: str, callback: Callback, *, snapshot=False, since=None, epochs=1, seconds=0.0, background=False,
+        self, relation: str, callback: Callback, /, *, snapshot=False, since=None, epochs=1, seconds=0.0, background=False,
         name=None, **parameters,
     ) -> Subscription:  # fmt: skip
         """Have callback(changes, epoch) called after each transaction that changes a relation, from the next one on, in the
@@ -302,11 +287,6 @@ class Session(Committing, Relations):
 
     def __repr__(self) -> str:
         return f"<Session of {self.program.name}: epoch {self.epoch}, {counted(len(self), 'relation')}>"
-
-
-def _kept(epoch: Epoch, name: str) -> Kept:
-    epoch.check(name)
-    return epoch.kept(name)
 
 
 def _changeable(program, facts, kept: dict) -> set[str]:

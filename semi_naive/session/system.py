@@ -64,9 +64,10 @@ class System:
         self._session = session
         self.epochs: deque[Past] = deque(maxlen=MOST)
 
-    def table(self, name: str) -> Table:
-        """One of them, as it is now."""
-        rows = list(getattr(self, f"_{name.removeprefix('sys.')}")())
+    def table(self, name: str, owner: str | None = None) -> Table:
+        """One of them, as it is now. owner: of sys.subscription only those of this client of a server."""
+        rows = self._subscription(owner) if name == "sys.subscription" else getattr(self, f"_{name.removeprefix('sys.')}")()
+        rows = list(rows)
         upkeep = self._session.upkeep
         return table_of(np.asarray(as_columns(rows, RELATIONS[name], upkeep.program.types, upkeep.values)))
 
@@ -97,6 +98,7 @@ class System:
         upkeep = self._session.upkeep
         return [(name, upkeep.kept(name)) for name in upkeep.tables if name in upkeep.program.relations]
 
-    def _subscription(self) -> Iterable[tuple]:
+    def _subscription(self, owner: str | None = None) -> Iterable[tuple]:
         for each in self._session.registry.subscriptions:
-            yield each.relation, each.name or "", each.parameters, each.calls
+            if owner is None or each.owner == owner:
+                yield each.relation, (each.name or "").removeprefix(f"{owner}/"), each.parameters, each.calls

@@ -270,7 +270,7 @@ class Directory:
             epochs = [(epoch, Change(*(together(self._blocks(part), saved["arity"]) for part in parts)))
                       for epoch, *parts in saved["epochs"]]  # fmt: skip
             self.registered.names[saved["name"]] = History(
-                saved["relation"], tuple(saved["key"]), saved["acknowledged"], epochs
+                saved["relation"], tuple(saved["key"]), saved["acknowledged"], epochs, saved.get("lapsed", False)
             )
 
     def _blocks(self, saved: list[dict]) -> list[Block]:

@@ -28,7 +28,7 @@ class Registrations:
 
     def happened(self, what: str, name: str, *more: Any) -> None:
         """One of ("register", relation, text), ("unregister", relation), ("subscribe", name, relation, key, epoch),
-        ("ack", name, epoch), ("end", name)."""
+        ("ack", name, epoch), ("lapse", name), ("end", name)."""
         match what:
             case "register":
                 self.rules[name] = more[0]
@@ -39,6 +39,8 @@ class Registrations:
                 self.names[name] = History(relation, tuple(key), epoch)
             case "ack" if name in self.names:
                 self.names[name].ack(more[0])
+            case "lapse" if name in self.names:
+                self.names[name].lapse()
             case "end":
                 self.names.pop(name, None)
 

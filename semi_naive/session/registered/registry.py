@@ -7,7 +7,7 @@ all who do, and so are the session's own relations with their indexes. Who is th
 import contextlib
 import logging
 import weakref
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,10 +22,18 @@ from semi_naive.ra.rules.changes import Change, difference, empty, own_order, to
 from semi_naive.ra.rules.ir import Program, Relation
 from semi_naive.ra.rules.table import Table
 from semi_naive.session.durability.registrations import Registrations
-from semi_naive.session.maintenance.spread import AnyChange, here
+from semi_naive.session.maintenance.spread import AnyChange, Kept, here
 from semi_naive.session.registered.rules import Inlined, Registered, registered
 from semi_naive.session.registered.shapes import Shapes
-from semi_naive.session.registered.subscriptions import Callback, Granularity, History, Subscription, rest_of, with_key
+from semi_naive.session.registered.subscriptions import (
+    Callback,
+    Granularity,
+    History,
+    Subscription,
+    rest_of,
+    shown,
+    with_key,
+)
 from semi_naive.session.system import RELATIONS
 
 log = logging.getLogger("semi_naive")
@@ -45,21 +53,29 @@ class Registry:
         self._seen: weakref.WeakKeyDictionary[Subscription, Table] = weakref.WeakKeyDictionary()  # relations about the session
         self._leaving: list[Subscription] = []  # that have been cancelled while they were told
         self._asked: dict[tuple[str, tuple[int, ...]], int] = {}  # how often the values of parameters are asked for
+        self.most_waiting: int | None = None  # tuples that are kept for a name, from which on it lapses
 
     # -- rules
 
-    def register(self, name: str, text: str) -> None:
+    def register(self, name: str, text: str, check: Callable[[Registered], None] = lambda _: None) -> None:
+        """See `Session.register`. check: raises an exception if the rules, which are right, are not allowed."""
         if name in self.rules:
             raise ValueError(f"{name} is registered already: unregister it first")
         self._register(name, text)
         try:
+            check(self.rules[name])
             self._session.note(False, "register", name, text)
         except BaseException:
             self._unregister(name)
             raise
 
     def _register(self, name: str, text: str) -> None:
-        rules = self.rules[name] = registered(name, text, self.known, self._session.program.checked, self._shapes)
+        rules = registered(name, text, self.known, self._session.program.checked, self._shapes)
+        for other in self.rules.values():
+            for each in rules.types.keys() & other.types.keys():
+                if rules.types[each] != other.types[each]:
+                    raise ValueError(f"the rules for {other.name} declare another type {each}: give one of them another name")
+        self.rules[name] = rules
         if not rules.parameters:
             self.known[name] = rules
 
@@ -104,17 +120,17 @@ class Registry:
         """Whether it is a relation about the session: a program may have one of that name."""
         return name in RELATIONS and name not in self._session.declared
 
-    def table(self, name: str) -> Table:
-        """The tuples that a relation has now, in this process."""
-        return self._session.system.table(name) if self.is_system(name) else self._session.upkeep.table(name)
+    def table(self, name: str, owner: str | None = None) -> Table:
+        """The tuples that a relation has now, in this process. owner: see `System.table`."""
+        return self._session.system.table(name, owner) if self.is_system(name) else self._session.upkeep.table(name)
 
     def key(self, name: str, given: dict) -> tuple[int, ...]:
         """The values of a relation's parameters, in 64 bits."""
         wanted = self.rules[name].parameters if name in self.rules else ()
         if set(given) != set(wanted):
-            told = ", ".join(f"{each}=…" for each in wanted) or "none"
+            told = f"the parameters {', '.join(f'{each}=…' for each in wanted)}" if wanted else "no parameters"
             found = ", ".join(sorted(given)) or "none"
-            raise ValueError(f"{name} has the parameters {told}, and {found} are given")
+            raise ValueError(f"{name} has {told}, and {found} {'is' if len(given) == 1 else 'are'} given")
         if not wanted:
             return ()
         upkeep, relation = self._session.upkeep, self.relation(name)
@@ -184,18 +200,14 @@ class Registry:
             yield
 
     @contextlib.contextmanager
-    def answer(self, name: str, given: dict):
-        """Yields (relation without its parameters, table) of a relation as it is now; evaluated for this if nobody needs it."""
+    def answer(self, name: str, given: dict, owner: str | None = None):
+        """Yield (relation without its parameters, table) of a relation as it is now; evaluated for this if no subscriber needs
+        it. owner: see `System.table`."""
         key, relation = self.key(name, given), self.relation(name)
         self.need(name, key)
         try:
-            table = self.table(name)
-            if key:
-                blocks = [rest_of(block, key) for block in table.blocks("all", own_order(table.arity))]
-                table = Table(relation.arity - len(key))
-                table.insert_block(together(blocks, table.arity))
-                table.settle()
-            yield relation, table
+            table = self.table(name, owner)
+            yield shown(relation, len(key)), rest_of_table(table, key) if key else table
         finally:
             self.release(name, key)
 
@@ -210,18 +222,22 @@ class Registry:
         snapshot: bool,
         since: int | None,
         called: str | None,
+        owner: str | None = None,
     ) -> Subscription:
-        """See `Session.subscribe`."""
+        """See `Session.subscribe`. owner: the client of a server that it is for."""
         key, history = self.key(name, given), self.histories.get(called) if called else None
         if history and (history.relation, history.key) != (name, key):
             raise ValueError(f"the subscription {called!r} is one to {history.relation}: take another name")
+        if history and history.lapsed:
+            told = f"the subscription {called!r} has lapsed: more than {self.most_waiting:,} tuples waited to be acknowledged"
+            raise ValueError(f"{told}; end it, then begin it anew with a snapshot")
         if called and any(each.name == called for each in self.subscriptions):
             raise ValueError(f"the subscription {called!r} is in use: cancel it first")
-        missed = self._missed(name, key, history, since)
         self.need(name, key)
         try:
+            missed = self._missed(name, key, history, since)
             found = Subscription(self._session, self.relation(name), key, callback, when)
-            found.parameters = ", ".join(f"{each}={value}" for each, value in given.items())
+            found.owner, found.parameters = owner, ", ".join(f"{each}={value}" for each, value in given.items())
             if called:
                 found.name = called
                 if history is None:
@@ -254,15 +270,28 @@ class Registry:
             return [(epoch, change) for epoch, change in history.epochs if since is None or epoch > since]
         if since is None:
             return []
-        then = self._session.at(since)
-        if name not in then.tables:
-            raise ValueError(f"{name} was not evaluated at epoch {since}, as nobody subscribed to it: leave since out")
-        upkeep = self._session.upkeep
-        return [(self._session.epoch, with_key(here(upkeep.between(name, then.kept(name), upkeep.kept(name))), key))]
+        return [(self._session.epoch, here(self.between(name, key, since, self._session.epoch)))]
+
+    def between(self, name: str, key: tuple[int, ...], since: int, until: int) -> AnyChange:
+        """The change of a relation, for some values of its parameters, from an epoch to a later one. since=-1: from nothing."""
+        before = Table(self.relation(name).arity) if since == -1 else self._then(name, key, since)
+        if until < since:
+            raise ValueError(f"epoch {until} is before epoch {since}: name the earlier one first")
+        change = self._session.upkeep.between(name, before, self._then(name, key, until))
+        return with_key(here(change), key) if key else change
+
+    def _then(self, name: str, key: tuple[int, ...], epoch: int) -> Kept:
+        """A relation as it was after an epoch. ValueError if it was not evaluated then for these values of its parameters."""
+        then = self._session.at(epoch)
+        if name not in then.tables or key and not rest_of_table(then.tables[self.rules[name].asked], key).count:
+            told = f"{name} was not evaluated{' for these parameters' if key else ''} at epoch {epoch}"
+            raise ValueError(f"{told}, as it had no subscriber then: name an epoch at which it had one")
+        return then.kept(name)
 
     def kept(self, found: Mapping[str, AnyChange]) -> dict[str, Change]:
-        """What of a transaction is kept for each name."""
-        own = {called: (found.get(history.relation), history.key) for called, history in self.histories.items()}
+        """The changes of a transaction that are kept for each name."""
+        kept = {called: history for called, history in self.histories.items() if not history.lapsed}
+        own = {called: (found.get(history.relation), history.key) for called, history in kept.items()}
         changes = {called: with_key(change, key) for called, (change, key) in own.items() if isinstance(change, Change)}
         return {called: change for called, change in changes.items() if change.size}
 
@@ -286,13 +315,16 @@ class Registry:
             if name not in {*self.rules, *self._session.relations, *RELATIONS} or name in changed:
                 log.warning("%s follows from other rules now: the changes kept for the subscription %r are gone", name, called)
             else:
-                self.need(name, history.key)
+                if not history.lapsed:
+                    self.need(name, history.key)
                 self.histories[called] = history
 
     def tell(self, found: dict[str, Change], epoch: int) -> None:
         """Of an epoch that has been made."""
         for called, change in self.kept(found).items():
             self.histories[called].epochs.append((epoch, change))
+            if self.most_waiting is not None and self.histories[called].waiting > self.most_waiting:
+                self._lapse(called)
         for each in self.subscriptions:
             if each.relation in found:
                 each.add(with_key(found[each.relation], each.key), epoch)
@@ -314,7 +346,7 @@ class Registry:
 
     def told_of(self) -> set[str]:
         """Those, and the relations of which changes are kept for a name."""
-        return {*self.watched(), *(history.relation for history in self.histories.values())}
+        return {*self.watched(), *(history.relation for history in self.histories.values() if not history.lapsed)}
 
     def forget(self, subscription: Subscription) -> None:
         """Also from within a callback, while its transaction commits: then what it needed is given back right after."""
@@ -332,20 +364,44 @@ class Registry:
             self.release(each.relation, each.key)
 
     def acknowledge(self, called: str, epoch: int) -> None:
+        """Forget the changes that are kept for a name up to an epoch. ValueError for an epoch that is to come."""
+        if epoch > self._session.epoch:
+            raise ValueError(f"there is no epoch {epoch} to acknowledge: the last one is {self._session.epoch}")
         if called in self.histories:
             self.histories[called].ack(epoch)
             self._session.note(False, "ack", called, epoch)
 
+    def _lapse(self, called: str) -> None:
+        """Keep no more changes for a name that has too many waiting, and give back what it needed."""
+        log.warning("the subscription %r has lapsed: more than %s tuples wait for it", called, f"{self.most_waiting:,}")
+        history = self.histories[called]
+        history.lapse()
+        self.release(history.relation, history.key)
+        try:
+            self._session.note(False, "lapse", called)
+        except OSError:
+            log.exception("the directory does not know that the subscription %r has lapsed", called)
+
     def end(self, called: str) -> None:
-        """Nothing more is kept for a name."""
+        """Keep nothing more for a name."""
         if called not in self.histories:
             raise KeyError(f"there is no subscription with the name {called!r}")
         for each in [each for each in self.subscriptions if each.name == called]:
             each.name = None
         self._session.note(False, "end", called)
         history = self.histories.pop(called)
-        self.release(history.relation, history.key)
+        if not history.lapsed:
+            self.release(history.relation, history.key)
 
     def close(self) -> None:
         for each in self.subscriptions:
             each.stop()
+
+
+def rest_of_table(table: Table, key: tuple[int, ...]) -> Table:
+    """The tuples that begin with some values, without them."""
+    blocks = [rest_of(block, key) for block in table.blocks("all", own_order(table.arity))]
+    rest = Table(table.arity - len(key))
+    rest.insert_block(together(blocks, rest.arity))
+    rest.settle()
+    return rest

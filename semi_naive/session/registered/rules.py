@@ -23,9 +23,11 @@ from semi_naive.planning import rewrite
 from semi_naive.planning.passes import Compiled, compiled
 from semi_naive.planning.strata import strata
 from semi_naive.ra.rules import ir
+from semi_naive.sandbox import NoFiles
 from semi_naive.session.registered.shapes import Right, Shapes
 
 MAGIC = syntax.Pragma("magic-transform", "*")
+OF_RULES = ("inline-exclude", "legacy", "magic-transform", "magic-transform-exclude", "semantics")  # pragmas that name no files
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +41,9 @@ class Inlined:
 class Registered:
     """Rules for a relation, with the `text` that they were registered by. `parameters`: the names of its first attributes;
     `reads`: the relations of the session that are evaluated for it; `inlines`: those whose clauses stand in for them. `make`:
-    parses and checks the text, when that is needed. `define`: of a relation qualified `inline`, the statements that stand in
-    for it in the rules of a reader; it is evaluated only where it is asked for itself. `users`: how many subscribe to it, or to
-    a relation that reads it; `strata`: where it is evaluated while there are any."""
+    parses and checks the text, when that is needed. `types`: those that the text declares. `define`: of a relation qualified
+    `inline`, the statements that stand in for it in the rules of a reader; it is evaluated only where it is asked for itself.
+    `users`: how many subscribe to it, or to a relation that reads it; `strata`: where it is evaluated while there are any."""
 
     name: str
     text: str
@@ -49,6 +51,7 @@ class Registered:
     reads: frozenset[str]
     inlines: frozenset[str]
     make: Callable[[], ir.Program]
+    types: Mapping[str, ir.Type] = field(default_factory=dict)
     define: Callable[[str], list] | None = None
     users: int = 0
     strata: list[int] = field(default_factory=list)
@@ -112,11 +115,12 @@ def registered(name: str, text: str, known: Known, program: ir.Program, shapes: 
         with contextlib.suppress(ProgramError):  # the text itself tells where
             right, _ = _checked(_Rules.of(name, shape.sample, known, program), known, program)
             shapes.keep(shape, right)
-    made = None
+    made, types = None, {}
     if right is None:
         right, made = _checked(_Rules.of(name, text, known, program), known, program)
         if shape:
             shapes.keep(shape, right)
+        types = {each: type_ for each, type_ in made.types.items() if each not in program.types}
     reads = {each: known[each] for each in right.reads}
     inlines = frozenset(each for each, one in reads.items() if is_inlined(one))
     evaluated = frozenset(reads) - inlines
@@ -129,7 +133,7 @@ def registered(name: str, text: str, known: Known, program: ir.Program, shapes: 
 
     inline = right.inline
     made = None if inline else made  # which was checked for where it is read
-    return Registered(name, text, right.parameters, evaluated, inlines, make, define if inline else None)
+    return Registered(name, text, right.parameters, evaluated, inlines, make, types, define if inline else None)
 
 
 def _checked(rules: "_Rules", known: Known, program: ir.Program) -> tuple[Right, ir.Program]:
@@ -140,7 +144,8 @@ def _checked(rules: "_Rules", known: Known, program: ir.Program) -> tuple[Right,
         checked = check(syntax.Source([*statements, *rules.statements()], texts), True, program.functors)
     except ProgramError as error:  # with warnings of what the session has
         own = [each for each in error.problems if each.span.file == f"<{rules.name}>"]
-        raise ProgramError(own or error.problems, {**program.texts, **texts}) from None
+        raise ProgramError(own or error.problems, {**program.texts, **texts}) from None  # a #line may give them another file
+    _check_directives(checked.directives, texts)
     return Right(reads, frozenset(rules.own) - {rules.name}, tuple(rules.parameters), rules.inline), checked
 
 
@@ -184,11 +189,22 @@ def _check(name: str, source: syntax.Source, own: dict, known: Known) -> None:
     for each in own.keys() & known.keys():
         problems.append(Problem(f"The session has a relation {each} already", own[each].span, "give it another name"))
     for each in source.statements:
-        if isinstance(each, syntax.Directive):
-            hint = "facts come by transactions, and go to whoever subscribes: take it out"
-            problems.append(Problem(f"Rules that are registered have no .{each.kind}", each.span, hint))
+        if isinstance(each, syntax.FunctorDecl):
+            hint = "they call the functors that the session's program declares: declare it there"
+            problems.append(Problem("Registered rules declare no functors", each.span, hint))
+        if isinstance(each, syntax.Pragma) and each.key not in OF_RULES:
+            hint = f"the pragmas of registered rules are {', '.join(OF_RULES)}: take it out"
+            problems.append(Problem(f"Registered rules have no .pragma {each.key}", each.span, hint))
     if problems:
         raise ProgramError(problems, source.texts)
+
+
+def _check_directives(directives: list[ir.Directive], texts: dict[str, str]) -> None:
+    """ProgramError if there are any, also in components."""
+    hint = "facts come by transactions, and changes go to subscribers: take it out"
+    found = [(f"Registered rules have no .{each.kind}", each.span or syntax.NOWHERE) for each in directives]
+    if found:
+        raise ProgramError([Problem(told, span, hint) for told, span in found], texts)
 
 
 def _declaration(relation: ir.Relation) -> syntax.RelationDecl:
@@ -203,7 +219,7 @@ class _Rules:
     @classmethod
     def of(cls, name: str, text: str, known: Known, program: ir.Program, whole: bool = False) -> "_Rules":
         """ProgramError for what cannot even be put together. whole: the relation is to be evaluated, also if it is inline."""
-        source = parse(text, f"<{name}>")
+        source = parse(text, f"<{name}>", sandbox=NoFiles())
         own = {each.name: each for each in source.statements if isinstance(each, syntax.RelationDecl)}
         _check(name, source, own, known)
         return cls(name, source, own, known, program.types, whole)

@@ -46,10 +46,21 @@ class History:
     key: tuple[int, ...]  # the values of its parameters
     acknowledged: int  # the last epoch that is not kept any more
     epochs: list[tuple[int, Change]] = field(default_factory=list)
+    lapsed: bool = False  # too much waited: nothing is kept any more
+
+    @property
+    def waiting(self) -> int:
+        """How many tuples are kept."""
+        return sum(change.size for _, change in self.epochs)
 
     def ack(self, epoch: int) -> None:
+        """Forget the epochs up to one. In place, as the thread of a transaction may add another one meanwhile."""
         self.acknowledged = max(self.acknowledged, epoch)
-        self.epochs = [(number, change) for number, change in self.epochs if number > self.acknowledged]
+        del self.epochs[: sum(number <= self.acknowledged for number, _ in list(self.epochs))]
+
+    def lapse(self) -> None:
+        """Keep nothing from now on."""
+        self.epochs, self.lapsed = [], True
 
 
 class Subscription:
@@ -63,6 +74,7 @@ class Subscription:
         self._session, self._shown, self.key = session, shown(relation, len(key)), key
         self.relation, self.callback, self.when = relation.name, callback, when
         self.name: str | None = None
+        self.owner: str | None = None  # the client of a server, which sees no other's
         self.parameters, self.calls = "", 0  # as text; how often it has been told
         self._changes = no_change(self._shown.arity)
         self._epoch, self._epochs, self._last = session.epoch, 0, -float("inf")

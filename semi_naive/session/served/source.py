@@ -8,12 +8,15 @@ epoch: what a batch has is the difference of two epochs, so a batch that is read
 retains both (`--retain`).
 """
 
+import contextlib
 import json
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
@@ -22,8 +25,8 @@ TYPES = {"number": "bigint", "unsigned": "decimal(20, 0)", "float": "double", "s
 
 
 class ChangesSource(DataSource):
-    """Options: `url` of the server; `relation`; `since`, the epoch after which the stream begins. Without `since` it begins
-    with all tuples that there are."""
+    """Options: `url` of the server; `relation`; `since`, the epoch after which the stream begins, without which it begins with
+    all tuples that there are; `token` of a server that asks for one; `parameters` of registered rules, as `town=Ulm&most=3`."""
 
     @classmethod
     def name(cls) -> str:
@@ -35,14 +38,18 @@ class ChangesSource(DataSource):
 
     def simpleStreamReader(self, schema) -> "ChangesReader":
         kinds = [kind for _, kind in self._attributes()]
-        return ChangesReader(self._option("url"), self._option("relation"), kinds, int(self.options.get("since", -1)))
+        server = Server(self._option("url"), self.options.get("token"))
+        since, parameters = int(self.options.get("since", -1)), self.options.get("parameters", "")
+        return ChangesReader(server, self._option("relation"), kinds, since, parameters)
 
     def _attributes(self) -> list[tuple[str, str]]:
-        relation = self._option("relation")
-        found = {each["name"]: each for each in asked(self._option("url"), "/relations")["relations"]}
-        if relation not in found:
-            raise ValueError(f"the server has no relation {relation!r}: it has {', '.join(sorted(found))}")
-        kinds = zip(found[relation]["attributes"], found[relation]["kinds"], strict=True)
+        relation, server = self._option("relation"), Server(self._option("url"), self.options.get("token"))
+        found = {each["name"]: each for each in server.asked("/relations")["relations"]}
+        registered = [each["name"] for each in server.asked("/rules")]
+        if relation not in {*found, *registered}:
+            raise ValueError(f"the server has no relation {relation!r}: it has {', '.join([*sorted(found), *registered])}")
+        shape = found[relation] if relation in found else server.asked(f"/rules/{urllib.parse.quote(relation)}")
+        kinds = zip(shape["attributes"], shape["kinds"], strict=True)
         attributes = [(name, kind) for (name, _), kind in kinds]
         if wrong := [name for name, kind in attributes if kind not in TYPES]:
             raise ValueError(f"{relation}.{wrong[0]} is a record, which a stream cannot have: stream a relation of its fields")
@@ -57,8 +64,8 @@ class ChangesSource(DataSource):
 class ChangesReader(SimpleDataSourceStreamReader):
     """Reads in one place: what changes is small."""
 
-    def __init__(self, url: str, relation: str, kinds: list[str], since: int):
-        self.url, self.relation, self.kinds, self.since = url, relation, kinds, since
+    def __init__(self, server: "Server", relation: str, kinds: list[str], since: int, parameters: str):
+        self.server, self.relation, self.kinds, self.since, self.parameters = server, relation, kinds, since, parameters
 
     def initialOffset(self) -> dict:
         return {"epoch": self.since}
@@ -72,7 +79,8 @@ class ChangesReader(SimpleDataSourceStreamReader):
 
     def _between(self, since: int, until: int | None = None) -> dict:
         given = {"since": since} | ({} if until is None else {"until": until})
-        return asked(self.url, f"/differences/{urllib.parse.quote(self.relation)}?{urllib.parse.urlencode(given)}")
+        options = "&".join(filter(None, [urllib.parse.urlencode(given), self.parameters]))
+        return self.server.asked(f"/differences/{urllib.parse.quote(self.relation)}?{options}")
 
     def _rows(self, told: dict) -> Iterator[tuple]:
         read = {"unsigned": Decimal, "float": float}
@@ -84,15 +92,22 @@ def _same(value):
     return value
 
 
-def asked(url: str, path: str) -> dict:
-    """What the server answers; ValueError with its own words if that is an error."""
-    try:
-        with urllib.request.urlopen(url.rstrip("/") + path, timeout=PATIENCE) as answer:
-            return json.load(answer)
-    except urllib.error.HTTPError as wrong:
-        told = wrong.read().decode(errors="replace")
+@dataclass
+class Server:
+    """A server that is asked, as the client that a token stands for."""
+
+    url: str
+    token: str | None
+
+    def asked(self, path: str) -> Any:
+        """The JSON that the server answers. ValueError, with the server's own words, for an error."""
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        request = urllib.request.Request(self.url.rstrip("/") + path, headers=headers)
         try:
-            told = json.loads(told)["error"]
-        except (ValueError, KeyError):
-            pass
-        raise ValueError(f"{url}{path}: {told}") from None
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as wrong:
+            told = wrong.read().decode(errors="replace")
+            with contextlib.suppress(ValueError, KeyError):
+                told = json.loads(told)["error"]
+            raise ValueError(f"{self.url}{path}: {told}") from None

@@ -4,308 +4,358 @@ GET  /relations                                its relations: name, attributes, 
 GET  /relations/path?limit=100                 tuples of one
 POST /transactions                             [{"insert": "edge", "rows": [[1, 2]]}, {"delete": …}, {"clear": "edge"},
                                                {"upsert": "edge", "rows": …, "key": ["x"]}]: one transaction
-GET  /query?atom=path(1,y)                     the values of the variables; others are parameters of registered rules
-GET  /rules, PUT /rules/near, DELETE /rules/near    registered rules; PUT has their text as its body
+GET  /query?atom=path(1,y)                     the values of the variables
+GET  /rules, GET /rules/near                   registered rules; what one is
+PUT  /rules/near, DELETE /rules/near           PUT has their text as its body
 GET  /changes/path?snapshot=1                  server-sent events: id is the epoch, data {"epoch", "changes": [[…, diff]]};
                                                since=41 or Last-Event-ID goes on after an epoch that is retained
+GET  /changes/path?name=billing                the same, of a durable subscription: it begins with what is not acknowledged
+GET  /subscriptions                            the durable subscriptions of the client
+POST /subscriptions/billing                    {"acknowledge": 41}
+DELETE /subscriptions/billing                  keep nothing more for it
+GET  /differences/path?since=3&until=7         the change between two epochs that are retained
 GET  /epochs                                   the last epochs: when, how long, and how many tuples came and went
+
+Parameters of registered rules are given as &town=Ulm, or as &$town=Ulm where there is an option of that name.
 """
 
 import asyncio
-import contextlib
-import json
-import math
+import threading
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from importlib.resources import files
+from typing import Any
 
+import numpy as np
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from semi_naive.branch import Branch
 from semi_naive.host import limits
+from semi_naive.io.bits import shown
 from semi_naive.plots.page import style
-from semi_naive.ra.rules.arithmetic import EvaluationError
-from semi_naive.ra.rules.ir import Kind
-from semi_naive.session.query import name_of
-from semi_naive.session.registered.subscriptions import Subscription
+from semi_naive.ra.rules.ir import Kind, Relation
+from semi_naive.session.contents import Changes
+from semi_naive.session.query import atom_of
+from semi_naive.session.reading import answer_of, answers, everything
+from semi_naive.session.registered.rules import Registered
+from semi_naive.session.registered.subscriptions import Granularity, Subscription
+from semi_naive.session.served.as_json import MOST_TUPLES, NOT_SHOWN, all_rows, operations, parsed, relation_as_json
+from semi_naive.session.served.clients import Client, Clients, NotAllowed
+from semi_naive.session.served.door import Asked, Door, Missing, TooLarge, Wrong, answered, not_routed
+from semi_naive.session.served.events import Events, Stream, left
 
-MOST = 1000  # tuples of a relation, or of an answer, where no limit is asked for
+USUAL = 1000  # tuples of a relation, or of an answer, where no limit is asked for
 SHOWN = 200  # epochs that the page has
-ALIVE = 15.0  # seconds after which a comment tells that a stream is still there
-WRONG = ValueError, KeyError, TypeError, EvaluationError, limits.LimitExceeded
 EVALUATING = 8  # requests that evaluate, or wait for each other; readers have threads of their own
-
-
-class Wrong(ValueError):
-    """A request that makes no sense."""
+MOST_OF_BODY = {"POST": 64 << 20, "PUT": 64 << 20}  # bytes, by the method of a request
+MOST_OF_RULES = 1 << 20  # bytes of a text of rules: parsing takes 1 s for each 100 KB
+MOST_WAITING = 1_000_000  # tuples that are kept for a durable subscription before it lapses
+READ = {Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float}
 
 
 class Web:
-    """The answers. What touches the session runs in threads: `evaluating` are those of transactions, registrations and queries
-    that evaluate rules, which wait for each other. Readers never wait for these."""
+    """What answers. Whatever touches the session runs in a thread of the server's: transactions wait there for each other."""
 
     def __init__(self, session, name: str):
         self.session, self.name = session, name
+        session.registry.most_waiting = MOST_WAITING
         self.evaluating = ThreadPoolExecutor(EVALUATING, "semi-naive-evaluating")
+        self.durable: dict[str, Callable[[], None]] = {}  # by their names in the session, what ends the streams
 
-    def app(self, hosts: list[str]) -> Starlette:
-        """hosts: what browsers may call this server; so no page of another name reaches it."""
-        paths: list[tuple[str, Callable, str]] = [
-            ("/", self.page, "GET"), ("/relations", self.relations, "GET"), ("/relations/{name}", self.relation, "GET"),
-            ("/query", self.query, "GET"), ("/rules", self.rules, "GET"), ("/epochs", self.last_epochs, "GET"),
-            ("/differences/{name}", self.differences, "GET"), ("/rules/{name}", self.unregister, "DELETE"),
-        ]  # fmt: skip
-        routes = [Route(path, self._answered(call), methods=[method]) for path, call, method in paths]
-        routes += [
-            Route("/transactions", self.transactions, methods=["POST"]),
-            Route("/rules/{name}", self.register, methods=["PUT"]),
-            Route("/changes/{name}", self.changes, methods=["GET"]),
+    def app(self, names: set[str], clients: Clients | None = None) -> Starlette:
+        """names: of this host, by which requests may call it. clients: those with tokens; None: everyone may do everything."""
+        calls: dict[str, dict[str, Callable[[Asked], Any]]] = {
+            "/": {"GET": self.page},
+            "/relations": {"GET": self.relations},
+            "/relations/{name}": {"GET": self.relation},
+            "/query": {"GET": self.query},
+            "/differences/{name}": {"GET": self.differences},
+            "/epochs": {"GET": self.last_epochs},
+            "/transactions": {"POST": self.transactions},
+            "/rules": {"GET": self.rules},
+            "/rules/{name}": {"GET": self.rule, "PUT": self.register, "DELETE": self.unregister},
+            "/changes/{name}": {"GET": self.changes},
+            "/subscriptions": {"GET": self.subscriptions},
+            "/subscriptions/{name:path}": {"POST": self.acknowledge, "DELETE": self.end},
+        }
+        routes = [
+            Route(path, answered(call, MOST_OF_BODY.get(method, 0), self.run), methods=[method])
+            for path, by_method in calls.items()
+            for method, call in by_method.items()
         ]
-        guarded = [Middleware(TrustedHostMiddleware, allowed_hosts=hosts)]
-        return Starlette(routes=routes, middleware=guarded, exception_handlers=dict.fromkeys(WRONG, _failed))
+        door = Middleware(Door, clients=clients or Clients(), names=names)
+        app = Starlette(routes=routes, middleware=[door], exception_handlers={HTTPException: not_routed})
+        app.router.redirect_slashes = False
+        return app
 
-    def _answered(self, call: Callable):
-        async def answer(request: Request) -> Response:
-            found = await _while_connected(request, self._threads(request), call, request)
-            return found if isinstance(found, Response) else JSONResponse(found)
+    async def run(self, request: Request, call: Callable, *given: Any) -> Any:
+        """Call in a thread. Its evaluation ends when the client leaves, or the server ends. The body has been read."""
+        with limits.within() as limit:
+            here = copy_context()
+        threads = self.evaluating if self._evaluates(request) else None
+        work = asyncio.get_running_loop().run_in_executor(threads, here.run, call, *given)
+        leaving = asyncio.ensure_future(left(request.receive))
+        try:
+            await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            limit.cancel("its client has left")  # which has no effect on work that is done
+        return await work
 
-        return answer
-
-    def _threads(self, request: Request) -> Executor | None:
-        """The threads for a request: those of readers, unless it evaluates rules or changes the session."""
-        asked = name_of(request.query_params.get("atom", ""))
-        reads = request.method == "GET" and (request.url.path != "/query" or self.session.is_there(asked))
-        return None if reads else self.evaluating
+    def _evaluates(self, request: Request) -> bool:
+        """True if a request changes the session, or may evaluate rules; others are for the threads of readers."""
+        kind = request.url.path.split("/")[1]
+        if request.method == "GET" and kind not in ("changes", "query", "relations"):
+            return False
+        name = request.path_params.get("name") or request.query_params.get("atom", "").partition("(")[0].strip()
+        return request.method != "GET" or kind == "changes" or bool(name) and not self.session.is_there(name)
 
     # -- what there is
 
-    def page(self, request: Request) -> Response:
+    def page(self, asked: Asked) -> Response:
         text = files("semi_naive.session.served").joinpath("page.html").read_text("utf-8")
-        return HTMLResponse(text.replace("{{program}}", _escaped(self.name)).replace("{{style}}", style()))
+        return HTMLResponse(text.replace("{{style}}", style()))
 
-    def relations(self, request: Request) -> dict:
-        now = self.session.at(self.session.epoch)
-        found = []
-        for name, relation in self.session.relations.items():
-            if name in now.tables:
-                attributes = [[attribute, type_.name] for attribute, type_ in relation.attributes]
-                kinds = [kind.value for kind in relation.kinds]
+    def relations(self, asked: Asked) -> dict:
+        now, found = self.session.at(self.session.epoch), []
+        for name, relation in self.session.declared.items():
+            if name in now.tables and asked.client.reads_whole(name, self.session.registry):
                 known = {"tuples": now[name].count(), "changeable": name in self.session.changeable}
-                found.append({"name": name, "attributes": attributes, "kinds": kinds} | known)
+                found.append({"name": name} | _shape(relation) | known)
         return {"program": self.name, "epoch": now.number, "relations": found}
 
-    def relation(self, request: Request) -> dict:
-        with self.session.at(self.session.epoch)[request.path_params["name"]] as answer:
-            return _shown(answer, _limit(request))
+    def relation(self, asked: Asked) -> dict:
+        given = asked.options()
+        limit, name = _limit(given), self._readable(asked.client, asked.name)
+        values = self._values(asked.client, name, given)
+        return relation_as_json(everything(self.session, name, values, asked.client.viewer), limit)
 
-    def query(self, request: Request) -> dict:
-        given = dict(request.query_params)
-        if "atom" not in given:
+    def query(self, asked: Asked) -> dict:
+        given = asked.options()
+        text, limit = given.pop("atom", None), _limit(given)
+        if text is None:
             raise Wrong("a query has an atom: /query?atom=path(1,y)")
-        atom, _ = given.pop("atom"), given.pop("limit", None)
-        return _shown(self.session.query(atom, **_parameters(self.session, name_of(atom), given)), _limit(request))
+        atom = atom_of(text)
+        values = self._values(asked.client, self._readable(asked.client, atom.relation), given)
+        return relation_as_json(answers(self.session, atom, values, asked.client.viewer), limit)
 
-    def differences(self, request: Request) -> dict:
+    def differences(self, asked: Asked) -> dict:
         """since=-1: from when nothing was there. Without until: up to now."""
-        name, given = self.session.known(request.path_params["name"]), request.query_params
-        until = _number(given.get("until"), int, "until")
+        given, name = asked.options(), self._readable(asked.client, asked.name)
+        since, until = _number(given.pop("since", "-1"), int, "since"), _number(given.pop("until", None), int, "until")
         until = self.session.epoch if until is None else until
-        change = self.session.between(name, _number(given.get("since", "-1"), int, "since"), until)
-        return {"epoch": until, "changes": _rows(change.to_list())}
+        values = self._values(asked.client, name, given)
+        self.session.registry.key(name, values)  # which may not be left out here
+        return {"epoch": until, "changes": all_rows(self.session.between(name, since, until, **values))}
 
-    def rules(self, request: Request) -> list:
-        return [{"name": each.name, "parameters": list(each.parameters), "subscriptions": each.users}
-                for each in list(self.session.registry.rules.values())]  # fmt: skip
-
-    def last_epochs(self, request: Request) -> list:
-        shown = ("epoch", "at", "seconds", "changes")
-        return [{name: getattr(each, name) for name in shown} for each in list(self.session.system.epochs)[-SHOWN:]]
+    def last_epochs(self, asked: Asked) -> list:
+        reads, registry = asked.client.reads_whole, self.session.registry
+        return [{"epoch": each.epoch, "at": each.at, "seconds": each.seconds,
+                 "changes": {name: counts for name, counts in each.changes.items() if reads(name, registry)}}
+                for each in list(self.session.system.epochs)[-SHOWN:]]  # fmt: skip
 
     # -- what changes it
 
-    async def transactions(self, request: Request) -> Response:
-        _check_type(request, "application/json")
-        return JSONResponse(await _while_connected(request, self.evaluating, self.commit, await request.body()))
-
-    def commit(self, body: bytes) -> dict:
-        operations = _operations(body)
+    def transactions(self, asked: Asked) -> dict:
+        asked.check_json()
+        wanted = operations(asked.body)
+        for _, relation, _, _ in wanted:
+            asked.client.check_writes(relation)
+            if relation not in self.session.declared:
+                may = ", ".join(sorted(self.session.changeable))
+                raise Missing(f"the program has no relation {relation!r}: facts may be changed of {may or 'none'}")
         with self.session.transaction() as transaction:
-            for operation, relation, rows, key in operations:
-                if operation == "clear":
-                    transaction.clear(relation)
-                elif operation == "upsert":
-                    transaction.upsert(relation, rows, key)
-                else:
-                    getattr(transaction, operation)(relation, rows)
-        changes = {name: _rows(change.to_list()) for name, change in transaction.changes.items()}
-        return {"epoch": transaction.epoch, "ignored": transaction.ignored, "changes": changes}
+            for operation, relation, rows, key in wanted:
+                more = {"clear": (), "upsert": (rows, key)}.get(operation, (rows,))
+                getattr(transaction, operation)(relation, *more)
+        told, left_out = {}, {}
+        for name, change in transaction.changes.items():
+            if (own := self._own(asked.client, change)) is not None:
+                try:
+                    told[name] = all_rows(own)
+                except NOT_SHOWN as error:  # the transaction stands
+                    left_out[name] = str(error)
+        answer = {"epoch": transaction.epoch, "ignored": transaction.ignored, "changes": told}
+        return answer | ({"left_out": left_out} if left_out else {})
 
-    async def register(self, request: Request) -> Response:
-        text, name = (await request.body()).decode(errors="replace"), request.path_params["name"]
-        await _while_connected(request, self.evaluating, self.session.register, name, text)
-        return JSONResponse({"name": name})
+    def _own(self, client: Client, change: Changes) -> Changes | None:
+        """What a client is told of a transaction's changes: of outputs, and of relations that it subscribes to itself, with the
+        values of parameters that it has given."""
+        name, registry = change.name, self.session.registry
+        keys = {each.key for each in registry.subscriptions if each.relation == name and each.owner == client.name}
+        if not client.asks(name, registry) or not keys and name not in self.session.program.outputs:
+            return None
+        found = change.beginning(keys) if keys and all(keys) else change
+        return found if found.count() else None
 
-    def unregister(self, request: Request) -> dict:
-        self.session.unregister(request.path_params["name"])
+    # -- rules
+
+    def rules(self, asked: Asked) -> list:
+        registry, client, found = self.session.registry, asked.client, []
+        for each in list(registry.rules.values()):
+            if client.asks(each.name, registry):
+                own = sum(one.relation == each.name for one in registry.subscriptions if one.owner == client.name)
+                users = each.users if client.owner else own
+                found.append({"name": each.name, "parameters": list(each.parameters), "subscriptions": users})
+        return found
+
+    def rule(self, asked: Asked) -> dict:
+        rules = self._registered(self._readable(asked.client, asked.name))
+        attributes = rules.relation.attributes[len(rules.parameters) :]
+        shape = {"name": rules.name, "parameters": list(rules.parameters)} | _shape(Relation(rules.name, attributes))
+        return shape | ({"text": rules.text} if asked.client.owns(rules.name) else {})
+
+    def register(self, asked: Asked) -> dict:
+        client, registry = asked.client, self.session.registry
+        client.check_name(asked.name)
+        if len(asked.body) > MOST_OF_RULES:
+            raise TooLarge(f"the rules have more than {MOST_OF_RULES:,} bytes: register them as several relations")
+        try:
+            text = asked.body.decode()
+        except UnicodeDecodeError as error:
+            raise Wrong(f"the rules are not UTF-8: {error.reason} at byte {error.start}") from None
+        with self.session.limited(), self.session.alone():
+            registry.register(asked.name, text, lambda rules: client.check_rules(rules, registry))
+        return {"name": asked.name}
+
+    def unregister(self, asked: Asked) -> dict:
+        asked.client.check_name(asked.name)
+        self.session.unregister(self._registered(asked.name).name)
         return {}
+
+    def _registered(self, name: str) -> Registered:
+        if name not in self.session.registry.rules:
+            raise Missing(f"{name!r} is not registered")
+        return self.session.registry.rules[name]
 
     # -- who is told
 
-    async def changes(self, request: Request) -> Response:
-        given, name = dict(request.query_params), request.path_params["name"]
-        options = {option: given.pop(option, None) for option in ("snapshot", "since", "epochs", "seconds")}
-        options["since"] = request.headers.get("last-event-id") or options["since"]
-        stream = _Stream(asyncio.get_running_loop())
-        subscription = await _while_connected(request, self.evaluating, self._subscribed, stream, name, options, given)
-        events = self._events(stream, subscription)
-        return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
+    def changes(self, asked: Asked) -> Response:
+        """Begin a stream. Its thread waits until the client has been sent the last message: what comes meanwhile becomes one
+        sum."""
+        given, client, name = asked.options(), asked.client, self._readable(asked.client, asked.name)
+        options = {option: given.pop(option, None) for option in ("snapshot", "since", "epochs", "seconds", "name")}
+        if self.session.registry.is_system(name) and not client.owner:
+            raise NotAllowed(f"{client.name} may not subscribe to {name}: read /relations/{name}")
+        since = _number(asked.request.headers.get("last-event-id") or options["since"], int, "since")
+        epochs, seconds = _number(options["epochs"] or "1", int, "epochs"), _number(options["seconds"] or "0", float, "seconds")
+        if not seconds <= threading.TIMEOUT_MAX:
+            raise Wrong(f"seconds is {seconds}: expected {threading.TIMEOUT_MAX:.0f} at most")
+        values, when = self._values(client, name, given), Granularity(epochs, seconds, background=True)
+        called = client.prefix + options["name"] if options["name"] else None
+        return self._begun(
+            Stream(asked.loop), called,
+            lambda put: self.session.registry.subscribe(
+                name, put, values, when, options["snapshot"] in ("1", "true"), since, called, client.name
+            ),
+        )  # fmt: skip
 
-    def _subscribed(self, stream: "_Stream", name: str, options: dict, given: dict):
-        """Each stream has a thread that waits until it has taken what is told: what comes meanwhile becomes one sum."""
-        asked = {"snapshot": options["snapshot"] in ("1", "true"), "since": _number(options["since"], int, "since")}
-        asked |= {key: _number(options[key], kind, key) for key, kind in (("epochs", int), ("seconds", float)) if options[key]}
-        return self.session.subscribe(name, stream.put, background=True, **asked, **_parameters(self.session, name, given))
+    def _begun(self, stream: Stream, called: str | None, subscribe: Callable[[Callable], Subscription]) -> Events:
+        """The events of a subscription, which ends with them."""
+        if called in self.durable:
+            self.durable[called]()  # the client has come back before its old stream was seen to end
+        with self.session.limited(), self.session.alone():
+            subscription = subscribe(stream.put)
 
-    async def _events(self, stream: "_Stream", subscription: Subscription):
-        try:
-            yield ": these are the changes\n\n"
-            while not stream.closed:
-                try:
-                    epoch, rows = await asyncio.wait_for(stream.queue.get(), ALIVE)
-                    yield f"id: {epoch}\ndata: {json.dumps({'epoch': epoch, 'changes': rows})}\n\n"
-                except TimeoutError:
-                    yield ": still here\n\n"
-        finally:
-            stream.closed = True
-            await asyncio.shield(stream.loop.run_in_executor(self.evaluating, subscription.cancel))
+        def end() -> None:
+            stream.close()
+            subscription.cancel()
+            if called and self.durable.get(called) is end:
+                del self.durable[called]
+
+        if called:
+            self.durable[called] = end
+        return Events(stream, end)
+
+    def subscriptions(self, asked: Asked) -> list:
+        registry, prefix = self.session.registry, asked.client.prefix
+        connected = {each.name for each in registry.subscriptions}
+        return [{"name": called.removeprefix(prefix), "relation": history.relation,
+                 "parameters": self._parameters(history.relation, history.key), "acknowledged": history.acknowledged,
+                 "waiting": history.waiting, "lapsed": history.lapsed, "connected": called in connected}
+                for called, history in list(registry.histories.items()) if called.startswith(prefix)]  # fmt: skip
+
+    def _parameters(self, name: str, key: tuple[int, ...]) -> dict[str, Any]:
+        """The parameters of a relation with the values that 64 bits stand for."""
+        if not key or name not in self.session.registry.rules:
+            return {}
+        rules = self.session.registry.rules[name]
+        columns = np.array(key, np.int64).reshape(-1, 1)
+        [row] = all_rows(answer_of(self.session, Relation(name, rules.relation.attributes[: len(key)]), lambda: columns))
+        return dict(zip(rules.parameters, row, strict=True))
+
+    def acknowledge(self, asked: Asked) -> dict:
+        asked.check_json()
+        example = 'expected {"acknowledge": 41}, with an epoch'
+        body = parsed(asked.body, example)
+        epoch = body.get("acknowledge") if isinstance(body, dict) else None
+        if type(epoch) is not int:
+            raise Wrong(f"the body acknowledges no epoch: {example}")
+        with self.session.alone():
+            self.session.registry.acknowledge(self._durable(asked), epoch)
+        return {"acknowledged": epoch}
+
+    def end(self, asked: Asked) -> dict:
+        called = self._durable(asked)
+        if called in self.durable:
+            self.durable[called]()
+        self.session.end_subscription(called)
+        return {}
+
+    def _durable(self, asked: Asked) -> str:
+        """The name that the session has for a durable subscription of the client. Missing if it has none."""
+        prefix, known = asked.client.prefix, list(self.session.registry.histories)
+        if prefix + asked.name not in known:
+            own = sorted(each.removeprefix(prefix) for each in known if each.startswith(prefix))
+            raise Missing(f"there is no durable subscription {asked.name!r}: there are {', '.join(own) or 'none'}")
+        return prefix + asked.name
+
+    # -- names and values
+
+    def _readable(self, client: Client, name: str) -> str:
+        """The name of a relation that the client may read, at least in part. Missing for one that is not there."""
+        registry = self.session.registry
+        client.check_asks(name, registry)
+        if name not in self.session.declared and name not in registry.rules and not registry.is_system(name):
+            known = ", ".join([*self.session.declared, *registry.rules])
+            raise Missing(f"there is no relation {name!r}: there are {known}")
+        return name
+
+    def _values(self, client: Client, name: str, given: dict[str, str]) -> dict:
+        """The values of parameters, which are text, by their types. A $ before a name tells it from an option."""
+        rules, reading = self.session.registry.rules.get(name), {}
+        if rules is not None and rules.parameters:
+            reading = {each: READ.get(kind, str) for each, kind in zip(rules.parameters, rules.relation.kinds, strict=False)}
+        values: dict[str, Any] = {}
+        for each, text in given.items():
+            each = each.removeprefix("$")
+            if each in values:
+                raise Wrong(f"{each} is given twice")
+            values[each] = _number(text, reading.get(each, str), each)
+            if each in reading:
+                client.check_value(each, text, reading[each])
+        return values
 
 
-class _Stream:
-    """From the thread of a subscription to the server's loop, one message at a time."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop):
-        self.loop, self.closed = loop, False
-        self.queue: asyncio.Queue[tuple[int, list]] = asyncio.Queue(maxsize=1)
-
-    def put(self, changes, epoch: int) -> None:
-        message = asyncio.run_coroutine_threadsafe(self.queue.put((epoch, _rows(changes.to_list()))), self.loop)
-        while not self.closed:
-            with contextlib.suppress(TimeoutError):
-                return message.result(0.2)
-        message.cancel()
-        return None
-
-
-# -- in
-
-
-def _operations(body: bytes) -> list[tuple]:
-    """(operation, relation, rows, key) of a transaction's JSON. Wrong, with an example, for what is none."""
-    example = 'expected a list like [{"insert": "edge", "rows": [[1, 2]]}]'
-    try:
-        asked = json.loads(body)
-    except ValueError as error:
-        raise Wrong(f"the body is no JSON: {error}; {example}") from None
-    asked = asked.get("operations") if isinstance(asked, dict) and "operations" in asked else asked
-    if not isinstance(asked, list):
-        raise Wrong(f"the body is {type(asked).__name__}; {example}")
-    return [_operation(number, each, example) for number, each in enumerate(asked)]
-
-
-def _operation(number: int, each, example: str) -> tuple:
-    names = [name for name in ("insert", "delete", "upsert", "clear") if isinstance(each, dict) and name in each]
-    if len(names) != 1 or not isinstance(each[names[0]], str):
-        raise Wrong(f"operation {number} names neither insert, delete, upsert nor clear, or several of them; {example}")
-    rows = each.get("rows", [])
-    if not isinstance(rows, list):
-        raise Wrong(f"the rows of operation {number} are no list; {example}")
-    if names[0] == "upsert" and not each.get("key"):
-        raise Wrong(f'operation {number} is an upsert without a key, as in "key": ["x"]')
-    return names[0], each[names[0]], [_row(row) for row in rows], each.get("key")
-
-
-def _row(row):
-    """Lists are tuples, at any depth: records too."""
-    return tuple(map(_row, row)) if isinstance(row, list) else row
-
-
-def _parameters(session, name: str, given: dict) -> dict:
-    """The values of parameters, which are text, by their types."""
-    if name not in session.registry.rules:
-        return given
-    rules, read = session.registry.rules[name], {Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float}
-    kinds = dict(zip(rules.parameters, rules.relation.kinds, strict=False))
-    return {each: _number(text, read[kinds[each]] if kinds.get(each) in read else str, each) for each, text in given.items()}
+def _shape(relation: Relation) -> dict:
+    attributes = [[attribute, type_.name] for attribute, type_ in relation.attributes]
+    return {"attributes": attributes, "kinds": [kind.value for kind in relation.kinds]}
 
 
 def _number(text: str | None, kind: type, what: str):
     try:
         return None if text is None else kind(text)
     except ValueError:
-        raise Wrong(f"{what} is {text!r}: expected a number") from None
+        raise Wrong(f"{what} is {shown(text)}: expected a number") from None
 
 
-def _limit(request: Request) -> int:
-    return _number(request.query_params.get("limit", str(MOST)), int, "limit")
-
-
-def _check_type(request: Request, wanted: str) -> None:
-    """A page of another site can send no JSON without asking; a form it could."""
-    if request.headers.get("content-type", "").split(";")[0].strip() != wanted:
-        raise Wrong(f"a transaction has the content type {wanted}")
-
-
-# -- out
-
-
-def _shown(answer, limit: int) -> dict:
-    batch = next(answer.to_batches(), None) if answer.relation.arity else None
-    rows: list = [()] * min(limit, answer.count()) if batch is None else []
-    if batch is not None:
-        rows = list(zip(*(column.to_pylist() for column in batch.slice(0, limit).columns), strict=True))
-    return {"columns": answer.arrow_schema().names, "rows": _rows(rows), "tuples": answer.count()}
-
-
-def _rows(rows: list) -> list:
-    """JSON has neither infinities nor NaN: they are text, and so are branches."""
-
-    def shown(value):
-        return str(value) if isinstance(value, Branch) or isinstance(value, float) and not math.isfinite(value) else value
-
-    return [list(map(shown, row)) for row in rows]
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
-
-
-async def _while_connected(request: Request, threads: Executor | None, call: Callable, *given):
-    """Call in a thread of some. Its evaluation ends when the client leaves, or the server does. The body has been read."""
-    with limits.within() as limit:
-        here = copy_context()
-    work = asyncio.get_running_loop().run_in_executor(threads, here.run, call, *given)
-    left = asyncio.ensure_future(_left(request))
-    try:
-        await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        left.cancel()
-        limit.cancel("its client has left")  # which has no effect on work that is done
-    return await work
-
-
-async def _left(request: Request) -> None:
-    """Wait until the client has left."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    told = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
-    status = 404 if isinstance(error, KeyError) else 503 if isinstance(error, limits.LimitExceeded) else 400
-    return JSONResponse({"error": told}, status)
+def _limit(given: dict) -> int:
+    limit = _number(given.pop("limit", str(USUAL)), int, "limit")
+    if not 0 <= limit <= MOST_TUPLES:
+        raise Wrong(f"limit is {shown(limit)}: expected a number from 0 to {MOST_TUPLES:,}")
+    return limit

@@ -1,0 +1,265 @@
+"""The clients of a server, and what each may do: the file of `semi-naive serve --token FILE`.
+
+The file is one token, whose client may do everything:
+
+    3f1c9a…
+
+or TOML with a table for each client, which may do what its table says and nothing else:
+
+    [ann]
+    token = "3f1c9a…"
+    parameters = {town = ["Ulm", "Bonn"], most = "any"}     # values that it may give to parameters of registered rules
+    reads = ["edge"]        # relations that it may read whole, and that its rules may read; "any" for all
+    writes = ["edge"]       # relations whose facts it may change
+    rules = true            # it may register rules, of names that begin with ann__
+
+    [operator]
+    token = "77d0b2…"
+    owner = true            # it may do everything
+
+A client is a tenant: of a relation with parameters it has the tuples for values that it may give, and nothing else.
+"""
+
+import hmac
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from hashlib import sha256
+from typing import Any
+
+from semi_naive.io.errors import BadInput
+from semi_naive.language import syntax
+from semi_naive.language.parse import parse
+from semi_naive.sandbox import NoFiles
+from semi_naive.session.registered.rules import Registered
+
+ANY = "any"
+OF_A_CLIENT = "__"  # between the name of a client and the rest of the name of a rule that it has registered
+SHORTEST = 16  # characters of a token, so that guessing takes longer than the server lives
+TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)  # as RFC 6750 has it
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*", re.ASCII)
+KEYS = {"token": str, "owner": bool, "parameters": dict, "reads": list, "writes": list, "rules": bool}
+PLAIN = {"number", "unsigned", "float"}  # types that `as` of a client's rules may name
+MAKE = "make one with: openssl rand -hex 32"
+
+
+class NotAllowed(PermissionError):
+    """A client asked for what it may not have; the message says what it may."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """What a client may do. Relations: None stands for all. parameters: the values by name, None for any value."""
+
+    name: str = ""
+    owner: bool = True
+    parameters: Mapping[str, tuple | None] = field(default_factory=dict)
+    reads: frozenset[str] | None = None
+    writes: frozenset[str] | None = None
+    rules: bool = True
+
+    @property
+    def prefix(self) -> str:
+        """What the session puts before the names of its durable subscriptions."""
+        return "" if self.owner else f"{self.name}/"
+
+    @property
+    def viewer(self) -> str | None:
+        """Whose subscriptions it sees; None for all."""
+        return None if self.owner else self.name
+
+    def owns(self, rule: str) -> bool:
+        return self.owner or rule.startswith(self.name + OF_A_CLIENT)
+
+    def reads_whole(self, name: str, registry: Any) -> bool:
+        """True if it may read all tuples of a relation."""
+        if self.owner:
+            return True
+        if name not in registry.rules:
+            return not registry.is_system(name) and (self.reads is None or name in self.reads)
+        rules = registry.rules[name]
+        if rules.parameters or OF_A_CLIENT in name and not self.owns(name):
+            return False
+        return self._reads_all(rules, registry) if self.owns(name) else self.reads is None or name in self.reads
+
+    def _reads_all(self, rules: Registered, registry: Any) -> bool:
+        return all(self.reads_whole(each, registry) for each in rules.reads)
+
+    def asks(self, name: str, registry: Any) -> bool:
+        """True if it may read a relation, or the part of it that belongs to values that it may give."""
+        rules = registry.rules.get(name)
+        if self.owner or rules is None or not rules.parameters:
+            return self.reads_whole(name, registry)
+        if OF_A_CLIENT in name and not (self.owns(name) and self._reads_all(rules, registry)):
+            return False
+        return set(rules.parameters) <= self.parameters.keys()
+
+    # -- what it asks for
+
+    def check_asks(self, name: str, registry: Any) -> None:
+        if not self.asks(name, registry) and not (name == "sys.subscription" and registry.is_system(name)):
+            known = [*registry.known, *registry.rules]
+            may = sorted(each for each in dict.fromkeys(known) if self.asks(each, registry))
+            raise NotAllowed(f"{self.name} may not read {name}: it may read {_listed(may)}")
+
+    def check_value(self, parameter: str, text: str, read: Callable[[str], Any]) -> None:
+        """read: makes a value of the parameter's type of a text."""
+        allowed = None if self.owner else self.parameters[parameter]
+        if allowed is not None and not any(_same(text, each, read) for each in allowed):
+            may = _listed(list(map(repr, allowed)))
+            raise NotAllowed(f"{self.name} may not give {parameter}={text!r}: it may give {may}")
+
+    def check_writes(self, name: str) -> None:
+        if self.writes is not None and name not in self.writes:
+            may = _listed(sorted(self.writes))
+            raise NotAllowed(f"{self.name} may not change facts of {name}: it may change those of {may}")
+
+    def check_name(self, rule: str) -> None:
+        """That it may register rules of a name, and forget them."""
+        if not self.rules:
+            raise NotAllowed(f"{self.name} may not register rules: its table has no rules = true")
+        if not self.owns(rule):
+            raise NotAllowed(f"{rule} is no name for rules of {self.name}: these begin with {self.name}{OF_A_CLIENT}")
+
+    def check_rules(self, rules: Registered, registry: Any) -> None:
+        """That its rules read only what it may, and make no value out of a number: that could be another client's."""
+        if self.owner:
+            return
+        for each in sorted(rules.reads):
+            self.check_asks(each, registry)
+        for node in _all(parse(rules.text, sandbox=NoFiles()).statements):
+            if isinstance(node, syntax.As) and node.type not in PLAIN:
+                may = ", ".join(sorted(PLAIN))
+                raise NotAllowed(f"as(…, {node.type}) at line {node.span.line}: rules of {self.name} may have `as` for {may}")
+
+
+def _same(text: str, allowed: Any, read: Callable[[str], Any]) -> bool:
+    try:
+        return read(text) == read(str(allowed))
+    except ValueError:
+        return False
+
+
+def _all(node: Any) -> Iterable:
+    """All syntax nodes below some."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list | tuple):
+            waiting += node
+        elif is_dataclass(node):
+            yield node
+            waiting += [getattr(node, each.name) for each in fields(node)]
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) or "nothing"
+
+
+# -- the file
+
+
+class Clients:
+    """The clients of a server by their tokens, of which it keeps digests. Without any, everyone is the owner."""
+
+    def __init__(self, known: Iterable[tuple[str, Client]] = ()):
+        self.known = [(_digest(token), client) for token, client in known]
+
+    def of(self, header: str) -> Client | None:
+        """The client of an Authorization header. All tokens are compared, each in constant time.
+
+        >>> clients = Clients([("0123456789abcdef", Client("ann", False))])
+        >>> clients.of("Bearer 0123456789abcdef").name, clients.of("Bearer 0123456789abcdeg"), clients.of("")
+        ('ann', None, None)
+        """
+        if not self.known:
+            return Client()
+        scheme, _, token = header.strip().partition(" ")
+        given = _digest(token.strip())
+        found = [client for digest, client in self.known if hmac.compare_digest(digest, given)]
+        return found[0] if found and scheme.lower() == "bearer" else None
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode(errors="surrogateescape")).digest()
+
+
+def read_clients(path: str) -> Clients:
+    """The clients of a token file. BadInput for one that is wrong, or that other users may read."""
+    try:
+        with open(path, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"the token file cannot be read: {getattr(error, 'strerror', error)}", path, hint=MAKE) from None
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        told = f"other users may use the token file (its mode is {stat.S_IMODE(mode):04o})"
+        raise BadInput(told, path, hint=f"chmod 600 {path}")
+    if len(text.split()) == 1:
+        return Clients([(_token(text.strip(), path), Client())])
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"it is neither one token nor TOML: {error}", path, hint="docs/sessions.md shows both forms") from None
+    known = [_client(path, name, table) for name, table in tables.items()]
+    if not known:
+        raise BadInput("the token file is empty", path, hint=MAKE)
+    if len({token for token, _ in known}) < len(known):
+        raise BadInput("two clients have the same token", path, hint=MAKE)
+    return Clients(known)
+
+
+def _token(token: Any, path: str, name: str = "") -> str:
+    of = f" of {name}" if name else ""
+    if not isinstance(token, str) or not TOKEN.fullmatch(token):
+        raise BadInput(f"the token{of} is no bearer token: expected letters, digits and . _ ~ + / -", path, hint=MAKE)
+    if len(token) < SHORTEST:
+        raise BadInput(f"the token{of} has {len(token)} characters: expected {SHORTEST} at least", path, hint=MAKE)
+    return token
+
+
+def _client(path: str, name: str, table: Any) -> tuple[str, Client]:
+    """(token, client) of a table."""
+
+    def wrong(told: str) -> BadInput:
+        return BadInput(f"client {name}: {told}", path, hint="docs/sessions.md shows what a table may have")
+
+    if not isinstance(table, dict):
+        raise BadInput(f"{name} is no table of a client", path, hint=f"begin it with [{name}]")
+    if not NAME.fullmatch(name):
+        raise wrong("expected a name of letters and digits, with single _ between them")
+    for key, value in table.items():
+        if key not in KEYS:
+            raise wrong(f"there is no key {key}: expected {', '.join(KEYS)}")
+        if not isinstance(value, KEYS[key]) and not (value == ANY and KEYS[key] is list):
+            raise wrong(f"{key} is {value!r}: expected {_expected(key)}")
+    if table.get("owner") and table.keys() - {"token", "owner"}:
+        raise wrong("an owner may do everything: leave its other keys out")
+    parameters = {each: _values(each, values, wrong) for each, values in table.get("parameters", {}).items()}
+    reads, writes = (_names(key, table.get(key, []), wrong) for key in ("reads", "writes"))
+    token = _token(table.get("token"), path, name)
+    if table.get("owner"):
+        return token, Client(name)
+    return token, Client(name, False, parameters, reads, writes, table.get("rules", False))
+
+
+def _expected(key: str) -> str:
+    kinds = {str: "a text", bool: "true or false", dict: 'a table, as {town = ["Ulm"]}', list: f'a list of names, or "{ANY}"'}
+    return kinds[KEYS[key]]
+
+
+def _names(key: str, value: Any, wrong: Callable[[str], BadInput]) -> frozenset[str] | None:
+    if value != ANY and not all(isinstance(each, str) for each in value):
+        raise wrong(f"{key} is {value!r}: expected {_expected(key)}")
+    return None if value == ANY else frozenset(value)
+
+
+def _values(name: str, value: Any, wrong: Callable[[str], BadInput]) -> tuple | None:
+    if value == ANY:
+        return None
+    if not isinstance(value, list) or not all(type(each) in (str, int, float) for each in value):
+        raise wrong(f'the parameter {name} has {value!r}: expected a list of texts and numbers, or "{ANY}"')
+    return tuple(value)

@@ -1,0 +1,170 @@
+"""The door of a server: whom it lets in, how much it reads of a request, and how it tells what is wrong.
+
+Every error is JSON, {"error": text}: 400 for a request that makes no sense, 401 without a token, 403 for what the client may
+not have, 404 for names and addresses that are not there, 413 for a body that is too large. A failure of the server itself is
+500; the traceback is in its log.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from semi_naive.host.limits import LimitExceeded
+from semi_naive.io.bits import shown
+from semi_naive.plots.serving import known_host
+from semi_naive.ra.ids import UnknownId
+from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.session.served.clients import Client, Clients, NotAllowed
+
+CLIENT = "semi_naive.client"  # the key of a request's scope that has its `Client`
+PAGE = "/"  # may be read without a token, and from links of other pages: it has no data
+OWN = ("", "same-origin", "none")  # values of Sec-Fetch-Site; the others are requests that other pages make
+JSON = "application/json"
+
+log = logging.getLogger("semi_naive")
+
+
+class Wrong(ValueError):
+    """A request that makes no sense."""
+
+
+class TooLarge(Wrong):
+    """A body beyond the limit."""
+
+
+class Missing(LookupError):
+    """A request names something that there is not."""
+
+
+STATUS = {
+    LimitExceeded: 503,
+    Missing: 404,
+    NotAllowed: 403,
+    TooLarge: 413,
+    ValueError: 400,
+    EvaluationError: 400,
+    UnknownId: 400,
+}
+
+
+class Door:
+    """Answers requests of clients that are known, for a host that is this machine. Others it refuses."""
+
+    def __init__(self, app: ASGIApp, clients: Clients, names: set[str]):
+        self.app, self.clients, self.names = app, clients, {name.lower() for name in names}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = self._refused(scope, Headers(scope=scope)) if scope["type"] == "http" else None
+        await (refused or self.app)(scope, receive, send)
+
+    def _refused(self, scope: Scope, headers: Headers) -> Response | None:
+        """The answer to a request that is refused; otherwise its client is in the scope."""
+        host = headers.get("host", "")
+        if not known_host(host, self.names):
+            return error_answer(f"this server does not answer for the host {shown(host)}: --alias names one more", 400)
+        if scope["path"] == PAGE:
+            return None
+        if headers.get("sec-fetch-site", "") not in OWN or not self._own(headers.get("origin")):
+            return error_answer("this server does not answer requests that pages of other sites make", 403)
+        client = self.clients.of(headers.get("authorization", ""))
+        if client is None:
+            told = "this server asks for a token: send the header Authorization: Bearer TOKEN"
+            return error_answer(told, 401, {"www-authenticate": "Bearer"})
+        scope[CLIENT] = client
+        return None
+
+    def _own(self, origin: str | None) -> bool:
+        return origin is None or known_host(origin.partition("//")[2], self.names)
+
+
+@dataclass
+class Asked:
+    """A request with its whole body, of a client."""
+
+    client: Client
+    request: Request
+    body: bytes
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def name(self) -> str:
+        """The name in the address."""
+        return self.request.path_params["name"]
+
+    def options(self) -> dict[str, str]:
+        """What stands behind the ? by its names. Wrong for a name that is there twice."""
+        found: dict[str, str] = {}
+        for name, value in self.request.query_params.multi_items():
+            if name in found:
+                raise Wrong(f"{name} is given twice")
+            found[name] = value
+        return found
+
+    def check_json(self) -> None:
+        """Wrong for a body of another type: a page of another site can send a form without asking, and no JSON."""
+        if self.request.headers.get("content-type", "").split(";")[0].strip() != JSON:
+            raise Wrong(f"the body has the content type {JSON}")
+
+
+def answered(call: Callable[[Asked], Any], most: int, run: Callable[..., Awaitable[Any]]) -> Callable:
+    """A route. call: makes the answer, a `Response` or what is sent as JSON; run: calls it in a thread. most: bytes of the
+    body."""
+
+    async def answer(request: Request) -> Response:
+        client: Client = request.scope.get(CLIENT, Client())
+        try:
+            asked = Asked(client, request, await _body(request, most), asyncio.get_running_loop())
+            found = await run(request, call, asked)
+            return found if isinstance(found, Response) else JSONResponse(found)
+        except ClientDisconnect:
+            return Response(status_code=400)  # which reaches no one
+        except Exception as error:
+            return failed(client, error)
+
+    return answer
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """The body of a request; TooLarge as soon as it is more than so many bytes."""
+    body, told = bytearray(), f"the body has more than {most:,} bytes: send it in several requests"
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length[:20]) > most:
+        raise TooLarge(told)
+    async for piece in request.stream():
+        body += piece
+        if len(body) > most:
+            raise TooLarge(told)
+    return bytes(body)
+
+
+def failed(client: Client, error: Exception) -> Response:
+    """The answer that tells of an error. A client that is not the owner is not shown the values that a rule failed with."""
+    if isinstance(error, EvaluationError) and not client.owner:
+        log.warning("a transaction or a query of %s has failed: %s", client.name, error)
+        return error_answer("a rule has no value for this, so nothing was changed; the log of the server tells which", 400)
+    for kind, status in STATUS.items():
+        if isinstance(error, kind):
+            return error_answer(str(error), status)
+    if isinstance(error, RecursionError):
+        return error_answer("the request is nested too deeply", 400)
+    log.error("a request of %s has failed", client.name or "a client", exc_info=error)
+    return error_answer(f"the server has failed: {error or type(error).__name__}", 500)
+
+
+async def not_routed(request: Request, error: Exception) -> Response:
+    """The answer for an address that there is not, or that has no such method."""
+    assert isinstance(error, HTTPException)
+    told = "there is no such address; docs/sessions.md has all" if error.status_code == 404 else error.detail
+    return error_answer(f"{request.method} {request.url.path}: {told}", error.status_code, error.headers)
+
+
+def error_answer(told: str, status: int, headers=None) -> Response:
+    return JSONResponse({"error": told}, status, headers)

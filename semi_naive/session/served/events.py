@@ -1,0 +1,90 @@
+"""Server-sent events: the changes of one subscription, until its client leaves or something is wrong."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from semi_naive.session.served.as_json import NOT_SHOWN, all_rows
+
+ALIVE = 15.0  # seconds after which a comment tells that a stream is still there
+LOOK = 0.2  # seconds between two looks of a thread whether its stream has ended
+
+
+class Stream:
+    """Takes messages from the thread of a subscription to the server's loop, one at a time: changes that come while the client
+    is slow become one sum."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop):
+        self.loop, self.closed, self.over = loop, False, asyncio.Event()
+        self.queue: asyncio.Queue[str] = asyncio.Queue(maxsize=1)
+
+    def put(self, changes, epoch: int) -> None:
+        """Called by the thread of the subscription; returns when the client has been sent the message before."""
+        try:
+            self._message(f"id: {epoch}", {"epoch": epoch, "changes": all_rows(changes)})
+        except NOT_SHOWN as error:
+            self._message("event: error", {"epoch": epoch, "error": str(error)})
+            self.close()
+
+    def _message(self, head: str, data: dict) -> None:
+        message = asyncio.run_coroutine_threadsafe(self.queue.put(f"{head}\ndata: {json.dumps(data)}\n\n"), self.loop)
+        while not self.closed:
+            with contextlib.suppress(TimeoutError):
+                return message.result(LOOK)
+        message.cancel()
+        return None
+
+    def close(self) -> None:
+        """End the stream after the messages that it has; from any thread."""
+        self.closed = True
+        self.loop.call_soon_threadsafe(self.over.set)
+
+
+class Events(Response):
+    """The answer that has the messages of a stream. However it ends, `ended` is called then, in a thread."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, stream: Stream, ended: Callable[[], None]):
+        super().__init__(headers={"cache-control": "no-store"})
+        del self.headers["content-length"]
+        self.stream, self.ended = stream, ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        ends = [asyncio.create_task(left(receive)), asyncio.create_task(self.stream.over.wait())]
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await _send(send, ": these are the changes\n\n")
+            while (text := await self._next(ends)) is not None:
+                await _send(send, text)
+            await send({"type": "http.response.body", "body": b""})
+        except (OSError, asyncio.CancelledError):
+            pass  # the client has left, or the server is being ended
+        finally:
+            self.stream.closed = True
+            for each in ends:
+                each.cancel()
+            self.stream.loop.run_in_executor(None, self.ended)  # not waited for: a server that is ended cancels that
+
+    async def _next(self, ends: list[asyncio.Task]) -> str | None:
+        """The next message, or a comment after some time without one; None at the end."""
+        getting = asyncio.ensure_future(self.stream.queue.get())
+        try:
+            done, _ = await asyncio.wait([getting, *ends], timeout=ALIVE, return_when=asyncio.FIRST_COMPLETED)
+            return getting.result() if getting in done else None if done else ": still here\n\n"
+        finally:
+            getting.cancel()
+
+
+async def left(receive: Receive) -> None:
+    """Wait until the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _send(send: Send, text: str) -> None:
+    await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
