@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from semi_naive.host.interrupts import locked
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.arrow_arrays import arrow_of, strings_of
 from semi_naive.ra.bits import prefetch
@@ -135,21 +136,25 @@ class SymbolTable:
         begins, ends, ids = strings.begins, strings.ends, np.full(len(strings), -1, np.int64)
         given = strings.data, begins, ends, strings.hashes
         if self.base:
-            with self.base._lock:
+            with locked(self.base._lock):
                 _find(*given, *self.base._kept(), self._below, ids)
-        with self._lock:
-            at = 0
-            while at < len(ids):
-                self._count, at = _add(*given, at, *self._kept(), self._hashes, self._count, self._below, ids)
-                if at < len(ids):
-                    self._grow(len(ids) - at, int(ends[at] - begins[at]))
+        with locked(self._lock):
+            try:
+                at = 0
+                while at < len(ids):
+                    self._count, at = _add(*given, at, *self._kept(), self._hashes, self._count, self._below, ids)
+                    if at < len(ids):
+                        self._grow(len(ids) - at, int(ends[at] - begins[at]))
+            except BaseException:  # an interrupt: slots may have strings that are not counted
+                self._slots = _indexed(self._hashes, self._count, len(self._slots))
+                raise
         return ids
 
     def find(self, strings) -> np.ndarray:
         """The ids of strings, -1 of those that have none; none is numbered."""
         data, begins, ends = places_of(as_strings(strings))
         found = np.full(len(begins), -1, np.int64)
-        with self._lock:
+        with locked(self._lock):
             _find(data, begins, ends, hash_places(data, begins, ends), *self._kept(), self._count, found)
         found[found >= 0] += self._below
         if self.base:
@@ -159,12 +164,12 @@ class SymbolTable:
 
     def back_to(self, own: int) -> None:
         """Forget all but so many of the strings here; others will have the ids of those that are forgotten."""
-        with self._lock:
+        with locked(self._lock):
             if own < self._count:
-                self._count = own
                 self._content = _longer(self._content, int(self._ends[own]), len(self._content))  # what there was is shared
                 self._ends = self._ends.copy()
                 self._slots = _indexed(self._hashes, own, len(self._slots))
+                self._count = own  # last, as it says whether this is done
 
     def _kept(self) -> tuple:
         """What kernels look strings up in. Where one ends the next one begins."""
@@ -179,9 +184,9 @@ class SymbolTable:
             room = max(2 * len(self._content), min(32 * len(self._content), AMPLE))
             self._content = _longer(self._content, used, max(used + needed, room))
         if count == len(self._hashes):
-            self._hashes = _longer(self._hashes, count, times * count)
             self._ends = _longer(self._ends, count + 1, times * count + 1)
             self._slots = _indexed(self._hashes, count, 2 * times * count)
+            self._hashes = _longer(self._hashes, count, times * count)  # last, as it says whether this is done
 
     def strings(self, ids: np.ndarray):
         """The strings, a pyarrow array, of ids. KeyError where one was never given out."""
@@ -216,7 +221,7 @@ class SymbolTable:
         """The strings here, as an array that shares their memory, which is never written to again."""
         import pyarrow as pa
 
-        with self._lock:
+        with locked(self._lock):
             return pa.LargeStringArray.from_buffers(self._count, pa.py_buffer(self._ends), pa.py_buffer(self._content))
 
     def parts(self) -> Iterator[tuple]:

@@ -8,6 +8,7 @@ import time
 
 from semi_naive.host import jit, leftovers
 from semi_naive.host.account import part
+from semi_naive.host.interrupts import held
 
 LOADED = 0.1  # seconds of small iterations a block at a time, after which numba is worth loading
 COMPILED = 0.5  # and after which the machine is compiled, by another process beside this one
@@ -40,8 +41,9 @@ def ready(spent: float) -> bool:
 @part("kernels")
 def _load(spent: float) -> None:
     """The machine, or begin to compile it."""
-    from semi_naive.host.kernel_cache import kept
-    from semi_naive.ra.tuple_at_a_time.machine import KERNELS
+    with held():
+        from semi_naive.host.kernel_cache import kept
+        from semi_naive.ra.tuple_at_a_time.machine import KERNELS
 
     if all(map(kept, KERNELS)):
         for kernel in KERNELS:

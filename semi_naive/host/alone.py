@@ -2,6 +2,7 @@
 
 The lock is the system's (flock), so it ends with the process that has it, however that ends. It saves work and keeps
 nothing right: whoever makes something writes it under another name and renames it, so two who do so do no harm.
+A fork closes its copies of the locks that its parent has.
 """
 
 import contextlib
@@ -9,7 +10,9 @@ import logging
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 
+from semi_naive.host.interrupts import afterwards
 from semi_naive.host.private import opener
 
 try:
@@ -18,6 +21,8 @@ except ImportError:  # not on Windows: there everybody makes everything
     fcntl = None  # type: ignore[assignment]
 
 log = logging.getLogger("semi_naive")
+
+_files: set = set()  # of the locks that this process has
 
 LOOK = 0.005  # seconds between two looks at a lock
 PATIENCE = 60.0  # seconds to wait for another process: what it makes takes 3, ten times that on a busy machine
@@ -29,29 +34,43 @@ def alone(path: str | os.PathLike, patience: float = PATIENCE) -> Iterator[bool]
 
     False if this one goes on without being so: after `patience` seconds, or where files cannot be locked.
     """
-    file = _locked(path, patience)
-    try:
-        yield file is not None
-    finally:
-        if file is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-            fcntl.flock(file, fcntl.LOCK_UN)  # also for a copy that a forked process may have
-            file.close()
+    opened: list = []
+    with afterwards(partial(_let_go, path, opened)):
+        yield _is_locked(path, patience, opened)
 
 
-def _locked(path, patience: float):
-    """The lock file, open and ours; None where that takes too long or cannot be."""
+def _is_locked(path, patience: float, opened: list) -> bool:
+    """Lock the file, and have it in the list; False where that takes too long or cannot be."""
     until = time.monotonic() + patience
     try:
         while fcntl is not None:
-            file = open(path, "ab", opener=opener)
-            if _taken(file, until) and _is_at(file, path):  # else whoever had it has removed the file
-                return file
-            file.close()
+            opened.append(open(path, "ab", opener=opener))
+            if _taken(opened[0], until) and _is_at(opened[0], path):  # else the process that had it has removed the file
+                _files.add(opened[0])
+                return True
+            opened.pop().close()
     except OSError as error:
         log.info("going on without the lock %s: %s", path, error)
-    return None
+    return False
+
+
+def _let_go(path, opened: list) -> None:
+    for file in opened:
+        if file in _files and not file.closed:
+            _files.discard(file)
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            fcntl.flock(file, fcntl.LOCK_UN)  # also for a copy in a process that a library has forked
+        file.close()
+
+
+def _close_copies() -> None:
+    while _files:
+        _files.pop().close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_copies)
 
 
 def _taken(file, until: float) -> bool:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.host.account import part
+from semi_naive.host.interrupts import held, interrupt_in, locked
 from semi_naive.host.signatures import Signature, types
 
 __all__ = ["Kernel", "load", "njit", "types"]
@@ -92,7 +93,10 @@ class Kernel:
     def __call__(self, *given):
         if self.dispatcher is None and (_now.uncompiled or self._small(given)):
             return self._run(given) if _now.uncompiled else self._timed(given)
-        return (self.dispatcher or self.compiled())(*given)
+        try:
+            return (self.dispatcher or self.compiled())(*given)
+        except SystemError as error:  # numba makes one of an interrupt
+            raise interrupt_in(error) from None
 
     def __reduce__(self):
         return self.py_func.__qualname__
@@ -108,7 +112,7 @@ class Kernel:
             return True
         _Spent.numba = True
         if self.worth is None:
-            with part("kernels"):
+            with part("kernels"), held():  # as numba may be loaded
                 from semi_naive.host.kernel_cache import kept
 
                 self.worth = LOADING if kept(self) else COMPILING
@@ -121,7 +125,8 @@ class Kernel:
             with np.errstate(over="ignore"):
                 return self._run(given)
         finally:
-            _now.uncompiled, spent = False, time.perf_counter() - begun
+            _now.uncompiled = False  # before a call, at which an interrupt may come
+            spent = time.perf_counter() - begun
             self.seconds += spent
             _Spent.seconds += spent
 
@@ -146,7 +151,7 @@ class Kernel:
     def compiled(self):
         """What numba makes of it."""
         if self.dispatcher is None:
-            with part("kernels"), _alone:
+            with part("kernels"), locked(_alone), held():  # what the linker calls loses an interrupt
                 if self.dispatcher is None:
                     from semi_naive.host.kernel_cache import dispatcher_of
 
@@ -165,7 +170,8 @@ def known() -> list[Kernel]:
 def load(names: Iterable[str] = ()) -> None:
     """Load the machine code of kernels, as far as there is any, 5 ms each: those of some names, as "words.sort", or all that
     have been defined, for a process that forks others."""
-    from semi_naive.host.kernel_cache import kept
+    with held():
+        from semi_naive.host.kernel_cache import kept
 
     _Spent.numba, names = True, set(names)
     for kernel in _known:

@@ -132,21 +132,10 @@ def check_bytes(beside: Callable[[], int] = int, now: bool = False) -> None:
         limits.check_bytes(beside, now)
 
 
-@contextlib.contextmanager
-def holding(lock) -> Iterator[None]:
-    """Hold a lock. Its wait ends as an evaluation does: at a deadline, or when it is cancelled."""
-    acquire(lock)
+def check_waiting(why: str) -> None:
+    """`check` for an evaluation that has not begun. why: what it waits for."""
     try:
-        yield
-    finally:
-        lock.release()
-
-
-def acquire(lock) -> None:
-    """Acquire a lock, unless a limit is exceeded before."""
-    while not lock.acquire(timeout=-1 if _here.get() is None else LOOK):
-        try:
-            check()
-        except LimitExceeded as error:
-            error.locate("", "another transaction or query was being evaluated")
-            raise
+        check()
+    except LimitExceeded as error:
+        error.locate("", why)
+        raise

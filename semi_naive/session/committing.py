@@ -1,23 +1,24 @@
-"""How transactions of a session end: one after the other, each as a whole or not at all; then who subscribes is told.
+"""How transactions of a session end: one after the other, each as a whole or not at all (`turns`).
 
 1. what is asked becomes net (`facts.Asked`)
 2. all relations follow (`maintenance.upkeep`)
-3. the log has it, where there is one: from here on the transaction has happened
-4. readers see the new epoch, subscribers are told what has changed, and a snapshot is made where it is due
+3. the log has it, if there is one: from here on the transaction has happened, and interrupts wait
+4. readers see the new epoch, and subscribers are told what has changed
+5. a snapshot is made where it is due
 """
 
 import contextlib
 import logging
-import threading
+import os
 import time
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from semi_naive.config import Config
 from semi_naive.host import limits
+from semi_naive.host.interrupts import held
 from semi_naive.ra.rules.changes import Change
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.table import Table
@@ -28,6 +29,7 @@ from semi_naive.session.maintenance.upkeep import Upkeep
 from semi_naive.session.registered.registry import Registry
 from semi_naive.session.system import Past, System
 from semi_naive.session.transaction import Transaction
+from semi_naive.session.turns import Step, Turn, Turns
 
 log = logging.getLogger("semi_naive")
 
@@ -39,6 +41,7 @@ class Committing:
     config: Config
     retain: int
     closed: bool
+    _process: int  # that has opened the session
     relations: dict[str, Relation]
     declared: dict[str, Relation]  # by the program; those of registered rules come and go
     changeable: set[str]
@@ -49,42 +52,93 @@ class Committing:
     _directory: Directory | None
 
     def _begin_at(self, number: int) -> None:
-        """All relations are at their fixed point, and that is the epoch of this number."""
-        self._now = self._epoch(number)
+        """Have all relations, at their fixed point, as the epoch of this number."""
+        self._epochs: tuple[Epoch, ...] = (self._epoch(number),)  # the last one first, then those that are retained
         self.upkeep.sweep()
-        self._before: deque[Epoch] = deque(maxlen=self.retain)
-        self._writing, self._writer = threading.Lock(), 0
-        self._mark: Any = None
+        self._turns = Turns()
 
     def _epoch(self, number: int) -> Epoch:
-        """What there is now."""
+        """The relations as they are now."""
         return Epoch(number, self.upkeep.tables, self.upkeep.spread, self, dict(self.upkeep.facts.given))
+
+    @property
+    def _now(self) -> Epoch:
+        return self._epochs[0]
 
     @property
     def epoch(self) -> int:
         """The number of the epoch that was made last: 0 before the first transaction."""
+        self.check_process()
         return self._now.number
 
+    @property
+    def is_foreign(self) -> bool:
+        """True in a fork of the process that has opened the session."""
+        return os.getpid() != self._process
+
+    def check_process(self) -> None:
+        if self.is_foreign:
+            raise ValueError(
+                f"process {os.getpid()} is a fork of process {self._process}, which has opened this session: use it there, "
+                "and give the fork what it needs of it, as session[name].to_set(), or open another session in the fork"
+            )
+
     def check_open(self) -> None:
+        self.check_process()
         if self.closed:
             raise ValueError("this session has been closed, and its relations are gone: read or write them before that")
 
+    # -- turns
+
+    @property
+    def writes(self) -> bool:
+        """True if this thread has a transaction, or changes subscriptions or rules."""
+        return self._turns.open
+
+    def begin(self, turn: Turn) -> None:
+        self.check_open()
+        if self.writes:
+            raise ValueError("a transaction is open in this thread already: let it end before another one begins")
+        self._take(turn)
+
+    def _take(self, turn: Turn) -> None:
+        self._turns.begin(turn)
+        self.check_open()
+        turn.undo.append(partial(self.upkeep.values.back_to, self.upkeep.values.mark()))
+
+    def give_up(self, turn: Turn) -> None:
+        """Let another turn begin, which settles this one."""
+        self._turns.give(turn)
+
     @contextlib.contextmanager
-    def alone(self):
-        """While no transaction is open, and none can begin."""
+    def alone(self) -> Iterator[None]:
+        """While no transaction is open, and none can begin. What the block changes is undone if it fails."""
+        self.check_open()
         if self.writes:
             raise ValueError("a transaction is open in this thread, or a subscription begins: let it end first")
-        with limits.holding(self._writing):
-            self.check_open()
-            self._writer, mark = threading.get_ident(), self.upkeep.values.mark()
-            try:
-                yield
-                self.registry.give_back()
-            except BaseException:
-                self.upkeep.values.back_to(mark)
-                raise
-            finally:
-                self._writer = 0
+        turn = Turn()
+        with self._turns.ending(turn):
+            self._take(turn)
+            yield
+            self.registry.give_back()
+            turn.kept = True
+
+    def save(self) -> None:
+        """Have the open turn put back, if it fails, what is registered and evaluated now."""
+        turn = self._turns.last
+        if turn is not None and not turn.saved:
+            turn.undo.append(partial(self._restore, self.upkeep.saved(), self.registry.saved(), self.relations, self._epochs))
+            turn.saved = True
+
+    def undo(self, step: Step) -> None:
+        """Have this thread's turn do a step if it fails."""
+        if self.writes and self._turns.last is not None:
+            self._turns.last.undo.append(step)
+
+    def _restore(self, upkeep, registry, relations: dict[str, Relation], epochs: tuple[Epoch, ...]) -> None:
+        self.upkeep.restore(upkeep)
+        self.registry.restore(registry)
+        self.relations, self._epochs = relations, epochs
 
     def limited(self):
         """Within the limits of a query."""
@@ -94,84 +148,67 @@ class Committing:
         """Relations of registered rules are there, or are not there any more, in the epoch that was made last."""
         active = {name: rules.relation for name, rules in self.registry.rules.items() if rules.users}
         self.relations = self.declared | active
-        self._now = self._epoch(self.epoch)
+        self._epochs = (self._epoch(self.epoch), *self._epochs[1:])
         self.upkeep.sweep()
 
-    @property
-    def writes(self) -> bool:
-        """Whether this thread has a transaction."""
-        return self._writer == threading.get_ident()
+    # -- transactions
 
-    def begin(self, transaction: Transaction) -> None:
-        if self.writes:
-            raise ValueError("a transaction is open in this thread already: let it end before another one begins")
-        limits.acquire(self._writing)
-        try:
-            self.check_open()
-        except BaseException:
-            self._writing.release()
-            raise
-        self._writer = threading.get_ident()
-        self._mark = self.upkeep.values.mark()
-
-    def end(self, transaction: Transaction, failed: bool) -> None:
+    def end(self, turn: Turn, transaction: Transaction, failed: bool) -> None:
         """Commit, or roll back."""
-        try:
-            if failed:
-                self.upkeep.values.back_to(self._mark)
-            else:
-                self._commit(transaction)
-        finally:
-            self._writer, self._mark = 0, None
-            self._writing.release()
+        self.check_process()
+        with self._turns.ending(turn):
+            if not failed:
+                self._commit(turn, transaction)
+        if self.registry.leaving and not self.closed:  # subscriptions that callbacks have cancelled
+            with self.alone():
+                self.registry.give_back()
 
-    def _commit(self, transaction: Transaction) -> None:
+    def _commit(self, turn: Turn, transaction: Transaction) -> None:
         begun = time.perf_counter()
-        try:
-            self.check_open()
-            nets = {name: asked.net() for name, asked in transaction.asked().items()}
-            net = {name: change for name, (change, _) in nets.items() if change.size}
-            with self.limited():
-                found = self.upkeep.apply(net, partial(self._log, net, transaction.batch), self.registry.told_of())
-        except BaseException:
-            self.upkeep.values.back_to(self._mark)
+        self.check_open()
+        nets = {name: asked.net() for name, asked in transaction.asked().items()}
+        net = {name: change for name, (change, _) in nets.items() if change.size}
+        turn.undo.append(partial(self.upkeep.back_to, self.upkeep.state()))
+        with self.limited():
+            found = self.upkeep.apply(net, self.registry.told_of())
+        ignored, number = sum(ignored for _, ignored in nets.values()), self.epoch + 1
+        told = {name: change for name, change in found.items() if isinstance(change, Change)}
+        turn.owed += [
+            self.upkeep.sweep,
+            partial(self.registry.tell, told, number),
+            partial(self._publish, number, transaction, ignored, net, found, begun),
+        ]
+        with limits.lifted(), held():  # it happens now: no limit may end it any more
             if self._directory:
-                self._directory.take_back(self.epoch + 1)
-            raise
-        with limits.lifted():  # it has happened: no limit may end it any more
-            self._publish(transaction, begun, nets, found)
-
-    def _publish(self, transaction: Transaction, begun: float, nets: dict, found: dict[str, AnyChange]) -> None:
-        """Have readers see the new epoch, and tell subscribers. nets: the change of each relation's facts, and how many of them
-        had no effect. found: what has changed of all relations."""
-        if self.retain:
-            self._before.append(self._now)
-        self._now = self._epoch(self.epoch + 1)
-        self.batches |= dict([transaction.batch] if transaction.batch else [])
-        transaction.epoch, transaction.ignored = self.epoch, sum(ignored for _, ignored in nets.values())
-        told = [*self.program.outputs, *self.registry.watched()]
-        changed = {name: Changes(self, self.relations[name], found[name]) for name in dict.fromkeys(told) if name in found}
-        transaction.changes = MappingProxyType(changed)
-        facts, tuples = sum(change.size for change, _ in nets.values()), sum(change.size for change in found.values())
-        counts = {name: (found[name].came, found[name].went) for name in changed}
-        self.system.epochs.append(Past(self.epoch, time.time(), time.perf_counter() - begun, facts, tuples, counts))
-        self.registry.tell({name: change for name, change in found.items() if isinstance(change, Change)}, self.epoch)
-        self.upkeep.sweep()
+                self._directory.append(number, net, self.upkeep.values, transaction.batch, self.registry.kept(told), self.undo)
+            turn.kept = True
+            self._turns.settle()
         self._make_snapshot()
 
-    def _log(self, net: dict[str, Change], batch: tuple[str, int] | None, found: Mapping[str, AnyChange]) -> None:
-        """The last thing that may fail: from here on the transaction has happened."""
-        if self._directory:
-            self._directory.append(self.epoch + 1, net, self.upkeep.values, batch, self.registry.kept(found))
+    def _publish(
+        self, number: int, transaction: Transaction, ignored: int, net: dict, found: dict[str, AnyChange], begun: float
+    ) -> None:
+        """Have readers see an epoch."""
+        if self.epoch < number:
+            self._epochs = (self._epoch(number), *self._epochs[: self.retain])
+        self.batches |= dict([transaction.batch] if transaction.batch else [])
+        told = [*self.program.outputs, *self.registry.watched()]
+        changed = {name: Changes(self, self.relations[name], found[name]) for name in dict.fromkeys(told) if name in found}
+        transaction.epoch, transaction.ignored, transaction.changes = number, ignored, MappingProxyType(changed)
+        if not self.system.epochs or self.system.epochs[-1].epoch < number:
+            facts, tuples = (sum(change.size for change in changes.values()) for changes in (net, found))
+            counts = {name: (found[name].came, found[name].went) for name in changed}
+            self.system.epochs.append(Past(number, time.time(), time.perf_counter() - begun, facts, tuples, counts))
 
-    def note(self, sync: bool, *what) -> None:
-        """Have the directory know what has become of registered rules or of a named subscription (`Directory.note`)."""
+    def note(self, sync: bool, *what, values=None) -> None:
+        """Have the directory know what has become of registered rules or of a named subscription (`Directory.note`). values: of
+        which the event has ids."""
         if self._directory:
-            self._directory.note(self.epoch, self.upkeep.values, sync, *what)
+            self._directory.note(self.epoch, values, self.undo, sync, *what)
 
     def _make_snapshot(self) -> None:
         """Where it is due. The log has what a snapshot has, so one that fails loses nothing."""
-        if self._directory and self._directory.due:
+        if self._directory and self._directory.due and not self.closed:
             try:
                 self._directory.snapshot(self.epoch, self.upkeep, self.batches, self.registry.registrations())
             except OSError:

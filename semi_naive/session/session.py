@@ -10,6 +10,7 @@ with program.session({"edge": [(1, 2)]}) as s:
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from semi_naive.config import Config
+from semi_naive.host.interrupts import afterwards
 from semi_naive.host.numbers import counted
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewrite import has_autoinc
@@ -63,7 +65,7 @@ class Session(Committing, Relations):
         config: Config | None = None,
         sync_seconds: float = 0.0,
     ):
-        self.config, self.retain, self.closed = config or Config(), retain, False
+        self.config, self.retain, self.closed, self._process = config or Config(), retain, False, os.getpid()
         self.lent = Lent(self.config.local_dir)
         if not isinstance(retain, int) or isinstance(retain, bool) or retain < 0:
             raise ValueError(f"retain is {retain!r}: expected how many epochs before the last one are kept, 0 or more")
@@ -83,16 +85,12 @@ class Session(Committing, Relations):
         self._directory: Directory | None = None
         self.upkeep = Upkeep(program, compiled, self.config, spark, values=Values(None if path is None else SymbolTable()))
         try:
-            epoch = self._begin(facts, path, sync_seconds)
+            self._begin_at(self._begin(facts, path, sync_seconds))
+            if self._directory:
+                self._take_up(self._directory)
         except BaseException:
             self._release(failed=True)
             raise
-        self._begin_at(epoch)
-        if self._directory:
-            with self.alone():
-                self.registry.take_up(self._directory.registered, self.derived_anew)
-            if not self._directory.fits:
-                self._directory.snapshot(epoch, self.upkeep, self.batches, self.registry.registrations())
 
     def _begin(self, facts, path, sync_seconds: float) -> int:
         """Have all relations at their fixed point; the number of that epoch."""
@@ -110,11 +108,19 @@ class Session(Committing, Relations):
             log.warning("%s: derived anew, as the rules have changed: %s", path, ", ".join(self.derived_anew))
         return epoch
 
+    def _take_up(self, directory: Directory) -> None:
+        """Have the rules and the subscriptions of the process that had the directory before."""
+        with self.alone():
+            self.registry.take_up(directory.registered, self.derived_anew)
+        if not directory.fits:
+            directory.snapshot(self.epoch, self.upkeep, self.batches, self.registry.registrations())
+
     # -- what there is
 
     def __getitem__(self, name: str) -> Answer:
         """A relation as it is now, as a result of `Program.run` has it. It does not change with later transactions. There are
         relations about the session, too, as sys.epoch (`semi_naive.session.system`)."""
+        self.check_process()
         if self.registry.is_system(name):
             return answer_of(self, RELATIONS[name], partial(columns_of, self.system.table(name)))
         return self._now[name]
@@ -122,10 +128,11 @@ class Session(Committing, Relations):
     def at(self, epoch: int) -> Epoch:
         """The relations as they were after an epoch: the last one, or one of the `retain` before it. ValueError for others."""
         self.check_open()
-        for one in (self._now, *self._before):
+        epochs = self._epochs
+        for one in epochs:
             if one.number == epoch:
                 return one
-        first = self._before[0].number if self._before else self.epoch
+        first = epochs[-1].number
         if not isinstance(epoch, int) or epoch > self.epoch:
             raise ValueError(f"there is no epoch {epoch!r}: the last one is {self.epoch}")
         kept = f"epochs {first} to {self.epoch} are kept" if first < self.epoch else f"only epoch {first} is kept"
@@ -163,6 +170,7 @@ class Session(Committing, Relations):
     def explain(self, name: str | None = None) -> str:
         """The strata of the program and their plans, as `Program.explain` has them, or of rules that are registered: by the
         sizes of now."""
+        self.check_process()
         if name not in self.registry.rules:
             if name is not None:
                 self.known(name)
@@ -264,11 +272,15 @@ class Session(Committing, Relations):
     # -- the end
 
     def close(self) -> None:
-        """Release what Spark has of it, and the directory. Its relations can be read no more."""
-        if not self.closed:
-            self.closed = True
-            self.registry.close()
-            self._release()
+        """Release what Spark has of it, and the directory. Its relations can be read no more. In a fork nothing is closed."""
+        if not self.closed and not self.is_foreign:
+            with afterwards(self._end):
+                self._turns.clear()
+
+    def _end(self) -> None:
+        self.closed = True
+        self.registry.close()
+        self._release()
 
     def _release(self, failed: bool = False) -> None:
         self.pinned.clear()
@@ -286,7 +298,7 @@ class Session(Committing, Relations):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Session of {self.program.name}: epoch {self.epoch}, {counted(len(self), 'relation')}>"
+        return f"<Session of {self.program.name}: epoch {self._now.number}, {counted(len(self), 'relation')}>"
 
 
 def _changeable(program, facts, kept: dict) -> set[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +13,32 @@ from semi_naive.io import as_columns
 from semi_naive.io.errors import BadInput
 from semi_naive.ra.rules.table import Table
 from semi_naive.session.facts import Asked, agreeing, columns_of, last_of
+from semi_naive.session.turns import Turn
 
 if TYPE_CHECKING:
     from semi_naive.session.contents import Changes
 
+
 OVER = "this transaction is over: begin another one with session.transaction()"
+
+
+class _Exit:
+    """`__exit__` of a transaction. A with statement gets it when it begins, and drops it when it ends. If an interrupt came
+    before the first line of `_leave`, the transaction is given up then."""
+
+    def __get__(self, transaction: Transaction | None, owner=None):
+        if transaction is None:
+            return _leave
+        leave, known = partial(_leave, transaction), weakref.proxy(transaction)
+        if not transaction._open:
+            transaction._with = weakref.ref(leave, lambda _: known._give_up())
+        return leave
+
+
+def _leave(transaction: Transaction, kind, error, trace) -> None:
+    if transaction._open and not (error is not None and transaction._session.is_foreign):
+        transaction._end(failed=error is not None)
+    transaction._with = None
 
 
 class Transaction:
@@ -31,7 +54,8 @@ class Transaction:
     """
 
     def __init__(self, session: Any):
-        self._session, self._open = session, False
+        self._session, self._turn = session, Turn()
+        self._with: weakref.ref | None = None
         self._asked: dict[str, Asked] = {}
         self.batch: tuple[str, int] | None = None  # of a stream, that it is
         self.epoch: int | None = None
@@ -68,31 +92,37 @@ class Transaction:
     # -- without a with block
 
     def begin(self) -> Transaction:
-        """What a `with` block does when it begins; waits while another thread has a transaction."""
-        self._session.begin(self)
-        self._open = True
-        return self
+        """Begin, as a `with` block does. Waits while another thread has a transaction."""
+        turn = Turn()
+        try:
+            self._session.begin(turn)
+            self._turn = turn
+            return self
+        except BaseException:
+            self._session.give_up(turn)
+            raise
 
     def commit(self) -> None:
-        """What a `with` block does at its end."""
+        """Commit, as a `with` block does at its end."""
         self._end(failed=False)
 
     def abort(self) -> None:
         """Leave the session as it was."""
         self._end(failed=True)
 
+    @property
+    def _open(self) -> bool:
+        return bool(self._turn.token)
+
+    def _give_up(self) -> None:
+        self._session.give_up(self._turn)
+
     def _end(self, failed: bool) -> None:
         if not self._open:
             raise ValueError(OVER)
-        self._open = False
-        self._session.end(self, failed)
+        self._session.end(self._turn, self, failed)
 
-    def __enter__(self) -> Transaction:
-        return self.begin()
-
-    def __exit__(self, kind, error, trace) -> None:
-        if self._open:
-            self._end(failed=error is not None)
+    __enter__, __exit__ = begin, _Exit()
 
     # -- for the session
 
@@ -100,6 +130,7 @@ class Transaction:
         return self._asked
 
     def _asked_of(self, relation: str) -> Asked:
+        self._session.check_process()
         if not self._open:
             raise ValueError(OVER if self.epoch is not None else "a transaction begins with a with statement")
         if relation not in self._asked:

@@ -3,8 +3,10 @@
     manifest.json   names the files of the snapshot, with their checksums; written last (`running.manifest`)
     runs/           blocks of explicit facts and of derived relations, symbols and records; what has not changed since the
                     snapshot before stays as it was written
-    log-N           the transactions after epoch N (`log`)
+    log-N-ID        the transactions after epoch N (`log`)
     lock            is held by the process that has the session
+
+The directory and each snapshot have an identity; the manifest has both, and so has the log that goes on from the snapshot.
 
 Ids of symbols and records mean what the directory says: each record of the log has those that are new. Derived relations are
 read again where the rules that they come from are the same, and derived anew where these are not, and where a relation was on
@@ -16,7 +18,9 @@ import hashlib
 import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,7 @@ import numpy as np
 
 import semi_naive
 from semi_naive.host.alone import alone
+from semi_naive.host.interrupts import afterwards, held, locked
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
@@ -37,19 +42,31 @@ from semi_naive.ra.rules.stored import store
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.strings import places_of, string_arrays
 from semi_naive.running.manifest import DurableFiles
-from semi_naive.session.durability.log import Log, LogDamaged, records
+from semi_naive.session.durability.log import Identity, Log, LogDamaged, records
 from semi_naive.session.durability.registrations import Registrations, changes, event
 from semi_naive.session.facts import Asked, columns_of
 from semi_naive.session.maintenance.implied import Implied
 from semi_naive.session.registered.subscriptions import History
 
-VERSION = "session 1"  # of the directory's form
+VERSION = "session 2"  # of the directory's form
 LEAST = 4 << 20  # bytes of a log that are worth a snapshot; and as many as half of the snapshot
+Undo = Callable[[Callable[[], object]], None]
 ADVICE = "restore all of the directory from a copy, or remove it to begin anew"
+OTHERS = "read its relations with that version, and begin a new directory with them as facts"
 
 
 class StateUnusable(ValueError):
     """The directory of a session cannot be used, or what is in it is not what was written there."""
+
+
+@dataclass
+class Published:
+    """A snapshot that the manifest may name: the log that goes on from it, and where what it has is in the directory."""
+
+    log: Log
+    blocks: dict[int, tuple[Block, list[dict]]]  # by the identity of the block
+    pieces: dict[str, list[dict]]  # of symbols and records
+    sizes: dict[str, int]  # of symbols and records that snapshot and log have
 
 
 class Directory:
@@ -60,59 +77,67 @@ class Directory:
             raise BadInput(f"a session cannot be kept at {path}", hint="path is a directory on a disk of this machine")
         self.path, self.every = Path(path).absolute(), every
         self.files = DurableFiles(self.path, uuid.uuid4().hex, "session", ADVICE, StateUnusable, sync=True)
+        self.identity = uuid.uuid4().hex
         self.log: Log | None = None
-        self.sizes: dict[str, int] = {}  # of symbols and records that the directory has
-        self.pieces: dict[str, list[dict]] = {}  # where they are
-        self.blocks: dict[int, tuple[Block, list[dict]]] = {}  # by identity: those of the snapshot
+        self.sizes: dict[str, int] = {}
+        self.pieces: dict[str, list[dict]] = {}
+        self.blocks: dict[int, tuple[Block, list[dict]]] = {}
+        self.next: Published | None = None  # which is being written: the manifest may name it already
         self.bytes = 0  # of the snapshot
         self.batches: dict[str, int] = {}  # the last of each stream
         self.fits = True  # whether the snapshot is of the same program
         self.same: set[str] = set()  # the relations whose rules are as they were
         self.registered = Registrations()  # as they were when it was opened
         self._writing = threading.Lock()  # what is acknowledged may be so by any thread
-        self.last: tuple[int, int, dict[str, int]] = -1, 0, {}  # epoch in the log; bytes of it, and sizes, before
-        self._held = contextlib.ExitStack()
         self.files.manifest()  # the folder is there, and this user's
-        if not self._held.enter_context(alone(self.path / "lock", 0)):
-            raise StateUnusable(f"{self.path} is in use: another process has its session, or files cannot be locked there")
-        self.manifest = self.files.manifest()
+        self._held = contextlib.ExitStack()
+        try:
+            with held():
+                mine = self._held.enter_context(alone(self.path / "lock", 0))
+            if not mine:
+                raise StateUnusable(f"{self.path} is in use: another process has its session, or files cannot be locked there")
+            self.manifest = self.files.manifest()
+        except BaseException:
+            self._held.close()
+            raise
 
     # -- writing
 
     def append(
-        self, epoch: int, net: dict[str, Change], values, batch: tuple[str, int] | None, kept: dict[str, Change]
+        self, epoch: int, net: dict[str, Change], values, batch: tuple[str, int] | None, kept: dict[str, Change], undo: Undo
     ) -> None:
-        """A transaction, which may be the batch of a stream. It has happened once this returns; OSError, and it has not.
-        kept: what named subscriptions have not been told of it."""
+        """Write a transaction, which may be the batch of a stream, to the log. OSError if it cannot be written. kept: the
+        changes that are kept for named subscriptions; undo: is called with a step that takes the record back."""
         found: dict[str, np.ndarray] = {}
         found |= changes(kept)
         if batch:
             found |= {"query": np.frombuffer(batch[0].encode(), np.uint8), "batch": np.array([batch[1]])}
         for name, change in net.items():
             found[f"+{name}"], found[f"-{name}"] = columns_of(change.born), columns_of(change.lost)
-        with self._writing:
+        self._append(epoch, found, values, undo)
+
+    def note(self, epoch: int, values, undo: Undo, sync: bool, *what) -> None:
+        """Write what has become of registered rules, or of a named subscription, after an epoch: see `Registrations.happened`.
+        values: whose ids the event has, if any; sync: force it to the disk now, otherwise with the next transaction."""
+        self._append(epoch, event(*what), values, undo, sync)
+
+    def _append(self, epoch: int, found: dict[str, np.ndarray], values, undo: Undo, sync: bool = True) -> None:
+        with locked(self._writing):
+            self._go_on()
             assert self.log is not None
-            self.last = epoch, self.log.size, self.sizes
-            self._append(epoch, found, values)
+            sizes = self.sizes
+            if values is not None:
+                sizes = values.sizes()
+                for name, (dense, content) in values.since(self.sizes).items():
+                    found |= _content(name, dense, content)
+            undo(partial(self._back_to, self.log.size, self.sizes))
+            self.log.append(epoch, found, sync)
+            self.sizes = sizes
 
-    def note(self, epoch: int, values, sync: bool, *what) -> None:
-        """What has become of registered rules, or of a named subscription, after an epoch: see `Registrations.happened`. sync:
-        force it to the disk now; otherwise with the next transaction."""
-        with self._writing:
-            self._append(epoch, event(*what), values, sync)
-
-    def _append(self, epoch: int, found: dict[str, np.ndarray], values, sync: bool = True) -> None:
-        sizes = values.sizes()
-        for name, (dense, content) in values.since(self.sizes).items():
-            found |= _content(name, dense, content)
-        assert self.log is not None
-        self.log.append(epoch, found, sync)
-        self.sizes = sizes
-
-    def take_back(self, epoch: int) -> None:
-        """Have nothing of an epoch, should it be in the log: an interrupt may come before the session has it."""
-        last, size, sizes = self.last
-        if self.log is not None and last == epoch and self.log.size > size:
+    def _back_to(self, size: int, sizes: dict[str, int]) -> None:
+        """Take back the records after a size of the log."""
+        with locked(self._writing):
+            assert self.log is not None
             self.log.back_to(size)
             self.sizes = sizes
 
@@ -123,7 +148,8 @@ class Directory:
 
     def snapshot(self, epoch: int, upkeep, batches: dict[str, int], registered: Registrations | None = None) -> None:
         """Write what has changed since the last snapshot, and begin a new log. batches: the last of each stream."""
-        with self._writing:
+        with locked(self._writing), afterwards(self._go_on):
+            self._go_on()
             self._snapshot(epoch, upkeep, batches, registered or Registrations())
 
     def _snapshot(self, epoch: int, upkeep, batches: dict[str, int], registered: Registrations) -> None:
@@ -142,27 +168,40 @@ class Directory:
                 "arity": relation.arity,
             }
             relations[name] = told | saved
-        self._lexicons(upkeep.values)
-        log = f"log-{epoch}"
-        with contextlib.suppress(FileNotFoundError):
-            (self.path / log).unlink()
-        fresh = Log(self.path / log, self.every)
+        pieces = self._lexicons(upkeep.values)
+        identity = Identity(self.identity, uuid.uuid4().hex)
+        path = self.path / f"log-{epoch}-{identity.snapshot[:8]}"
+        self.next = Published(Log.new(path, identity, self.every), blocks, pieces, upkeep.values.sizes())
         self.files.publish({
-            "version": VERSION, "epoch": epoch, "log": log, "relations": relations, "values": self.pieces, "batches": batches,
+            "version": VERSION, **vars(identity), "epoch": epoch, "log": path.name, "relations": relations, "values": pieces,
+            "batches": batches,
             "rules": [list(each) for each in registered.rules.items()],
             "names": [self._history(name, history, blocks) for name, history in registered.names.items()],
             "seconds": {upkeep.strata[number].relations[0]: pace.anew for number, pace in upkeep.paces.items()},
         })  # fmt: skip
-        self._begin(fresh, blocks)
 
-    def _begin(self, log: Log, blocks: dict) -> None:
-        before, self.log, self.blocks = self.log, log, blocks
-        self.bytes = sum(8 * record["words"] for _, found in blocks.values() for record in found)
-        if before is not None:
-            before.close()
+    def _go_on(self) -> None:
+        """Go on from the snapshot that was being written if the manifest names it, and else from the one before."""
+        if self.next is not None:
+            manifest = self.files.manifest()
+            if manifest is not None and manifest["snapshot"] == self.next.log.identity.snapshot:
+                self._begin(self.next)
+            else:
+                self.next.log.close()
+            self._remove_logs()
+            self.next = None
+
+    def _begin(self, snapshot: Published) -> None:
+        if self.log is not None and self.log is not snapshot.log:
+            self.log.close()
+        self.log, self.blocks, self.pieces, self.sizes = snapshot.log, snapshot.blocks, snapshot.pieces, snapshot.sizes
+        self.bytes = sum(8 * record["words"] for _, found in self.blocks.values() for record in found)
+
+    def _remove_logs(self) -> None:
+        """Remove all logs but the one that is written to."""
         for stale in self.path.glob("log-*"):
-            if stale != Path(log.path):
-                stale.unlink()
+            if self.log is not None and stale != Path(self.log.path):
+                stale.unlink(missing_ok=True)
 
     def _table(self, table: Table, name: str, blocks: dict) -> list[dict]:
         found = []
@@ -185,16 +224,16 @@ class Directory:
             blocks[id(block)] = block, [durable.to_json(one, self.files.name(path)) for one in store(path, block)]
         return blocks[id(block)][1]
 
-    def _lexicons(self, values) -> None:
-        sizes = values.sizes()
+    def _lexicons(self, values) -> dict[str, list[dict]]:
+        """Write the symbols and records that no snapshot has yet. Returns where all of them are."""
+        sizes, found = values.sizes(), {name: list(pieces) for name, pieces in self.pieces.items()}
         written = {name: sum(piece["length"] for piece in pieces) for name, pieces in self.pieces.items()}
         for name, (dense, content) in values.since(written).items():
             form, path = Strings if name == "symbols" else Rows, str(self.files.new(name))
             form.save(content, path)
             length = sizes[name] - written.get(name, 0)
-            pieces = self.pieces.setdefault(name, [])
-            pieces.append(self.files.record(path + form.suffix, length=length, dense=dense))
-        self.sizes = sizes
+            found.setdefault(name, []).append(self.files.record(path + form.suffix, length=length, dense=dense))
+        return found
 
     # -- reading
 
@@ -204,22 +243,25 @@ class Directory:
         manifest: dict = self.manifest or {}
         with self.files.understood():
             if manifest["version"] != VERSION:
-                raise self.files.unusable(f"it is of the form {manifest['version']!r}, and this semi-naive writes {VERSION!r}")
+                told = f"another version of semi-naive has written {self.path}, in the form {manifest['version']!r}"
+                raise StateUnusable(f"{told}, and this one reads {VERSION!r}: {OTHERS}")
             self.files.verify(manifest, None)
-            path = self.path / manifest["log"]
+            path, identity = self.path / manifest["log"], Identity(manifest["directory"], manifest["snapshot"])
             try:
-                found = list(records(path))
+                found, end = records(path, identity)
             except LogDamaged as damaged:
                 raise StateUnusable(f"{damaged}; {ADVICE}") from None
+            self.identity = identity.directory
             self._read_values(manifest["values"], [arrays for _, arrays in found], upkeep.values)
             net = self._read_facts(manifest["relations"], [arrays for _, arrays in found], upkeep, changeable)
             self._read_tables(manifest, upkeep)
             self.batches = manifest["batches"] | dict(_batch(arrays) for _, arrays in found if "batch" in arrays)
             self._read_registrations(manifest)
             epochs = [epoch for epoch, arrays in found if not self.registered.take_up(epoch, arrays)]
-            self._begin(Log(path, self.every), self.blocks)
         if epochs != list(range(manifest["epoch"] + 1, manifest["epoch"] + 1 + len(epochs))):
             raise self.files.unusable(f"{path} has other epochs than those after {manifest['epoch']}")
+        self._begin(Published(Log(path, identity, end, self.every), self.blocks, self.pieces, self.sizes))
+        self._remove_logs()
         return epochs[-1] if epochs else manifest["epoch"], net
 
     def _read_values(self, pieces: dict[str, list[dict]], logged: list[dict], values) -> None:

@@ -33,7 +33,6 @@ class Anew(Placed):
     def __post_init__(self):
         super().__post_init__()
         self.paces: defaultdict[int, Pace] = defaultdict(Pace)  # of strata
-        self.closures: dict[int, Closure] = {}
         self.shared: set[str] = set()  # relations whose explicit facts are all that they have
         self.whole: dict[str, Table] = {}  # relations that the open transaction has changed, in as few blocks as a run has
         self.dense: dict[int, bool] = {}  # of strata: whether they get ticks when they are next computed, and can have them

@@ -18,6 +18,7 @@ from semi_naive.ra.rules.durable import Gone
 from semi_naive.ra.rules.subtracting import Sweep
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.runs import RunMissing
+from semi_naive.running.detect_closure import Following as Closure
 from semi_naive.running.on_partitions import InRuns, OnPartitions
 from semi_naive.running.recovery import RESTARTS
 from semi_naive.session.maintenance.explicit import Explicit, Facts
@@ -38,6 +39,7 @@ class State:
     spread: dict[str, OnPartitions]
     facts: Facts
     ticks: dict[int, Ticks]
+    closures: dict[int, Closure]
 
     def kept(self, name: str) -> Kept:
         """Where a relation was."""
@@ -50,6 +52,7 @@ class Placed(Explicit):
     def __post_init__(self):
         super().__post_init__()
         self.ticks: dict[int, Ticks] = {}  # of strata whose suspects are guarded
+        self.closures: dict[int, Closure] = {}
         self.read: weakref.WeakSet[InRuns] = weakref.WeakSet()  # all on the partitions that somebody may read
         self.swept = 0  # what `Cluster.labels` was then
         self.origin = self.state()  # of the transaction that is open
@@ -98,16 +101,16 @@ class Placed(Explicit):
     # -- the moments that it goes back to
 
     def state(self) -> State:
-        return State(self.tables, self.spread, self.facts, self.ticks)
+        return State(self.tables, self.spread, self.facts, self.ticks, self.closures)
 
     def _back_to(self, state: State) -> None:
-        self.tables, self.facts, self.ticks = state.tables, state.facts, state.ticks
+        self.tables, self.facts, self.ticks, self.closures = state.tables, state.facts, state.ticks, state.closures
         self.database.on_partitions = state.spread  # type: ignore[assignment]
 
     def _go_on_from(self, state: State) -> None:
         """The same, to be changed."""
-        facts = Facts(dict(state.facts.given), state.facts.written)
-        self._back_to(State(dict(state.tables), dict(state.spread), facts, dict(state.ticks)))
+        facts = Facts(dict(state.facts.given), dict(state.facts.written))
+        self._back_to(State(dict(state.tables), dict(state.spread), facts, dict(state.ticks), dict(state.closures)))
 
     def _trying(self, work: Callable[[], T], again: Callable[[int], Any]) -> T:
         """Do something that begins at the state of now, and again if runs are lost: when what was lost of that state is there

@@ -10,10 +10,10 @@ What the next strata see of a relation is its table without what it has lost, an
 changed in place: those of the epoch before stay as they are, and are there again if anything fails.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from semi_naive.host import limits, memory
 from semi_naive.host.jit import load
@@ -38,6 +38,7 @@ from semi_naive.session.maintenance.by_rules import ByRules
 from semi_naive.session.maintenance.closures import differing, felt, is_dense
 from semi_naive.session.maintenance.implied import Counted, Implied, is_unspelt, is_worth_it
 from semi_naive.session.maintenance.pace import Stopwatch
+from semi_naive.session.maintenance.placed import State
 from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
 from semi_naive.session.maintenance.suspecting import TooSlow
 
@@ -45,6 +46,9 @@ MOST = 0.5  # of a relation's facts: where more come or go, its indexes are made
 MANY = 1 << 17  # tuples of a session whose transactions call kernels by their machine code, from the first one on
 SEARCHES = "kernels.ranges", "kernels.inside", "kernels.pack", "kernels.unpack", "kernels.expand_some", "kernels.field_at"
 KERNELS = *SEARCHES, "blocks._among", "words._drop", "unions._rows"
+
+
+Structure = tuple[State, list[tuple[dict, dict]], dict[str, Any]]
 
 
 class Upkeep(ByRules):
@@ -109,9 +113,10 @@ class Upkeep(ByRules):
             ready(LOADED)
 
     def extend(self, more: Compiled, inputs: Iterable[str]) -> list[int]:
-        """Evaluate more rules, whose relations are new or are read as they are, and keep them up to date. inputs: those of them
-        that facts come and go for. Returns the numbers of the strata; after an error there is nothing of them."""
+        """Evaluate more rules, whose relations are new or are read as they are, and keep them up to date. inputs: the relations
+        among them whose facts may change. Returns the numbers of the strata. After an error the caller has to `restore`."""
         limits.measure(self.nbytes)
+        self._go_on_from(self.state())
         fresh = {name: each for name, each in more.program.relations.items() if name not in self.program.relations}
         self.program.relations.update(fresh)
         self.program.types.update(more.program.types)
@@ -123,13 +128,9 @@ class Upkeep(ByRules):
         own = [stratum for stratum in more.strata if fresh.keys() >= set(stratum.relations)]
         numbers = list(range(len(self.strata), len(self.strata) + len(own)))
         self.strata += [replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)]) for stratum in own]
-        try:
-            with told(lambda: self.cluster.known):
-                self.read_by = readers(self.strata)
-                self._trying(partial(self._all, numbers), self._again)
-        except BaseException:
-            self.retract(numbers)
-            raise
+        with told(lambda: self.cluster.known):
+            self.read_by = readers(self.strata)
+            self._trying(partial(self._all, numbers), self._again)
         return numbers
 
     def retract(self, numbers: Iterable[int]) -> None:
@@ -159,34 +160,43 @@ class Upkeep(ByRules):
 
     # -- a transaction
 
-    def apply(
-        self,
-        net: dict[str, Change],
-        last: Callable[[Mapping], None] = lambda _: None,
-        told_of: Iterable[str] = (),
-    ) -> dict[str, AnyChange]:
-        """Change explicit facts, and have all relations follow; what has changed of each, in this process where somebody is
-        `told_of` it. After an error all is as it was, also after one of `last`, which gets that when all else is done."""
-        before = self.state()
+    def apply(self, net: dict[str, Change], told_of: Iterable[str] = ()) -> dict[str, AnyChange]:
+        """Change explicit facts, and have all relations follow. Return the changes of each relation, in this process where
+        a subscriber is `told_of` it. After an error the caller goes `back_to` the state of before."""
         limits.measure(self.nbytes)
-        try:
-            with told(lambda: self.cluster.known):
-                changes = self._trying(partial(self._followed_all, net, set(told_of)), self._again)
-            for name in changes:
-                self.tables[name] = self.whole.pop(name, self.tables[name])
-                self.tables[name].settle()
-            self.facts.given |= {name: self.tables[name] for name in net.keys() & self.shared}
-            with limits.lifted():
-                last(changes)
-            return changes
-        except BaseException:
-            self._back_to(before)
-            if not self.spread:
-                self._end_job()
-            raise
-        finally:
-            self.whole.clear()
-            self.database.kept.clear()
+        with told(lambda: self.cluster.known):
+            changes = self._trying(partial(self._followed_all, net, set(told_of)), self._again)
+        for name in changes:
+            self.tables[name] = self.whole.pop(name, self.tables[name])
+            self.tables[name].settle()
+        self.facts.given |= {name: self.tables[name] for name in net.keys() & self.shared}
+        self.whole.clear()
+        self.database.kept.clear()
+        return changes
+
+    def back_to(self, state: State) -> None:
+        """Go back to a state, and forget what is kept from one transaction for the next."""
+        self._go_on_from(state)
+        self.tables = {name: table for name, table in self.tables.items() if name in self.program.relations}
+        for kept in (self.local, self.deltas, self.waits, self.whole, self.database.kept):
+            kept.clear()
+        self.sweep()
+
+    def saved(self) -> Structure:
+        """What `extend` and `retract` change, for `restore`."""
+        places = self.program.relations, self.program.types, self.indexes.arities
+        kept = {name: getattr(self, name).copy() for name in ("strata", "shared", "lines", "paces", "dense")}
+        return self.state(), [(place, place.copy()) for place in places], kept
+
+    def restore(self, saved: Structure) -> None:
+        """Put back what was `saved`."""
+        state, places, kept = saved
+        for place, before in places:  # which others read meanwhile
+            place.update(before)
+            for name in place.keys() - before.keys():
+                del place[name]
+        vars(self).update(kept, read_by=readers(kept["strata"]))
+        self.back_to(state)
 
     def _followed_all(self, net: dict[str, Change], told_of: set[str]) -> dict[str, AnyChange]:
         for name in net.keys() - self.shared:

@@ -6,9 +6,9 @@ all who do, and so are the session's own relations with their indexes. Who is th
 
 import contextlib
 import logging
-import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,8 +50,7 @@ class Registry:
         self._shapes = Shapes(session.program.checked.types)
         self.subscriptions: list[Subscription] = []
         self.histories: dict[str, History] = {}
-        self._seen: weakref.WeakKeyDictionary[Subscription, Table] = weakref.WeakKeyDictionary()  # relations about the session
-        self._leaving: list[Subscription] = []  # that have been cancelled while they were told
+        self.leaving: list[Subscription] = []  # that have been cancelled, and whose relations have not been released
         self._asked: dict[tuple[str, tuple[int, ...]], int] = {}  # how often the values of parameters are asked for
         self.most_waiting: int | None = None  # tuples that are kept for a name, from which on it lapses
 
@@ -62,12 +61,8 @@ class Registry:
         if name in self.rules:
             raise ValueError(f"{name} is registered already: unregister it first")
         self._register(name, text)
-        try:
-            check(self.rules[name])
-            self._session.note(False, "register", name, text)
-        except BaseException:
-            self._unregister(name)
-            raise
+        check(self.rules[name])
+        self._session.note(False, "register", name, text)
 
     def _register(self, name: str, text: str) -> None:
         rules = registered(name, text, self.known, self._session.program.checked, self._shapes)
@@ -75,12 +70,16 @@ class Registry:
             for each in rules.types.keys() & other.types.keys():
                 if rules.types[each] != other.types[each]:
                     raise ValueError(f"the rules for {other.name} declare another type {each}: give one of them another name")
-        self.rules[name] = rules
-        if not rules.parameters:
-            self.known[name] = rules
+        self._session.undo(partial(self._drop, name))
+        self._add(rules)
 
-    def _unregister(self, name: str) -> None:
-        del self.rules[name]
+    def _add(self, rules: Registered) -> None:
+        self.rules[rules.name] = rules
+        if not rules.parameters:
+            self.known[rules.name] = rules
+
+    def _drop(self, name: str) -> None:
+        self.rules.pop(name, None)
         self.known.pop(name, None)
 
     def unregister(self, name: str) -> None:
@@ -93,7 +92,8 @@ class Registry:
                 f"{name} is needed by {counted(rules.users, 'subscription')}: cancel first, and end those that have a name"
             )
         self._session.note(False, "unregister", name)
-        self._unregister(name)
+        self._session.undo(partial(self._add, rules))
+        self._drop(name)
 
     def _registered(self, name: str) -> Registered:
         if name not in self.rules:
@@ -145,18 +145,13 @@ class Registry:
         rules = self.rules.get(name)
         if rules is None:
             return
-        below = sorted(rules.reads & self.rules.keys())
-        with contextlib.ExitStack() as undo:
-            for each in below:
-                self.need(each, ())
-                undo.callback(self.release, each, ())
-            upkeep = self._session.upkeep
-            if not rules.users:
-                rules.strata = upkeep.extend(rules.compiled(), [rules.asked] if rules.parameters else [])
-            rules.users += 1
-            undo.callback(self._leave, rules)
-            self._ask(rules, key, 1)
-            undo.pop_all()
+        for each in sorted(rules.reads & self.rules.keys()):
+            self.need(each, ())
+        self._save(rules)
+        if not rules.users:
+            rules.strata = self._session.upkeep.extend(rules.compiled(), [rules.asked] if rules.parameters else [])
+        rules.users += 1
+        self._ask(rules, key, 1)
         self._session.renew()
 
     def release(self, name: str, key: tuple[int, ...]) -> None:
@@ -165,6 +160,7 @@ class Registry:
         if rules is None:
             return
         with limits.lifted():  # an evaluation that has exceeded its limits is released, too
+            self._save(rules)
             if rules.users > 1:
                 self._ask(rules, key, -1)
             else:
@@ -179,6 +175,20 @@ class Registry:
         if not rules.users:
             self._session.upkeep.retract(rules.strata)
             rules.strata = []
+
+    def _save(self, rules: Registered) -> None:
+        """Before it changes what is evaluated: have the open turn put that back if it fails."""
+        self._session.save()
+        self._session.undo(partial(vars(rules).update, users=rules.users, strata=rules.strata))
+
+    def saved(self) -> tuple:
+        """For `restore`: who is told, and what is asked for."""
+        return self.subscriptions, dict(self.histories), dict(self._asked), list(self.leaving)
+
+    def restore(self, saved: tuple) -> None:
+        subscriptions, self.histories, self._asked, leaving = saved
+        self.leaving += [each for each in leaving if each not in self.leaving]
+        self.subscriptions = [each for each in subscriptions if each not in self.leaving]
 
     def _ask(self, rules: Registered, key: tuple[int, ...], times: int) -> None:
         """The values are asked for once more, or once less: the first time and the last change what is evaluated."""
@@ -233,21 +243,17 @@ class Registry:
             raise ValueError(f"{told}; end it, then begin it anew with a snapshot")
         if called and any(each.name == called for each in self.subscriptions):
             raise ValueError(f"the subscription {called!r} is in use: cancel it first")
+        missed = self._missed(name, key, history, since)
+        self._session.save()
         self.need(name, key)
-        try:
-            missed = self._missed(name, key, history, since)
-            found = Subscription(self._session, self.relation(name), key, callback, when)
-            found.owner, found.parameters = owner, ", ".join(f"{each}={value}" for each, value in given.items())
-            if called:
-                found.name = called
-                if history is None:
-                    self._begin(called, History(name, key, self._session.epoch))
-            self.subscriptions = [*self.subscriptions, found]
-            if self.is_system(name):
-                self._seen[found] = self.table(name)
-        except BaseException:
-            self.release(name, key)
-            raise
+        seen = self.table(name) if self.is_system(name) else None
+        found = Subscription(self._session, self.relation(name), key, callback, when, called, seen)
+        found.owner, found.parameters = owner, ", ".join(f"{each}={value}" for each, value in given.items())
+        if called and history is None:
+            self._begin(called, History(name, key, self._session.epoch))
+        self.subscriptions = [*self.subscriptions, found]
+        self._session.undo(found.end)
+        found.start()
         if snapshot:
             table, relation = self.table(name), self.relation(name)
             everything = together(table.blocks("all", own_order(table.arity)), relation.arity)
@@ -258,7 +264,8 @@ class Registry:
 
     def _begin(self, called: str, history: History) -> None:
         """Keep the changes of a relation for a name."""
-        self._session.note(True, "subscribe", called, history.relation, history.key, history.acknowledged)
+        what = "subscribe", called, history.relation, history.key, history.acknowledged
+        self._session.note(True, *what, values=self._session.upkeep.values)
         self.need(history.relation, history.key)  # for what is kept after the subscription has been cancelled
         self.histories[called] = history
 
@@ -320,25 +327,19 @@ class Registry:
                 self.histories[called] = history
 
     def tell(self, found: dict[str, Change], epoch: int) -> None:
-        """Of an epoch that has been made."""
+        """Have subscribers told of an epoch: once, also if this is called again after an interrupt."""
         for called, change in self.kept(found).items():
-            self.histories[called].epochs.append((epoch, change))
+            self.histories[called].add(epoch, change)
             if self.most_waiting is not None and self.histories[called].waiting > self.most_waiting:
                 self._lapse(called)
         for each in self.subscriptions:
             if each.relation in found:
                 each.add(with_key(found[each.relation], each.key), epoch)
-        self._tell_of_itself(epoch)
-        self.give_back()
-
-    def _tell_of_itself(self, epoch: int) -> None:
-        """What has changed of the relations about the session since they were told last."""
         for each in self.subscriptions:
-            if self.is_system(each.relation):
-                before, now = self._seen[each], self.table(each.relation)
-                self._seen[each] = now
-                if (change := difference(before, now)).size:
-                    each.add(change, epoch)
+            if each.seen is not None:  # a relation about the session
+                now = self.table(each.relation)
+                if (change := difference(each.seen, now)).size:
+                    each.add(change, epoch, now)
 
     def watched(self) -> list[str]:
         """The relations that somebody subscribes to."""
@@ -350,21 +351,22 @@ class Registry:
 
     def forget(self, subscription: Subscription) -> None:
         """Also from within a callback, while its transaction commits: then what it needed is given back right after."""
-        self.subscriptions = [each for each in self.subscriptions if each is not subscription]
-        if self._session.writes:
-            self._leaving.append(subscription)
-        elif not self._session.closed:
+        if subscription in self.subscriptions:
+            rest = [each for each in self.subscriptions if each is not subscription]
+            self.subscriptions, self.leaving = rest, [*self.leaving, subscription]
+        if not self._session.writes and not self._session.closed:
             with self._session.alone():
-                self.release(subscription.relation, subscription.key)
+                self.give_back()
 
     def give_back(self) -> None:
-        """What subscriptions needed that have been cancelled while they were told."""
-        leaving, self._leaving = self._leaving, []
-        for each in leaving:
-            self.release(each.relation, each.key)
+        """Release what cancelled subscriptions needed."""
+        while self.leaving:
+            self.release(self.leaving[-1].relation, self.leaving[-1].key)
+            self.leaving = self.leaving[:-1]
 
     def acknowledge(self, called: str, epoch: int) -> None:
         """Forget the changes that are kept for a name up to an epoch. ValueError for an epoch that is to come."""
+        self._session.check_process()
         if epoch > self._session.epoch:
             raise ValueError(f"there is no epoch {epoch} to acknowledge: the last one is {self._session.epoch}")
         if called in self.histories:
@@ -386,7 +388,9 @@ class Registry:
         """Keep nothing more for a name."""
         if called not in self.histories:
             raise KeyError(f"there is no subscription with the name {called!r}")
+        self._session.save()
         for each in [each for each in self.subscriptions if each.name == called]:
+            self._session.undo(partial(setattr, each, "name", called))
             each.name = None
         self._session.note(False, "end", called)
         history = self.histories.pop(called)

@@ -12,13 +12,17 @@ from typing import Any
 import numpy as np
 
 from semi_naive.host import limits
+from semi_naive.host.interrupts import locked
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, apart, empty, together
 from semi_naive.ra.rules.ir import Relation
+from semi_naive.ra.rules.table import Table
 from semi_naive.session.contents import Changes
 from semi_naive.session.facts import beginning
 
 log = logging.getLogger("semi_naive")
+
+ATTEMPTS = 2  # calls of a callback that an interrupt ends
 
 Callback = Callable[[Changes, int], None]
 
@@ -53,6 +57,11 @@ class History:
         """How many tuples are kept."""
         return sum(change.size for _, change in self.epochs)
 
+    def add(self, epoch: int, change: Change) -> None:
+        """Keep the changes of an epoch, once."""
+        if epoch > max([self.acknowledged, *(number for number, _ in self.epochs[-1:])]):
+            self.epochs.append((epoch, change))
+
     def ack(self, epoch: int) -> None:
         """Forget the epochs up to one. In place, as the thread of a transaction may add another one meanwhile."""
         self.acknowledged = max(self.acknowledged, epoch)
@@ -63,6 +72,17 @@ class History:
         self.epochs, self.lapsed = [], True
 
 
+@dataclass(frozen=True)
+class Sum:
+    """Changes that a subscriber has not been told yet, of so many epochs, up to one. seen: a relation about the session after
+    them."""
+
+    change: Change
+    epochs: int = 0
+    epoch: int = -1
+    seen: Table | None = None
+
+
 class Subscription:
     """Somebody who is told the changes of a relation until `cancel`. Changes that are not told yet are kept as their sum.
 
@@ -70,18 +90,24 @@ class Subscription:
     background: a thread of its own calls, so that who is slow delays nobody; without one the thread that commits does.
     """
 
-    def __init__(self, session: Any, relation: Relation, key: tuple[int, ...], callback: Callback, when: Granularity):
+    def __init__(
+        self, session: Any, relation: Relation, key: tuple[int, ...], callback: Callback, when: Granularity,
+        name: str | None, seen: Table | None,
+    ):  # fmt: skip
         self._session, self._shown, self.key = session, shown(relation, len(key)), key
         self.relation, self.callback, self.when = relation.name, callback, when
-        self.name: str | None = None
+        self.name = name
         self.owner: str | None = None  # the client of a server, which sees no other's
         self.parameters, self.calls = "", 0  # as text; how often it has been told
-        self._changes = no_change(self._shown.arity)
-        self._epoch, self._epochs, self._last = session.epoch, 0, -float("inf")
+        self._waiting, self._last = Sum(no_change(self._shown.arity), seen=seen), -float("inf")
+        self._telling: list[Sum] = []  # what the callback is called with, as often as it may be
         self._state, self._cancelled = threading.Condition(), False
         self._thread: threading.Thread | None = None
-        if when.background or when.seconds:
-            self._thread = threading.Thread(target=self._serve, name=f"semi-naive: {relation.name}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread that calls, where the subscription is to have one."""
+        if self.when.background or self.when.seconds:
+            self._thread = threading.Thread(target=self._serve, name=f"semi-naive: {self.relation}", daemon=True)
             self._thread.start()
 
     def __repr__(self) -> str:
@@ -89,13 +115,18 @@ class Subscription:
         state = "cancelled" if self._cancelled else f"told {self.calls:,}×"
         return f"<Subscription{name} to {self.relation}{of}: {state}>"
 
-    def add(self, change: Change, epoch: int) -> None:
-        """Changes of an epoch; they are told now, or later."""
-        with self._state:
-            self._changes = added(self._changes, change)
-            self._epoch, self._epochs = epoch, self._epochs + 1
+    @property
+    def seen(self) -> Table | None:
+        return self._waiting.seen
+
+    def add(self, change: Change, epoch: int, seen: Table | None = None) -> None:
+        """Take the changes of an epoch, once, and tell them now, or later."""
+        with locked(self._state):
+            waiting = self._waiting
+            if epoch > waiting.epoch:
+                self._waiting = Sum(added(waiting.change, change), waiting.epochs + 1, epoch, seen or waiting.seen)
             self._state.notify()
-        if self._thread is None and self._epochs >= self.when.epochs:
+        if self._thread is None and (self._telling or self._waiting.epochs >= self.when.epochs):
             self.flush()
 
     def ack(self, epoch: int) -> None:
@@ -107,23 +138,27 @@ class Subscription:
     def cancel(self) -> None:
         """The callback is not called any more; what only this subscription needed is given back. One with a name can be taken
         up again: the changes from now on are kept for it."""
-        if self.stop():
-            self._session.registry.forget(self)
+        self._session.check_process()
+        self.stop()
+        self._session.registry.forget(self)
 
-    def stop(self) -> bool:
-        """Call no more; whether it was called until now."""
-        with self._state:
-            before, self._cancelled = self._cancelled, True
-            self._state.notify()
+    def stop(self) -> None:
+        """Call no more, and wait for a call in another thread."""
+        self.end()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
-        return not before
+
+    def end(self) -> None:
+        """Call no more."""
+        with locked(self._state):
+            self._cancelled = True
+            self._state.notify()
 
     def _serve(self) -> None:
         while True:
             with self._state:
-                while not self._cancelled and (self._epochs < self.when.epochs or (wait := self._wait()) > 0):
-                    self._state.wait(None if self._epochs < self.when.epochs else wait)
+                while not self._cancelled and (self._waiting.epochs < self.when.epochs or (wait := self._wait()) > 0):
+                    self._state.wait(None if self._waiting.epochs < self.when.epochs else wait)
                 if self._cancelled:
                     return
             self.flush()
@@ -132,20 +167,27 @@ class Subscription:
         return self._last + self.when.seconds - time.monotonic()
 
     def flush(self) -> None:
-        """Have what is left told now, by this thread."""
-        with self._state:
+        """Tell what is left, in this thread. A callback that an interrupt ends is called again, once."""
+        self._session.check_process()
+        with locked(self._state):
             if self._cancelled:
                 return
-            change, epoch = self._changes, self._epoch
-            self._changes, self._epochs = no_change(self._shown.arity), 0
+            if not self._telling:
+                rest = replace(self._waiting, change=no_change(self._shown.arity), epochs=0)
+                self._telling, self._waiting = [self._waiting] * ATTEMPTS if self._waiting.change.size else [], rest
             self._last = time.monotonic()
-        if change.size:
-            self.calls += 1
-            try:
+        if self._telling:
+            told, self.calls = self._telling[0], self.calls + 1
+            changes = Changes(self._session, self._shown, told.change)
+            try:  # told is what has been called: the two are in one line
                 with limits.lifted():
-                    self.callback(Changes(self._session, self._shown, change), epoch)
+                    _, self._telling = self.callback(changes, self._telling.pop().epoch), []
             except Exception:
-                log.exception("a subscriber to %s has failed; epoch %s stands", self.relation, epoch)
+                log.exception("a subscriber to %s has failed; epoch %s stands", self.relation, told.epoch)
+                self._telling = []
+            except SystemExit:
+                self._telling = []
+                raise
 
 
 def shown(relation: Relation, parameters: int) -> Relation:

@@ -1,0 +1,99 @@
+"""Interrupts, by Ctrl-C and other signals: held back where nothing may be left half done.
+
+Python calls the handler of a signal in the main thread, between two instructions there. The handler of Ctrl-C raises
+KeyboardInterrupt. Two rules bound what such an exception can leave. A step that must be done is idempotent, and is done
+`afterwards`: again, if an interrupt came in its midst. Two facts that must agree are changed by one call of C code, which no
+interrupt divides.
+"""
+
+import _signal  # the functions of `signal` without its conversions to enums, which take 15 µs a block
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+from operator import methodcaller
+from threading import get_ident, main_thread
+from typing import Any
+
+NAMES = "SIGINT", "SIGTERM", "SIGHUP", "SIGALRM"
+SIGNALS = [int(getattr(signal, name)) for name in NAMES if hasattr(signal, name)]
+ONCE, RELEASE = [True], methodcaller("release")
+INSISTING = 1.0  # seconds after which a signal that is sent again is held back no longer: a subscriber may never return
+
+
+class _Waiting:
+    """The handlers of a block that signals wait for. One that stays installed, as an interrupt came in `end`, is a detour."""
+
+    def __init__(self):
+        self.handlers: dict[int, Callable[..., Any]] = {}
+        self.came: dict[int, float] = {}  # signals, and when each was sent first
+        self.over = False
+
+    def begin(self) -> None:
+        for number in SIGNALS if get_ident() == main_thread().ident else ():
+            handler = _signal.getsignal(number)
+            if callable(handler):
+                self.handlers[number] = handler
+                _signal.signal(number, self._wait)
+
+    def _wait(self, number: int, frame) -> None:
+        now = time.monotonic()
+        if self.over or now - self.came.setdefault(number, now) > INSISTING:
+            self.came.pop(number, None)
+            self.handlers[number](number, frame)
+
+    def end(self) -> None:
+        """Have the handlers of before again, and send them the signals that came."""
+        self.over = True
+        for number, handler in self.handlers.items():
+            if _signal.getsignal(number) == self._wait:  # else the block has installed another
+                _signal.signal(number, handler)
+        came, self.came = self.came, {}
+        list(map(signal.raise_signal, came))  # all of them, before a handler raises
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """While the block runs, signals wait for its end. A signal that is sent again after a second is handled at once."""
+    waiting = _Waiting()
+    with afterwards(waiting.end):
+        waiting.begin()
+        yield
+
+
+@contextlib.contextmanager
+def afterwards(step: Callable[[], Any]) -> Iterator[None]:
+    """Do an idempotent step when the block ends, and once more if an exception comes in the midst of it."""
+    try:
+        try:
+            yield
+        finally:
+            step()
+    except BaseException:
+        step()
+        raise
+
+
+@contextlib.contextmanager
+def locked(lock) -> Iterator[None]:
+    """Hold a lock while the block runs. Unlike `with lock`, it is free again after an exception at any line, that of `with`
+    among them."""
+    taken: list[bool] = []
+    try:
+        try:
+            taken.extend(map(lock.acquire, ONCE))
+            yield
+        finally:
+            taken[:] = filter(None, map(RELEASE, [lock] * len(taken)))
+    except BaseException:
+        taken[:] = filter(None, map(RELEASE, [lock] * len(taken)))
+        raise
+
+
+def interrupt_in(error: BaseException) -> BaseException:
+    """The interrupt that C code has made another error of, as `SystemError: … returned a result with an exception set`; without
+    one, the error itself."""
+    cause: BaseException | None = error
+    while cause is not None and isinstance(cause, Exception):
+        cause = cause.__cause__
+    return cause or error
