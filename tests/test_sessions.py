@@ -286,7 +286,7 @@ def test_records_and_strings_of_deleted_facts():
     told = same(
         text, {"word": [("a",)]}, ("insert", "word", [("b",)]), ("delete", "word", [("a",)]), ("insert", "word", [("a",)])
     )
-    assert told[0]["two"] == told[2]["two"] == [("[a, [b, nil]]", 1), ("[b, [a, nil]]", 1)]
+    assert told[0]["two"] == told[2]["two"] == [(("a", ("b", None)), 1), (("b", ("a", None)), 1)]
 
 
 def test_relations_that_are_inlined_shared_or_computed_on_demand():
