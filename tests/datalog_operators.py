@@ -64,7 +64,7 @@ def substr(string, start, length):
     data = string.encode()
     if start < 0 or start > len(data):
         return ""
-    return data[start : len(data) if length < 0 else start + length].decode(errors="replace")
+    return data[start : len(data) if length < 0 else start + length].decode(errors="ignore")  # half a character is left out
 
 
 def convert(target, source, value):

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from counted import python_calls
+from datalog_operators import substr
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from semi_naive.ra.rules.ir import Autoinc, Call, Compare, Const, Kind, Pack, Tr
 from semi_naive.ra.rules.kinds import as_bits, dtype_of, numbers
 from semi_naive.ra.rules.patterns import BadPattern, compiled
 from semi_naive.ra.rules.ranges import range_counts, range_values
-from semi_naive.ra.rules.text import FUNCTIONS, TESTS, substring
+from semi_naive.ra.rules.text import FUNCTIONS, TESTS
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.symbols import SymbolTable
 
@@ -128,6 +129,12 @@ def test_substr_counts_bytes_and_warns_out_of_range(values, capsys):
     assert capsys.readouterr().err.count('substr("abc"') == 2
 
 
+def test_substr_has_whole_characters_only(values):
+    starts, lengths = [0, 0, 4, 5, 5, 5], [5, 6, 1, 1, -1, 0]
+    result = call("substr", SYMBOL, values, ["straße"] * 6, starts, lengths, kinds=[SYMBOL, NUMBER, NUMBER])
+    assert result == ["stra", "straß", "", "", "e", ""]
+
+
 CUTS = st.tuples(st.text(max_size=6) | st.sampled_from(["naïve", "日本", "abcdefgh"]), st.integers(-1, 9), st.integers(-2, 12))
 
 
@@ -138,7 +145,7 @@ def test_substr_of_many_is_that_of_each(tmp_path_factory, cuts, shared):
         values.share(str(tmp_path_factory.mktemp("shared")))
     strings, starts, lengths = (list(each) for each in zip(*cuts, strict=True))
     found = call("substr", SYMBOL, values, strings, starts, lengths, kinds=[SYMBOL, NUMBER, NUMBER])
-    assert found == [substring(*each) for each in cuts]
+    assert found == [substr(*each) for each in cuts]
     assert call("strlen", NUMBER, values, found, kinds=[SYMBOL]) == [len(part.encode()) for part in found]
 
 

@@ -28,7 +28,7 @@ SAME = {
     ),
     "a key that is computed": (
         "out(x % 2, sum(x)) :- edge(x, _).",
-        "out(k, n) :- edge(a, _), k = a % 2, n = sum x : { edge(x, _), edge(x, _), k = x % 2 }.",
+        "out(k, n) :- edge(a, _), k = a % 2, n = sum x : { edge(x, _), k = x % 2 }.",
     ),
     "values that only the last variable tells apart": (
         "out(x, count(z)) :- edge(x, y), edge(y, z).",
@@ -41,7 +41,16 @@ SAME = {
     ),
     "no key": (
         "out(0, sum(y)) :- edge(_, y).",
-        "out(0, n) :- edge(_, _), n = sum y : { one(y) }.\n.decl one(y: number)\none(y) :- edge(_, y).",
+        "out(0, n) :- edge(_, _), n = sum y : { edge(_, y) }.",
+    ),
+    "an _ that stands for several values": (
+        "out(x, sum(z)) :- edge(x, _), edge(_, x), edge(x, z), !edge(_, 4).",
+        "out(x, n) :- edge(x, _), edge(_, x), n = sum z : { edge(x, _a), edge(_b, x), edge(x, z), !edge(_, 4) }.",
+    ),
+    "a count beside an _": (
+        "out(x, count(y)) :- edge(x, y), edge(y, _).",
+        ".decl two(x: number, y: number)\ntwo(x, y) :- edge(x, y), edge(y, _).\n"
+        "out(x, n) :- two(x, _), n = count : { two(x, _) }.",
     ),
     "a negation and a comparison": (
         "out(x, count(y)) :- edge(x, y), !edge(y, x), x < y.",
@@ -126,6 +135,17 @@ def test_rules_contribute_on_partitions(way, here):
     assert answer(MANY, {"edge": EDGES, "weight": weights}, spark=here, **way) == together(EDGES, weights)
 
 
+@ways
+def test_every_tuple_counts_that_an_underscore_stands_for(way, here):
+    rules = """
+        .decl out(who: symbol, total: number, middle: float, prices: unsigned)
+        out(who, sum(price), mean(to_float(price)), count(price)) :- sale(who, _, price).
+        .decl sale(who: symbol, what: symbol, price: number)
+        sale("Ann", "ink", 5). sale("Ann", "pen", 5). sale("Ann", "pen", 2). sale("Bob", "pen", 2).
+    """
+    assert answer(rules, None, spark=here, **way) == {("Ann", 12, 4.0, 2), ("Bob", 2, 2.0, 1)}
+
+
 def test_nodes_without_edges_have_the_degree_that_a_rule_gives_them():
     rules = ".decl out(x: number, n: number)\nout(x, 0) :- edge(_, x).\nout(x, count(y)) :- edge(x, y)."
     assert answer(EDGE + rules, {"edge": EDGES}) == {(1, 2), (2, 2), (3, 0), (4, 3)}
@@ -163,7 +183,7 @@ def test_a_session_follows(steps):
         out(x, 0) :- edge(_, x).
         out(x, count(y)) :- edge(x, y).
         .decl two(x: number, s: number)
-        two(x, sum(y + z)) :- edge(x, y), edge(y, z).
+        two(x, sum(y + z)) :- edge(x, y), edge(y, z), edge(_, x).
         .output out, two
         """
     )
@@ -222,6 +242,10 @@ def test_a_proof_has_the_rule_as_it_is_written():
         ("out(x, sum(x, y)) :- edge(x, y).", 4, "sum is an aggregate and not a functor"),
         ("out(x, mean(y)) :- edge(x, y).", 4, "Unable to deduce type for variable y"),
         ("out(sum(z), x) :- edge(x, y).", 4, "Ungrounded variable z"),
+        (".decl s(x: number, c: symbol)\ns(x, count(y)) :- edge(x, y).", 5, "count in a head is a number or an unsigned"),
+        ('.decl s(x: number, c: symbol)\ns(x, count(x, "c")) :- edge(x, _).', 5, "count in a head is a number"),
+        (".decl s(c: float, x: number)\ns(count(y), sum(x)) :- edge(x, y).", 5, "count in a head is a number"),
+        (".type P = [x: number]\n.decl s(c: P)\ns(count(y)) :- edge(_, y).", 6, "count in a head is a number"),
         ('out(min("a"), x) :- edge(x, y).', 4, "no valid overloads"),
         ("out(x, count(y)) :- edge(x, y).\nout(x, count(x, y)) :- edge(x, y).", 5, "count different things"),
         ("out(x, count(y)) :- edge(x, y).\nout(x, count(to_string(y))) :- edge(x, y).", 5, "count different things"),

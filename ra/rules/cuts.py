@@ -19,8 +19,8 @@ def _within_character(data, at):
 
 @njit(types.UniTuple(_i64, 2)(_read, _i64, _i64, _numbers, _rows, _rows), **JIT)
 def cut(data, begins, ends, strings, starts, lengths):
-    """Where the parts begin and end: of each row, `lengths` bytes from byte `starts` of the string whose number `strings` has,
-    or all that follow where the length is negative. -1 where the start is out of range, or a cut goes through a character."""
+    """Where the parts begin and end: of each row, the whole characters among `lengths` bytes from byte `starts` of the string
+    whose number `strings` has, or among all that follow where the length is negative. -1 where the start is out of range."""
     first, last = np.full(strings.size, -1, np.int64), np.full(strings.size, -1, np.int64)
     for row in range(strings.size):
         begin, end = begins[strings[row]], ends[strings[row]]
@@ -28,6 +28,9 @@ def cut(data, begins, ends, strings, starts, lengths):
         if 0 <= start <= end - begin:
             at = begin + start
             stop = end if length < 0 or length > end - at else at + length
-            if not ((at < end and _within_character(data, at)) or (stop < end and _within_character(data, stop))):
-                first[row], last[row] = at, stop
+            while at < stop and _within_character(data, at):
+                at += 1
+            while at < stop < end and _within_character(data, stop):
+                stop -= 1
+            first[row], last[row] = at, stop
     return first, last

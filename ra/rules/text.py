@@ -1,6 +1,7 @@
 """The functors and constraints on symbols. Each is worked out once for every distinct input, not once a row.
 
-A string is its UTF-8 bytes, as in Soufflé: lengths and positions count bytes, and the order is that of the bytes.
+A string is its UTF-8 bytes, as in Soufflé: lengths and positions count bytes, the order is that of the bytes, and `.` of a
+pattern is one byte. A part of a string has whole characters only: there is no string that is not UTF-8.
 """
 
 import sys
@@ -44,33 +45,17 @@ def _strlen(args: list[np.ndarray], values) -> np.ndarray:
 
 
 def _substr(args: list[np.ndarray], values) -> np.ndarray:
-    """By a kernel; one by one where a start is out of range, or a cut goes through a character."""
+    """The whole characters among some bytes. A start out of range gives the empty string and a warning."""
     ids, which = distinct(args[0])
     data, *places = places_of(values.arrow(ids))
     begins, ends = cut(data, *places, which, *map(np.ascontiguousarray, args[1:]))
-    column, good = np.empty(len(begins), np.int64), begins >= 0
-    column[good] = values.intern_places(data, begins[good], ends[good])
-    odd = np.flatnonzero(~good)
-    if len(odd):
-        (ids, starts, lengths), inverse = distinct_rows([arg[odd] for arg in args])
-        parts = map(substring, values.strings(ids), starts.tolist(), lengths.tolist())
-        column[odd] = values.intern(list(parts))[inverse]
-    return column
-
-
-def substring(string: str, start: int, length: int) -> str:
-    """`length` bytes from byte `start`; a negative length means all that follow.
-
-    A start out of range gives the empty string and a warning. Half a character, where a cut goes through one, becomes U+FFFD.
-
-    >>> substring("naïve", 2, 2), substring("naïve", 4, -1), substring("naïve", 6, 1)
-    ('ï', 've', '')
-    """
-    data = string.encode()
-    if not 0 <= start <= len(data):
-        _warn(f'wrong index position provided by substr("{string}",{start},{length}) functor.')
-        return ""
-    return data[start : None if length < 0 else start + length].decode(errors="replace")
+    out = begins < 0
+    if out.any():
+        rows, _ = distinct_rows([arg[out] for arg in args])
+        for string, start, length in zip(values.strings(rows[0]), rows[1].tolist(), rows[2].tolist(), strict=True):
+            _warn(f'wrong index position provided by substr("{string}",{start},{length}) functor.')
+        begins[out] = ends[out] = 0
+    return values.intern_places(data, begins, ends)
 
 
 def printed(column: np.ndarray, values) -> np.ndarray:

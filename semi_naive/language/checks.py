@@ -6,7 +6,7 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.iterations import NUMBER
 from semi_naive.language.single import Single
-from semi_naive.language.trees import children, variables, walk, walk_all
+from semi_naive.language.trees import children, names, variables, walk, walk_all
 from semi_naive.language.types import TypeEnvironment
 
 COUNTING = ("autoinc", NUMBER)
@@ -168,10 +168,12 @@ def occurrence_warnings(clause: syntax.Clause):
     found = [variable for part in clause.parts for variable in variables(part)]
     times = Counter(variable.name for variable in found)
     last = {variable.name: variable for variable in sorted(found, key=lambda v: v.span)}
+    aggregates = [node for part in clause.parts for node in walk(part) if isinstance(node, syntax.Aggregate)]
+    aggregated = set().union(*map(names, aggregates))  # there, `_` may count less than a variable: see `lower._of_a_set`
     for name, variable in last.items():
         if times[name] == 1 and not name.startswith("_"):
-            message = f"Variable {name} only occurs once"
-            yield Problem(message, variable.span, f"write _{name} or _", WARNING, flag="var-appears-once")
+            message, hint = f"Variable {name} only occurs once", f"write _{name}" + " or _" * (name not in aggregated)
+            yield Problem(message, variable.span, hint, WARNING, flag="var-appears-once")
         elif times[name] > 1 and name.startswith("_"):
             message = f"Variable {name} marked as singleton but occurs more than once"
             yield Problem(message, variable.span, severity=WARNING, flag="var-appears-once")

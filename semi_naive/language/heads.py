@@ -3,10 +3,10 @@
     degree(x, 0) :- node(x).
     degree(x, count(y)) :- edge(x, y).
 
-Of each key (the other columns) there is one tuple. Every rule contributes to it: `sum`, `mean`, `min` and `max` take the values
-of all distinct bindings of the body's named variables, as `sum e : { … }` does; `count(e, …)` the distinct values of its
-arguments, whichever rules they come from. A rule without an aggregate, or a fact, contributes its tuples: to a count or a sum
-as a number to be added.
+Of each key (the other columns) there is one tuple. Every rule contributes to it: `sum`, `mean`, `min` and `max` take a value
+of each distinct binding of the body's variables, and each `_` of an atom is a variable of its own; `count(e, …)` counts the
+distinct values of its arguments, whichever rules they come from. A rule without an aggregate, or a fact, contributes its
+tuples: to a count or a sum as a number to be added.
 
 `min` or `max` alone in the last column is a lattice (see `lattices`). All else is (in recursion, for the keys whose turn it is:
 see `in_order`) one rule with aggregates of its own body, if it is the only rule:
@@ -126,11 +126,11 @@ class Head:
 class Summed:
     """One relation that is aggregated in heads: from its heads to rules.
 
-    `extra` are relations that the rules need besides. projections: see `lower`.
+    `extra` are relations that the rules need besides.
     """
 
-    def __init__(self, relation: ir.Relation, ops: Ops, heads: list[Head], projections):
-        self.relation, self.ops, self.heads, self.projections = relation, ops, heads, projections
+    def __init__(self, relation: ir.Relation, ops: Ops, heads: list[Head]):
+        self.relation, self.ops, self.heads = relation, ops, heads
         self.types = [type_ for _, type_ in relation.attributes]
         self.key_types = [type_ for at, type_ in enumerate(self.types) if at not in ops]
         self.extra: dict[str, ir.Relation] = {}
@@ -183,13 +183,12 @@ class Summed:
         return key, body
 
     def _aggregated(self, op: str, target, key, body: list, kind) -> ir.Aggregate:
-        """The aggregate of a body for each key. Its own variables get other names."""
+        """The aggregate of a body for each key. Its own variables get other names, and each `_` still counts."""
         outer = {term.name for term in key if isinstance(term, ir.Var)}
         inner = rewrite.variables_of([*body, *([target] if target is not None else [])])
         names = {name: self._fresh(name.split("@")[0], var.kind) for name, var in inner.items() if name not in outer}
-        own = [self.projections.of(literal) if isinstance(literal, ir.Atom) else literal for literal in body]
         target = rewrite.substitute(target, names) if target is not None else None
-        return ir.Aggregate(self._fresh(op, kind), op, target, tuple(rewrite.substitute(literal, names) for literal in own))
+        return ir.Aggregate(self._fresh(op, kind), op, target, tuple(rewrite.substitute(literal, names) for literal in body))
 
     # -- counts of distinct values
 
@@ -283,10 +282,13 @@ class Summed:
 def _counts_bindings(args: tuple, key, body) -> bool:
     """Whether each binding of the body has other arguments, so that bindings can be counted in their place."""
     names = {term.name for term in (*args, *key) if isinstance(term, ir.Var)}
+    terms = rewrite.walk(rewrite.positive_atoms(body))
+    if any(isinstance(term, ir.Wild) for term in terms):
+        return False
     return all(isinstance(arg, ir.Var | ir.Const) for arg in args) and _free(body) <= names
 
 
 def _free(body) -> set[str]:
     """The variables that tell bindings of a body apart: those of its atoms and ranges. What equals an expression follows."""
-    found = {term.name for atom in rewrite.positive_atoms(body) for term in rewrite.walk(atom) if isinstance(term, ir.Var)}
+    found = set(rewrite.variables_of(rewrite.positive_atoms(body)))
     return found | {literal.result.name for literal in body if isinstance(literal, ir.Range)}

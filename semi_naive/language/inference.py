@@ -17,7 +17,7 @@ from semi_naive.ra.rules.ir import Kind
 
 ANY = None  # the set of all types
 NUMERIC = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
-_OF_HEADS = {"count": NUMERIC[:1], "sum": NUMERIC, "mean": NUMERIC[2:]}  # what aggregates in heads are, but for min and max
+_OF_HEADS = {"count": NUMERIC[:2], "sum": NUMERIC, "mean": NUMERIC[2:]}  # of aggregates in heads; min and max are functors
 
 
 def key(node):

@@ -62,9 +62,8 @@ def lowered(
         raise ProgramError(problems, source.texts)
     for order in orders:
         found, heads, rules = found | order.relations, heads | order.heads, rules + order.rules
-        projections.declared |= order.relations
     for name, ops in summed.items():
-        made = Summed(found[name], ops, heads[name], projections)
+        made = Summed(found[name], ops, heads[name])
         found[name] = replace(found[name], summed=True)
         rules += made.rules()
         found |= made.extra

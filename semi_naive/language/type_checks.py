@@ -155,6 +155,9 @@ def _functor(typing, node):
             yield Problem("invalid overload (arity mismatch)", node.span, f"there is {takes}")
         else:
             yield Problem("no valid overloads", node.span, f"there is {takes}")
+    elif node.name == "count" and not typing.types(node):
+        hint = f"{_expected(typing, node)}; count into a number, and convert it in another rule"
+        yield Problem("count in a head is a number or an unsigned", node.span, hint)
     elif node.name not in OVERLOADS and node.name not in ("sum", "count", "mean"):  # `lattices` has more to say of those
         yield Problem(f"Undefined functor {node.name}", node.span, "functors are: " + ", ".join(sorted(OVERLOADS)))
 
