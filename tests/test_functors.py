@@ -424,3 +424,27 @@ def test_ranges_of_unsigned_lead_down_in_recursion(options, machine):
     for n in (0, 1):
         found |= {(x - k, n + 1) for x, m in found if m == n for k in (1, 2, 3)}
     assert Program(text).run(**options)["a"].to_set() == found and top in {x for x, _ in found}
+
+
+OPEN = {
+    "a(to_string(n)) :- n = range(0, 3).": {"a": {"0", "1", "2"}},
+    "a(s) :- s = to_string(to_float(4)).": {"a": {"4.000000"}},
+    "a(to_string(x)) :- x = bnot 3.": {"a": {"-4"}},
+    "a(to_string(as(n + n, number))) :- n = range(1, 3).": {"a": {"2", "4"}},
+    "a(to_string(min(6, 1))).": {"a": {"1"}},
+    "a(cat(to_string(n), to_string(m))) :- m = max(n, 2), n = range(1, 4).": {"a": {"12", "22", "33"}},
+    "a(to_string(n)), c(n) :- n = range(1, 3).": {"a": {"1", "2"}, "c": {1, 2}},
+    "a(to_string(n)), b(n) :- n = range(1, 3).": {"a": {"1.000000", "2.000000"}, "b": {1.0, 2.0}},
+    "b(n), c(n) :- n = range(1, 3).": {"b": {1.0, 2.0}, "c": {1, 2}},
+    "c(sum n : { b(x), n = to_number(x) }), a(to_string(n)), b(n) :- n = 3.": {"a": {"3.000000"}, "b": {3.0}, "c": {3}},
+}
+
+
+@pytest.mark.parametrize("rule", OPEN)
+@pytest.mark.parametrize("around", ["{}", ".comp C {{ {} }}\n.init i = C"])
+def test_what_nothing_types_is_a_number_and_heads_are_typed_together(rule, around):
+    declared = ".decl a(x: symbol)  .decl b(x: float)  .decl c(x: number)\n"
+    prefix = "i." if "comp" in around else ""
+    result = Program(around.format(declared + rule)).run()
+    for name, values in OPEN[rule].items():
+        assert result[prefix + name].to_set() == {(value,) for value in values}

@@ -21,7 +21,7 @@ from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.grounded import grounded_problems
 from semi_naive.language.heads import head_aggregates, input_problems, kind_problems
 from semi_naive.language.in_order import group_problems
-from semi_naive.language.inference import Typing
+from semi_naive.language.inference import typed
 from semi_naive.language.inlining import Expansions, inline_problems, inline_relations, without_excluded
 from semi_naive.language.iterations import birth_edges, birth_problems, number_problems, with_births
 from semi_naive.language.lattices import lattice_problems, lattices
@@ -107,7 +107,7 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
     problems += cannot or _expansion_problems(found, relations)
     problems += companion_problems(source, found, relations) if wellfounded else []
     problems += _unstratified(graph, relations, wellfounded)
-    typings = [Typing(each.single, env, relations) for each in scoped] if not env.problems else []
+    typings = [typed(each.single, env, relations) for each in scoped] if not env.problems else []
     for typing in typings:
         problems += type_problems(typing, source.legacy)
         if not typing.single.dominates:

@@ -174,7 +174,7 @@ def _own(component: Component, binding: Binding, overridden: frozenset[str]) -> 
     for clause in parts(component, Clause):
         clause = _renamed(clause, {}, binding)
         kept = [head for head in clause.heads if head.relation.split(".")[0] not in overridden]
-        own.orphans += [replace(clause, heads=(head,)) for head in kept]
+        own.orphans += [replace(clause, heads=(head,), beside=clause.heads) for head in kept]
     return own
 
 

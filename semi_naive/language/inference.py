@@ -2,9 +2,14 @@
 
 Every variable (by its name) and every other expression starts as any type at all. Constraints narrow the sets of possible
 types until nothing changes; then overloaded functors and numeric constants settle for one kind, which may narrow further.
-An empty set is a clash.
+A functor whose arguments are narrowed goes before one of whose arguments nothing is known, so of `to_string(n), n = range(0, 4)`
+the range is first, and settles for numbers. An empty set is a clash.
+
+The heads of one clause are typed together: of `a(to_string(n)), b(n) :- n = range(0, 4)` both have the n that b asks for.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -24,17 +29,37 @@ def key(node):
     return node.name if isinstance(node, syntax.Variable) else id(node)
 
 
-class Typing:
-    """What is known of the types in one clause."""
+def typed(single: Single, environment: TypeEnvironment, relations: dict[str, syntax.RelationDecl]) -> "Typing":
+    """Type a clause together with the other heads that it was written with; by itself if they disagree."""
+    heads = single.clause.beside or single.clause.heads
+    if len(heads) > 1:
+        together = Typing(single, environment, relations, [syntax.Not(_plain(head), span=head.span) for head in heads])
+        if not together.clashes:
+            return together
+    return Typing(single, environment, relations)
 
-    def __init__(self, single: Single, environment: TypeEnvironment, relations: dict[str, syntax.RelationDecl]):
+
+def _plain(head: syntax.Atom) -> syntax.Atom:
+    """The head without arguments that aggregate: their own variables are none of the clause's."""
+    plain = (syntax.Underscore(span=arg.span) if any(isinstance(n, syntax.Aggregate) for n in walk(arg)) else arg
+             for arg in head.args)  # fmt: skip
+    return replace(head, args=tuple(plain))
+
+
+class Typing:
+    """What is known of the types in one clause. beside: more literals that say something of its variables."""
+
+    def __init__(
+        self, single: Single, environment: TypeEnvironment, relations: dict[str, syntax.RelationDecl], beside: Sequence = ()
+    ):
         self.single, self.env, self.relations = single, environment, relations
         self.nodes = [node for literal in single.literals for node in walk(literal)]
-        self.negated = {id(node.body) for node in self.nodes if isinstance(node, syntax.Not)}
+        self._all = self.nodes + [node for literal in beside for node in walk(literal)]
+        self.negated = {id(node.body) for node in self._all if isinstance(node, syntax.Not)}
         self.sets: dict = {}  # by key: a frozenset of names of types
         self.overloads: dict[int, Overload] = {}  # of a functor, by id: the one chosen
         self.numbers: dict[int, Kind] = {}  # of a numeric constant, by id
-        saying = [node for node in self.nodes if node.__class__ is not syntax.Variable]  # these say nothing by themselves
+        saying = [node for node in self._all if node.__class__ is not syntax.Variable]  # these say nothing by themselves
         constraints = [constraint for node in saying for constraint in self._constraints(node)]
         while constraints:
             self._settle(constraints)
@@ -43,6 +68,11 @@ class Typing:
             constraints += more
 
     # -- results
+
+    @property
+    def clashes(self) -> bool:
+        """True if something has no type at all."""
+        return frozenset() in self.sets.values()
 
     def types(self, node):
         return self.sets.get(key(node), ANY)
@@ -205,19 +235,19 @@ class Typing:
         return {self.env.kind(name) for name in types} - {Kind.RECORD}
 
     def _overload(self, node) -> bool:
-        """Once only one overload is possible, its kinds are those of the functor."""
+        """Once only one overload is possible, its kinds are those of the functor; the result may be certain before."""
         fitting = self._fitting(node)
         if not fitting:
             return self._set(key(node), frozenset())
+        changed = False
+        if node.name not in INFIX and self.types(node) is ANY and len({overload.result for overload in fitting}) == 1:
+            changed = self._set(key(node), frozenset([CONSTANT[fitting[0].result]]))
         if len(fitting) > 1:
-            return False
-        changed, overload = False, fitting[0]
+            return changed
         if node.name != "ord":
             for at, arg in enumerate(node.args):
-                changed |= self._only(arg, overload.param(at))
-        if node.name not in INFIX and self.types(node) is ANY:
-            return self._set(key(node), frozenset([CONSTANT[overload.result]]))
-        return self._only(node, overload.result) | changed
+                changed |= self._only(arg, fitting[0].param(at))
+        return self._only(node, fitting[0].result) | changed
 
     def _only(self, node, kind) -> bool:
         types = self.types(node)
@@ -243,14 +273,16 @@ class Typing:
     # -- choices
 
     def _choose(self) -> list:
-        """Settle what is still open, and the constraints that follow: functors first, for they may leave a constant only
+        """Settle some of what is still open, and the constraints that follow: functors first, for they may leave a constant only
         one kind."""
-        known = self.overloads.keys() | self.numbers.keys()
-        open_ = [node for node in self.nodes if isinstance(node, (syntax.Functor, syntax.Number)) and id(node) not in known]
-        functors = [node for node in open_ if isinstance(node, syntax.Functor) and node.name in OVERLOADS]
-        numbers = [node for node in open_ if isinstance(node, syntax.Number)]
-        found = [constraint for node in functors for constraint in self._choose_overload(node)]
-        return found or [constraint for node in numbers for constraint in self._choose_number(node)]
+        open_ = [node for node in self._all if isinstance(node, syntax.Functor) and node.name in OVERLOADS]
+        open_ = [node for node in open_ if id(node) not in self.overloads]
+        informed = [node for node in open_ if not any(self.types(arg) is ANY for arg in node.args)]
+        for functors in (informed, open_):
+            if found := [constraint for node in functors for constraint in self._choose_overload(node)]:
+                return found
+        numbers = [node for node in self._all if isinstance(node, syntax.Number) and id(node) not in self.numbers]
+        return [constraint for node in numbers for constraint in self._choose_number(node)]
 
     def _choose_overload(self, node):
         for overload in sorted(self._fitting(node), key=preference)[:1]:

@@ -130,7 +130,7 @@ class Or(Node):
 class Clause(Node):
     """head, head :- body. A fact has no body. `plan`: {version number: order of the atoms, from 1}; `plan_spans`: of each;
     `join`: "multiway" or "binary", "" where nothing is said. `dominating`: of head <= dominating :- body, which says that the
-    head goes where the other tuple is."""
+    head goes where the other tuple is. `beside`: the other heads that the clause was written with, of which it is a part."""
 
     heads: tuple
     body: Node | None = None
@@ -138,6 +138,7 @@ class Clause(Node):
     plan_spans: dict = field(default_factory=dict, compare=False, repr=False)
     join: str = field(default="", compare=False)
     dominating: Atom | None = None
+    beside: tuple = field(default=(), compare=False, repr=False)
 
     @property
     def parts(self) -> tuple:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from semi_naive.host.numbers import counted
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem, ProgramError
-from semi_naive.language.inference import Typing
+from semi_naive.language.inference import Typing, typed
 from semi_naive.language.scopes import resolve
 from semi_naive.language.single import Single, singles
 from semi_naive.language.trees import walk, walk_all
@@ -111,7 +111,7 @@ def _learn(rule: Single, env: TypeEnvironment, relations: dict) -> bool:
     head = relations.get(rule.head.relation)
     if head is None or all(type_ != UNKNOWN for _, type_ in head.attributes) or len(head.attributes) != len(rule.head.args):
         return False
-    typing = Typing(rule, env, relations)
+    typing = typed(rule, env, relations)
     return _settle(relations, head.name, [_name(typing, arg) for arg in rule.head.args])
 
 
