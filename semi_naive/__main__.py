@@ -428,6 +428,7 @@ FAILURES = {
     "semi_naive.ra.lost": ("SparkLost",),
     "semi_naive.host.limits": ("LimitExceeded",),
     "semi_naive.host.memory": ("OutOfMemory",),
+    "semi_naive.ra.ids": ("UnknownId",),
     "semi_naive.ra.rules.arithmetic": ("EvaluationError",),
 }
 

@@ -106,6 +106,8 @@ class UserFunctor:
             made.extend(map(self.function, *arguments) if arguments else [self.function()])
         except Exception as error:
             raise self._failed(error, [column[len(made)] for column in arguments]) from error
+        if len(made) < size and arguments:  # `map` takes it for its own end
+            raise self._failed(StopIteration(), [column[len(made)] for column in arguments])
         return self._bits(made, lambda row: [column[row] for column in arguments], values)
 
     def _bits(self, made: Iterable, arguments: Callable, values) -> np.ndarray:

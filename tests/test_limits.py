@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.fuzz.programs import programs, random_mutant, trouble
-from semi_naive import Program, ProgramError
+from semi_naive import EvaluationError, Program, ProgramError
 
 SHORT = [text for text in programs() if len(text) < 3000]
 
@@ -67,3 +67,44 @@ def test_long_programs():
 @given(st.randoms(use_true_random=False).map(lambda random: random_mutant(random, SHORT)))
 def test_mutants_of_programs(tmp_path, text):
     assert trouble(text, tmp_path) is None
+
+
+def chain(body: str, length: int = 30) -> str:
+    """A chain of inline relations, each of which reads the one before in a body."""
+    rules = (f".decl r{i}(x: number) inline\nr{i}(x) :- {body.format(before=f'r{i - 1}')}.\n" for i in range(1, length + 1))
+    return f".decl r0(x: number)\nr0(1). r0(2).\n{''.join(rules)}.decl q(x: number)\n.output q\nq(x) :- r{length}(x).\n"
+
+
+def test_atoms_that_are_alike_are_one_after_inlining():
+    with Program(chain("{before}(x), {before}(x)")).run() as result:
+        assert result["q"].to_set() == {(1,), (2,)}
+
+
+def test_inline_relations_that_double():
+    with pytest.raises(ProgramError, match="Inlining makes more than 10,000 atoms of this clause.*line 65"):
+        Program(chain("{before}(x), {before}(y), x <= y"))
+    text = chain("{before}(x), {before}(y), x <= y", 11)  # more than are put in: some of them are computed
+    with Program(text).run() as result:
+        assert result["q"].to_set() == {(1,), (2,)}
+
+
+def test_a_body_of_a_thousand_atoms():
+    path = ", ".join(f"e(x{i}, x{i + 1})" for i in range(1000))
+    text = f".decl e(x: number, y: number)\n.decl r(x: number)\n.output r\ne(1, 1).\nr(x0) :- {path}."
+    with Program(text).run() as result:
+        assert result["r"].to_list() == [(1,)]
+
+
+def test_numbers_of_an_order_may_be_binary():
+    text = ".decl e(x: number, y: number)\ne(1, 1). e(2, 1).\n.output e\ne(y, z) :- e(x, y), e(y, z).\n.plan 0: (0x2, 0b1)"
+    with Program(text).run() as result:
+        assert result["e"].count() == 2
+
+
+def test_a_functor_that_raises_the_end_of_an_iteration():
+    def stop(x):
+        raise StopIteration
+
+    text = ".functor f(x: number): number\n.decl a(x: number)\n.output a\na(@f(1))."
+    with pytest.raises(EvaluationError, match=r"@f\(1\): StopIteration"):
+        Program(text, functors={"f": stop}).run()

@@ -53,15 +53,23 @@ class Context(Protocol):
 
 
 def run_steps(steps, batch: Batch, context: Context):
-    """Everything that comes out of the last step, depth first: at most a batch per step is in memory. Between two batches it
-    ends where a limit of the evaluation is exceeded."""
+    """Yield everything that comes out of the last step, depth first: at most a batch per step is in memory.
+
+    Between two batches it ends where a limit of the evaluation is exceeded.
+    """
     if not steps:
         yield batch
         return
-    for made in steps[0](batch, context):
+    running = [iter(steps[0](batch, context))]  # a recursion would be as deep as a body is long
+    while running:
+        made = next(running[-1], None)
         limits.check()
-        if made.size:
-            yield from run_steps(steps[1:], made, context)
+        if made is None:
+            running.pop()
+        elif made.size and len(running) < len(steps):
+            running.append(iter(steps[len(running)](made, context)))
+        elif made.size:
+            yield made
 
 
 @dataclass

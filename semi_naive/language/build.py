@@ -9,7 +9,7 @@ from dataclasses import replace
 from lark import Token
 
 from semi_naive.language import syntax
-from semi_naive.language.build_terms import Terms, form
+from semi_naive.language.build_terms import Terms, form, integer
 from semi_naive.language.errors import Span
 from semi_naive.language.reduce import node, saying, worded
 from semi_naive.language.syntax import Node
@@ -229,7 +229,7 @@ class Build(Terms):
 
     @node
     def order(self, span, version, *atoms):
-        return int(version), tuple(map(int, atoms)), span
+        return integer(version), tuple(map(integer, atoms)), span
 
 
 def _flat(statements) -> list:

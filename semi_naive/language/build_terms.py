@@ -78,11 +78,11 @@ class Terms(Reduce):
 
     @node
     def number(self, span, text):
-        return Number(_integer(text), span=span)
+        return Number(integer(text), span=span)
 
     @node
     def unsigned(self, span, text):
-        return Number(_integer(text[:-1]), "u", span=span)
+        return Number(integer(text[:-1]), "u", span=span)
 
     @node
     def float(self, span, text):
@@ -174,7 +174,7 @@ def form(op: str) -> str:
     return "count : { … }" if op == "count" else f"{op} e : {{ … }}"
 
 
-def _integer(text: str) -> int:
+def integer(text: str) -> int:
     """A literal; of thousands of digits, which Python does not take, one that is as much out of range."""
     base = {"0x": 16, "0b": 2}.get(text[:2], 10)
     digits = (text[2:] if base != 10 else text).lstrip("0")

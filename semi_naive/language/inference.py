@@ -2,7 +2,7 @@
 
 Every variable (by its name) and every other expression starts as any type at all. Constraints narrow the sets of possible
 types until nothing changes; then overloaded functors and numeric constants settle for one kind, which may narrow further.
-A functor whose arguments are narrowed goes before one of whose arguments nothing is known, so of `to_string(n), n = range(0, 4)`
+A functor whose arguments are narrowed goes before one of whose arguments nothing is known: of `to_string(n), n = range(0, 4)`
 the range is first, and settles for numbers. An empty set is a clash.
 
 The heads of one clause are typed together: of `a(to_string(n)), b(n) :- n = range(0, 4)` both have the n that b asks for.
@@ -273,8 +273,8 @@ class Typing:
     # -- choices
 
     def _choose(self) -> list:
-        """Settle some of what is still open, and the constraints that follow: functors first, for they may leave a constant only
-        one kind."""
+        """Settle some of the open nodes, and return the constraints that follow: functors first, as they may leave a constant
+        only one kind."""
         open_ = [node for node in self._all if isinstance(node, syntax.Functor) and node.name in OVERLOADS]
         open_ = [node for node in open_ if id(node) not in self.overloads]
         informed = [node for node in open_ if not any(self.types(arg) is ANY for arg in node.args)]

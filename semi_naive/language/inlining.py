@@ -12,6 +12,10 @@ from semi_naive.language.single import Single
 from semi_naive.language.trees import children, names, rebuilt, walk, walk_all
 from semi_naive.planning.strata import Edge, components, recursive_relations
 
+MOST_ATOMS = (
+    10_000  # that inlining may make of a clause: in a chain of relations that each read the one before twice they double
+)
+
 
 def inline_relations(relations) -> set[str]:
     return {name for name, declaration in relations.items() if "inline" in declaration.qualifiers}
@@ -122,17 +126,27 @@ class Expansions:
         if single.head.relation in self.inline or not read:
             return
         for turn in range(max(map(len, self.definitions.values()))):
-            each = resolve(Single(single.head, self._expanded(single.body, turn), single.clause))
+            self._made = 0
+            body = self._expanded(single.body, turn)
+            if self._made > MOST_ATOMS:
+                message = f"Inlining makes more than {MOST_ATOMS:,} atoms of this clause"
+                yield Problem(message, single.clause.span, "drop inline of a relation that reads others several times")
+                return
+            each = resolve(Single(single.head, body, single.clause))
             yield from grounded_problems(each.single, set(), each.injected, each.refused)
 
     def _expanded(self, body, turn: int) -> tuple:
-        return tuple(literal for part in body for literal in self._literals(part, turn))
+        """A body with those of inline relations in it, each atom once; not all of it once there are too many."""
+        return tuple(literal for part in dict.fromkeys(body) for literal in self._literals(part, turn))
 
     def _literals(self, literal, turn: int) -> tuple:
         """x = a, y = b, body for s(a, b) if the definition is s(x, y) :- body, its variables renamed apart."""
         if not isinstance(literal, syntax.Atom) or literal.relation not in self.definitions:
             return (rebuilt(literal, lambda _: None),)
         limits.check()
+        self._made += 1
+        if self._made > MOST_ATOMS:
+            return ()
         definitions = self.definitions[literal.relation]
         chosen, number = definitions[min(turn, len(definitions) - 1)], next(self._numbers)
 

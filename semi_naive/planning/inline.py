@@ -23,6 +23,7 @@ from semi_naive.planning.strata import recursion_groups
 from semi_naive.ra.rules import ir
 
 MOST_COPIES = 1000  # of one rule; the alternatives of several negated relations multiply
+MOST_LITERALS = 1000  # of one body; those of a chain of relations that each read the one before twice double at each of them
 
 
 def inline(program: ir.Program) -> ir.Program:
@@ -91,7 +92,7 @@ def _needed_whole(program: ir.Program, ready: set[str]) -> set[str]:
                 whole.add(node.atom.relation)
             elif isinstance(node, ir.Aggregate):
                 whole |= _aggregated_whole(node, definitions)
-        if rule.head.relation not in ready and _copies(rule, definitions) > MOST_COPIES:
+        if rule.head.relation not in ready and _is_too_much(rule, definitions):
             whole |= _read(rule) & ready
     return whole
 
@@ -117,9 +118,12 @@ def _read(rule: ir.Rule) -> set[str]:
     return {part.relation for part in rewrite.walk(rule.body) if isinstance(part, ir.Atom)}
 
 
-def _copies(rule: ir.Rule, definitions: dict) -> int:
-    found = (_alternatives(literal, definitions, set()) for literal in rule.body if isinstance(literal, (ir.Atom, ir.Not)))
-    return prod(len(alternatives) for alternatives in found if alternatives)
+def _is_too_much(rule: ir.Rule, definitions: dict) -> bool:
+    """True if a rule becomes too many rules, or one with too many literals."""
+    found = [_alternatives(literal, definitions, set()) for literal in rule.body if isinstance(literal, (ir.Atom, ir.Not))]
+    copies = prod(len(alternatives) for alternatives in found if alternatives)
+    literals = sum(max(map(len, alternatives)) for alternatives in found if alternatives)
+    return copies > MOST_COPIES or literals > max(MOST_LITERALS, len(rule.body))
 
 
 def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool = True) -> list[ir.Rule]:
@@ -134,9 +138,18 @@ def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool 
 
 
 def _bodies(body: tuple, definitions: dict, taken: set[str]) -> Iterator[tuple]:
-    """Every combination of the bodies that say its literals: none of `definitions` is negated that has none."""
+    """Yield every combination of the bodies that say its literals, each literal once: none of `definitions` is negated that
+    has none."""
     choices = [cast(list[tuple], _alternatives(literal, definitions, taken)) for literal in body]
-    return (sum(chosen, ()) for chosen in product(*choices))
+    return (once(sum(chosen, ())) for chosen in product(*choices))
+
+
+def once(body: tuple) -> tuple:
+    """A body without the repetitions of a literal. Those with wildcards stay: in an aggregate each of these counts."""
+    known = dict.fromkeys(body)
+    if len(known) == len(body):
+        return body
+    return tuple(each for n, each in enumerate(body) if each not in body[:n] or ir.Wild() in rewrite.walk(each))
 
 
 def _alternatives(literal: ir.Literal, definitions: dict, taken: set[str]) -> list[tuple] | None:
