@@ -521,7 +521,7 @@ def test_registered_rules_with_parameters_are_explained_for_their_values():
             session.at(0).why("of", ("c", 2), x="a", pair=(7, "a"))
         with pytest.raises(ValueError, match="has the parameters x=…, pair=…, and x is given"):
             session.why("of", ("b", 1), x="a")
-        with pytest.raises(ValueError, match="has the parameters none"):
+        with pytest.raises(ValueError, match="path has no parameters, and x is given"):
             session.why("path", ("a", "b"), x="a")
 
 

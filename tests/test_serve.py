@@ -253,7 +253,7 @@ DEEP = b"[1, " * 290 + b"null" + b"]" * 290
 
 def test_a_request_that_is_odd_is_an_error_and_no_failure(capfd):
     """The status of none is 500, no traceback is in the log, and the server goes on."""
-    with Program(TYPED).session({"number": [(7,)]}) as session, served(session) as call:
+    with Program(TYPED).session({"number": [(7,)]}, retain=1) as session, served(session) as call:
         rows = b'[{"insert": "%s", "rows": [[%s]]}]'
         for body, told in {
             b"[" * 5000 + b"]" * 5000: "nested too deeply", rows % (b"list", b"[1, " * 400 + b"1" + b"]" * 400): "300 levels",

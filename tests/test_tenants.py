@@ -222,6 +222,12 @@ def test_rules_of_clients_read_what_their_clients_may(tokens):
         ]:  # fmt: skip
             status, answer = ann(f"/rules/{name}", text.encode(), "PUT")
             assert status == 403 and told in answer["error"], answer
+        text = ".decl bob__x(x: number) inline\nbob__x(x) :- public(x), x = 4711."
+        assert bob("/rules/bob__x", text.encode(), "PUT")[0] == 200
+        text = ".decl ann__x(x: number)\nann__x(x) :- bob__x(x)."
+        status, answer = ann("/rules/ann__x", text.encode(), "PUT")
+        assert status == 403 and "ann may not read bob__x" in answer["error"]
+        assert bob("/rules/bob__x", method="DELETE")[0] == 200
         assert sorted(session.registry.rules) == ["ann__copy"]
         for name, field in (("ann__p", "number"), ("ann__q", "symbol")):  # a type has one meaning in a session
             text = f".type P = [x: {field}]\n.decl {name}(p: P)\n{name}(nil) :- public(_)."

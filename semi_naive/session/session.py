@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -142,8 +143,9 @@ class Session(Committing, Relations):
         """The change of a relation from one epoch to a later one, both retained; since=-1: from nothing. parameters: of
         registered rules, which must have been evaluated for these values at both epochs."""
         self.check_open()
-        key = self.registry.key(relation, parameters) if parameters else ()
-        change = self.registry.between(relation, key, since, until)
+        with self.alone() if parameters else nullcontext():  # their values may be new symbols
+            key = self.registry.key(relation, parameters) if parameters else ()
+            change = self.registry.between(relation, key, since, until)
         return Changes(self, shown(self.registry.relation(relation), len(key)), change)
 
     def query(self, atom: str, /, **parameters) -> Answer:

@@ -124,14 +124,18 @@ class Registry:
         """The tuples that a relation has now, in this process. owner: see `System.table`."""
         return self._session.system.table(name, owner) if self.is_system(name) else self._session.upkeep.table(name)
 
-    def key(self, name: str, given: dict) -> tuple[int, ...]:
-        """The values of a relation's parameters, in 64 bits."""
+    def check_given(self, name: str, given: dict) -> tuple[str, ...]:
+        """The parameters of a relation. ValueError unless each is given, and nothing else."""
         wanted = self.rules[name].parameters if name in self.rules else ()
         if set(given) != set(wanted):
             told = f"the parameters {', '.join(f'{each}=…' for each in wanted)}" if wanted else "no parameters"
             found = ", ".join(sorted(given)) or "none"
             raise ValueError(f"{name} has {told}, and {found} {'is' if len(given) == 1 else 'are'} given")
-        if not wanted:
+        return wanted
+
+    def key(self, name: str, given: dict) -> tuple[int, ...]:
+        """The values of a relation's parameters, in 64 bits. Some may be new symbols, so no transaction may be open."""
+        if not (wanted := self.check_given(name, given)):
             return ()
         upkeep, relation = self._session.upkeep, self.relation(name)
         asked = Relation(f"{name}.parameters", relation.attributes[: len(wanted)])
@@ -282,9 +286,10 @@ class Registry:
     def between(self, name: str, key: tuple[int, ...], since: int, until: int) -> AnyChange:
         """The change of a relation, for some values of its parameters, from an epoch to a later one. since=-1: from nothing."""
         before = Table(self.relation(name).arity) if since == -1 else self._then(name, key, since)
+        after = self._then(name, key, until)
         if until < since:
             raise ValueError(f"epoch {until} is before epoch {since}: name the earlier one first")
-        change = self._session.upkeep.between(name, before, self._then(name, key, until))
+        change = self._session.upkeep.between(name, before, after)
         return with_key(here(change), key) if key else change
 
     def _then(self, name: str, key: tuple[int, ...], epoch: int) -> Kept:

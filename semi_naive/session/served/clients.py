@@ -86,7 +86,7 @@ class Client:
         return self._reads_all(rules, registry) if self.owns(name) else self.reads is None or name in self.reads
 
     def _reads_all(self, rules: Registered, registry: Any) -> bool:
-        return all(self.reads_whole(each, registry) for each in rules.reads)
+        return all(self.reads_whole(each, registry) for each in rules.reads | rules.inlines)
 
     def asks(self, name: str, registry: Any) -> bool:
         """True if it may read a relation, or the part of it that belongs to values that it may give."""
@@ -128,7 +128,7 @@ class Client:
         """That its rules read only what it may, and make no value out of a number: that could be another client's."""
         if self.owner:
             return
-        for each in sorted(rules.reads):
+        for each in sorted(rules.reads | rules.inlines):
             self.check_asks(each, registry)
         for node in _all(parse(rules.text, sandbox=NoFiles()).statements):
             if isinstance(node, syntax.As) and node.type not in PLAIN:
