@@ -12,7 +12,7 @@ from collections import Counter
 from random import Random
 
 from bench.command import say, show
-from bench.faults import exhaustion as _exhaustion  # noqa: F401 (adds kinds)
+from bench.faults import exhaustion, session_kinds  # noqa: F401 (they add kinds)
 from bench.faults.kinds import KINDS
 from bench.faults.layouts import PLACES
 from bench.faults.trial import CLEAR, RIGHT, Trial

@@ -264,6 +264,7 @@ class Registry:
             missed = [(self._session.epoch, with_key(Change(everything, empty(relation.arity)), key))]
         for epoch, change in missed:
             found.add(change, epoch)
+            found.tell()
         return found
 
     def _begin(self, called: str, history: History) -> None:
@@ -340,11 +341,13 @@ class Registry:
         for each in self.subscriptions:
             if each.relation in found:
                 each.add(with_key(found[each.relation], each.key), epoch)
+            each.tell()
         for each in self.subscriptions:
             if each.seen is not None:  # a relation about the session
                 now = self.table(each.relation)
                 if (change := difference(each.seen, now)).size:
                     each.add(change, epoch, now)
+                each.tell()
 
     def watched(self) -> list[str]:
         """The relations that somebody subscribes to."""

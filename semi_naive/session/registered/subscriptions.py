@@ -120,13 +120,16 @@ class Subscription:
         return self._waiting.seen
 
     def add(self, change: Change, epoch: int, seen: Table | None = None) -> None:
-        """Take the changes of an epoch, once, and tell them now, or later."""
+        """Take the changes of an epoch, once, to be told now or later."""
         with locked(self._state):
             waiting = self._waiting
             if epoch > waiting.epoch:
                 self._waiting = Sum(added(waiting.change, change), waiting.epochs + 1, epoch, seen or waiting.seen)
             self._state.notify()
-        if self._thread is None and (self._telling or self._waiting.epochs >= self.when.epochs):
+
+    def tell(self) -> None:
+        """Call the callback if it is time, unless the subscription has a thread that does."""
+        while self._thread is None and not self._cancelled and (self._telling or self._waiting.epochs >= self.when.epochs):
             self.flush()
 
     def ack(self, epoch: int) -> None:
