@@ -8,7 +8,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,13 +24,19 @@ from semi_naive.notebooks.progress import showing
 from semi_naive.ra import spark_context
 from semi_naive.running.detect_closure import SMALL
 
+if TYPE_CHECKING:
+    from semi_naive.result import Closure
+
 log = logging.getLogger("semi_naive")
 
 READING = ("header", "expand_symmetric", "strings", "any_ids", "delimiter")
 
 
 @opened()
-def transitive_closure(edges, spark=None, plan="auto", config=None, progress=None, watch=None, **options):
+def transitive_closure(
+    edges: Any, spark: Any = None, plan: str = "auto", config: Config | None = None, progress: Callable | bool | None = None,
+    watch: Callable | None = None, **options: Any,
+) -> "Closure":  # fmt: skip
     """The pairs (x, y) such that y can be reached from x over one or more edges.
 
     edges: a path (.facts .tsv .csv .txt .mtx, each also .gz; .parquet .json .sqlite) or a pattern of paths (edges/*.parquet), a

@@ -8,8 +8,10 @@ program.run(facts={"edge": [(1, 2), (2, 3)]})["path"].to_pandas()
 
 import gc
 import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from semi_naive.config import Config
 from semi_naive.host.account import opened, part
@@ -21,9 +23,18 @@ from semi_naive.planning.passes import Compiled, compiled
 from semi_naive.ra.rules import ir
 from semi_naive.sandbox import Sandbox
 
+if TYPE_CHECKING:
+    from semi_naive.language.syntax import Source
+    from semi_naive.libraries import Libraries
+    from semi_naive.running.answers import Result
+    from semi_naive.session.session import Session
+
+Path: TypeAlias = str | os.PathLike[str]
+Functors: TypeAlias = "Mapping[str, Callable] | Libraries | None"
+
 
 @contextmanager
-def compiling():
+def compiling() -> Iterator[None]:
     """A part of a run's account. It goes without Python's collector of cycles, which looks at all trees again and again while
     they grow: 2 s of the 5.5 that a program of 5,000 rules takes. Afterwards the collector is there again."""
     enabled = gc.isenabled()
@@ -49,27 +60,33 @@ class Program:
 
     @compiling()
     def __init__(
-        self, text: str, file: str = "<program>", include_dirs=(), defines=None, sandbox=None, functors=None, legacy=False
-    ):
+        self, text: str, file: str = "<program>", include_dirs: Sequence[Path] = (), defines: Mapping[str, str] | None = None,
+        sandbox: Path | None = None, functors: Functors = None, legacy: bool = False,
+    ):  # fmt: skip
         if isinstance(text, os.PathLike) or text.endswith(".dl") and len(text.split()) == 1:
             path = os.fspath(text)
             raise BadInput(f"{path} is the name of a file, and no program", hint=f"Program.from_file({path!r}) reads it")
-        self.name, self.sandbox = file, sandbox and Sandbox(sandbox)
-        given = {} if functors is None else functors
+        self.name, self.sandbox = file, Sandbox(sandbox) if sandbox else None
+        given: Any = {} if functors is None else functors
         self.checked = compile_text(text, file, include_dirs, defines or {}, self.sandbox, given, legacy)
 
     @classmethod
     @compiling()
-    def from_file(cls, path, include_dirs=(), defines=None, sandbox=None, functors=None, legacy=False) -> "Program":
+    def from_file(
+        cls, path: Path, include_dirs: Sequence[Path] = (), defines: Mapping[str, str] | None = None,
+        sandbox: Path | None = None, functors: Functors = None, legacy: bool = False,
+    ) -> "Program":  # fmt: skip
         """The program in a file, which may be outside of the sandbox. FileNotFoundError if there is none."""
         from semi_naive.language.parse import parse_file  # loads a parser, which rules that are data do without
 
-        path, sandbox = os.fspath(path), sandbox and Sandbox(sandbox)
-        return cls.from_source(parse_file(path, include_dirs, defines or {}, sandbox, legacy), path, functors, sandbox)
+        name, inside = os.fspath(path), Sandbox(sandbox) if sandbox else None
+        return cls.from_source(parse_file(name, include_dirs, defines or {}, inside, legacy), name, functors, inside)
 
     @classmethod
     @compiling()
-    def from_source(cls, source, file: str = "<program>", functors=None, sandbox: Sandbox | None = None) -> "Program":
+    def from_source(
+        cls, source: "Source", file: str = "<program>", functors: Functors = None, sandbox: Sandbox | None = None
+    ) -> "Program":
         """A program given as a syntax tree (`semi_naive.language.syntax.Source`) instead of text."""
         program = cls.__new__(cls)
         program.name, program.sandbox = file, sandbox
@@ -84,7 +101,10 @@ class Program:
         return program
 
     @classmethod
-    def from_rules(cls, relations: dict, rules, outputs=None, types=None, file: str = "<rules>") -> "Program":
+    def from_rules(
+        cls, relations: dict, rules: Iterable, outputs: Iterable[str] | None = None, types: dict | None = None,
+        file: str = "<rules>",
+    ) -> "Program":  # fmt: skip
         """A program given as plain data: see `semi_naive.rules`.
 
         relations: {name: {attribute: type}}. rules: tuples (head, literal, …). outputs: the relations that are written; None:
@@ -115,7 +135,7 @@ class Program:
         return list(dict.fromkeys(d.relation for d in self.checked.directives if d.kind == "input"))
 
     @compiling()
-    def compile(self, facts=None, only_outputs: bool = False, limited: bool = False) -> Compiled:
+    def compile(self, facts: Any = None, only_outputs: bool = False, limited: bool = False) -> Compiled:
         """The program after the passes; relations that get `facts` from Python count as inputs. limited: its iterations are
         counted (`Config.max_iterations`). What has been compiled is kept."""
         named = frozenset(facts) - set(self.inputs) if isinstance(facts, dict) else frozenset()
@@ -130,13 +150,13 @@ class Program:
         return self._compiled[key]
 
     @cached_property
-    def _compiled(self) -> dict:
+    def _compiled(self) -> dict[tuple, Compiled]:
         return {}
 
     def run(
-        self, facts=None, spark=None, config=None, progress=None, lenient=False, only_outputs=False, watch=None, plan="auto",
-        **options,
-    ):  # fmt: skip
+        self, facts: Any = None, spark: Any = None, config: Config | None = None, progress: Callable | bool | None = None,
+        lenient: bool = False, only_outputs: bool = False, watch: Callable | None = None, plan: str = "auto", **options: Any,
+    ) -> "Result":  # fmt: skip
         """Evaluate. Returns a `Result`.
 
         facts: a folder that .input directives read from, or {relation: data}: a path or a pattern of paths (edges/*.parquet), a
@@ -165,7 +185,10 @@ class Program:
             with showing(progress, self.name, "stratum") as told:
                 return Run(self, compiled, config, spark, told, watch, plan).run(facts, lenient)
 
-    def session(self, facts=None, path=None, retain=0, spark=None, config=None, sync_seconds=0.0, **options):
+    def session(
+        self, facts: Any = None, path: Path | None = None, retain: int = 0, spark: Any = None, config: Config | None = None,
+        sync_seconds: float = 0.0, **options: Any,
+    ) -> "Session":  # fmt: skip
         """A `semi_naive.session.session.Session`: the relations stay at their fixed point while facts come and go.
 
         facts: as for `run`; relations with an .input that it leaves out begin empty, all of them with None. The facts of
@@ -185,7 +208,9 @@ class Program:
         _check_given(facts)
         return Session(self, facts, path, retain, spark, (config or Config()).with_options(options), sync_seconds)
 
-    def explain(self, facts=None, config=None, only_outputs=False, plan="auto", **options) -> str:
+    def explain(
+        self, facts: Any = None, config: Config | None = None, only_outputs: bool = False, plan: str = "auto", **options: Any
+    ) -> str:
         """The strata and their plans, the rules' delta versions, their join orders and why, and the indexes, as text.
 
         Plans and orders depend on how large relations are: with `facts`, as for `run`, they are those that a run on them
@@ -209,7 +234,7 @@ class Program:
         return f"<Program {self.name}: {counts}; outputs: {outputs or 'none'}>"
 
 
-def _check_given(facts) -> None:
+def _check_given(facts: Any) -> None:
     """BadInput for facts that do not say of which relation they are."""
     if not isinstance(facts, None | str | os.PathLike | dict):
         hint = "facts is a folder, or {relation: data}: facts={'edge': …}"

@@ -9,7 +9,12 @@ edge.aggregate(by=["x"], degree=count()).to_list()
 print(two_steps.explain())                            # answer(x, z) :- given1(x, y), given1(y, z).
 """
 
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from semi_naive.algebra import ANSWER, Rules
 from semi_naive.config import Config
@@ -18,6 +23,10 @@ from semi_naive.operators import Difference, GroupBy, NaturalJoin, Operator, Pro
 from semi_naive.ra.spark_context import is_connect
 from semi_naive.schema import Schema, aggregated, constant
 from semi_naive.tuples import Tuples
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
 
 __all__ = ["Relation", "count", "sum_", "min_", "max_"]
 
@@ -56,13 +65,16 @@ class Relation(Tuples):
     columns that others have been joined on; what it was made of may go. They are kept as long as the relation, until `close`.
     """
 
-    def __init__(self, schema: Schema, node: Operator, spark=None, config: Config | None = None):
+    def __init__(self, schema: Schema, node: Operator, spark: Any = None, config: Config | None = None):
         self.schema, self._node, self._spark, self._config = schema, node, spark, config or Config()
 
     # -- where relations come from; spark: as for `Program.run`; options: tunables, by the names in `Config`
 
     @classmethod
-    def from_tuples(cls, tuples, columns, kinds=None, spark=None, config=None, **options) -> "Relation":
+    def from_tuples(
+        cls, tuples: Iterable[tuple], columns: Iterable[str], kinds: dict[str, str] | None = None, spark: Any = None,
+        config: Config | None = None, **options: Any,
+    ) -> "Relation":  # fmt: skip
         """Python tuples of ints, floats and strings. `kinds`: {column: "number", "unsigned", "float" or "symbol"}, needed only
         where the tuples do not tell."""
         from semi_naive.io.relations import of_tuples
@@ -70,14 +82,19 @@ class Relation(Tuples):
         return cls._holding(*of_tuples(tuples, tuple(columns), kinds), spark, config, options)
 
     @classmethod
-    def from_numpy(cls, array, columns, kinds=None, spark=None, config=None, **options) -> "Relation":
+    def from_numpy(
+        cls, array: np.ndarray, columns: Iterable[str], kinds: dict[str, str] | None = None, spark: Any = None,
+        config: Config | None = None, **options: Any,
+    ) -> "Relation":  # fmt: skip
         """An array (n, arity) of integers, floats or strings."""
         from semi_naive.io.relations import of_array
 
         return cls._holding(*of_array(array, tuple(columns), kinds), spark, config, options)
 
     @classmethod
-    def from_arrow(cls, table, columns=None, spark=None, config=None, **options) -> "Relation":
+    def from_arrow(
+        cls, table: Any, columns: Iterable[str] | None = None, spark: Any = None, config: Config | None = None, **options: Any
+    ) -> "Relation":
         """A pyarrow Table or RecordBatch, or whatever else gives Arrow data, of columns of integers, floats and strings;
         `columns`: other names."""
         from semi_naive.io.relations import of_arrow
@@ -85,7 +102,9 @@ class Relation(Tuples):
         return cls._holding(*of_arrow(table, columns), spark, config, options)
 
     @classmethod
-    def from_pandas(cls, frame, columns=None, spark=None, config=None, **options) -> "Relation":
+    def from_pandas(
+        cls, frame: Any, columns: Iterable[str] | None = None, spark: Any = None, config: Config | None = None, **options: Any
+    ) -> "Relation":
         """A pandas DataFrame of columns of integers, floats and strings, without its index; `columns`: other names."""
         import pyarrow as pa
 
@@ -95,12 +114,16 @@ class Relation(Tuples):
         return cls.from_arrow(table, columns or [str(name) for name in frame.columns], spark, config, **options)
 
     @classmethod
-    def from_polars(cls, frame, columns=None, spark=None, config=None, **options) -> "Relation":
+    def from_polars(
+        cls, frame: Any, columns: Iterable[str] | None = None, spark: Any = None, config: Config | None = None, **options: Any
+    ) -> "Relation":
         """A polars DataFrame or LazyFrame of columns of integers, floats, and strings or categories; `columns`: other names."""
         return cls.from_arrow(frame, columns, spark, config, **options)
 
     @classmethod
-    def from_df(cls, frame, columns=None, config=None, **options) -> "Relation":
+    def from_df(
+        cls, frame: Any, columns: Iterable[str] | None = None, config: Config | None = None, **options: Any
+    ) -> "Relation":
         """A Spark DataFrame of columns of integers, floats and strings; `columns`: other names. It is computed when a relation
         that is made of it is evaluated."""
         from semi_naive.io.relations import of_frame
@@ -124,32 +147,32 @@ class Relation(Tuples):
 
     # -- operators
 
-    def select(self, *equal, **constants) -> "Relation":
+    def select(self, *equal: tuple[str, ...], **constants: Any) -> "Relation":
         """The tuples with these constants, `select(x=3, name="a")`, and equal columns, `select(("x", "y"))`."""
         pairs = tuple(pair for names in equal for pair in self.schema.equal_pairs(names))
         fixed = tuple((self.schema.position(name), constant(self.schema, name, value)) for name, value in constants.items())
         return self._with(self.schema, Select, equal=pairs, constants=fixed)
 
-    def where_equal(self, *names) -> "Relation":
+    def where_equal(self, *names: str) -> "Relation":
         """The tuples in which these columns agree."""
         return self.select(names)
 
-    def project(self, *names) -> "Relation":
+    def project(self, *names: str) -> "Relation":
         """Only these columns, in this order; what becomes equal is one tuple."""
         columns = self.schema.positions(names)
         return self._with(self.schema.pick(columns), Project, columns=columns)
 
-    def reorder(self, *names) -> "Relation":
+    def reorder(self, *names: str) -> "Relation":
         """The same columns in another order."""
         if sorted(names) != sorted(self.columns):
             raise ValueError(f"reorder needs each of {', '.join(self.columns)} once, not {', '.join(names)}")
         return self.project(*names)
 
-    def rename(self, names: dict | None = None, **more) -> "Relation":
+    def rename(self, names: Mapping[str, str] | None = None, **more: str) -> "Relation":
         """Other names for columns, `rename(x="y")` or a dict: old name to new. Both are evaluated once."""
         return Relation(self.schema.rename({**(names or {}), **more}), self._node, self._spark, self._config)
 
-    def join(self, other: "Relation", on=None) -> "Relation":
+    def join(self, other: "Relation", on: Any = None) -> "Relation":
         """Natural join: tuples that agree on the shared columns, or on `on`: names, or {this one's: the other's}. All columns
         of this one, then those of the other that are not joined on."""
         pairs = self.schema.join_pairs(_relation(other).schema, on)
@@ -182,7 +205,7 @@ class Relation(Tuples):
         """This relation, which is a set already."""
         return self
 
-    def aggregate(self, by=(), **wanted) -> "Relation":
+    def aggregate(self, by: str | Iterable[str] = (), **wanted: Any) -> "Relation":
         """One tuple for each group of equal `by` columns, with e.g. `n=count(), total=sum_("w"), low=min_("w")`.
 
         by=[] is one group, with a row even of no tuples, unless a minimum or maximum is asked of them. Symbols have no sum,
@@ -196,7 +219,7 @@ class Relation(Tuples):
         places = tuple((op, None if column is None else self.schema.position(column)) for op, column in asked.values())
         return self._with(aggregated(self.schema, by, asked), GroupBy, by=self.schema.positions(by), wanted=places)
 
-    def with_options(self, config: Config | None = None, **options) -> "Relation":
+    def with_options(self, config: Config | None = None, **options: Any) -> "Relation":
         """The same tuples; what is made of them first is evaluated under another configuration."""
         return Relation(self.schema, self._node, self._spark, (config or self._config).with_options(options))
 
@@ -240,13 +263,13 @@ class Relation(Tuples):
         """How many tuples. Evaluates; known without work afterwards."""
         return self._answer().count()
 
-    def arrow_schema(self):
+    def arrow_schema(self) -> "pa.Schema":
         return self._answer().arrow_schema()
 
-    def to_batches(self, dictionaries: bool = False):
+    def to_batches(self, dictionaries: bool = False) -> "Iterator[pa.RecordBatch]":
         return self._answer().to_batches(dictionaries)
 
-    def to_arrow(self, dictionaries: bool = False):
+    def to_arrow(self, dictionaries: bool = False) -> "pa.Table":
         """A pyarrow Table, collected to this process. `dictionaries`: columns of strings are dictionary-encoded."""
         return self._answer().to_arrow(dictionaries)
 
@@ -260,18 +283,18 @@ class Relation(Tuples):
         evaluated = self._node.result is not None and not self._node.closed
         return super()._repr_html_() if evaluated else text_shown(repr(self)[1:-1], "" if self._node.closed else self.explain())
 
-    def to_numpy(self):
+    def to_numpy(self) -> np.ndarray:
         return self._answer().to_numpy()
 
     def to_list(self) -> list[tuple]:
         return self._answer().to_list()
 
-    def to_df(self):
+    def to_df(self) -> "DataFrame":
         """A Spark DataFrame. Evaluates; what is on the partitions is read there whenever Spark needs it, and then stays until
         `close` or the end of the program, even if this object does not."""
         return self._answer().to_df()
 
-    def write(self, path) -> None:
+    def write(self, path: str | os.PathLike[str]) -> None:
         """Write to a file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
         self._answer().write(path)
 

@@ -3,6 +3,8 @@
 How it counts is told in `balance.simulate` for closures, and in `simulated_ranks` for programs.
 """
 
+from typing import Any
+
 from semi_naive.balance.machine import Machine
 from semi_naive.config import Config
 from semi_naive.host.numbers import counted
@@ -34,7 +36,7 @@ class Simulated(dict, Evaluated):
 
 
 def simulate(
-    source, ranks: int, config: Config | None = None, machine: Machine | None = None, facts=None, **options
+    source: Any, ranks: int, config: Config | None = None, machine: Machine | None = None, facts: Any = None, **options: Any
 ) -> Simulated:
     """The record of `source` by the balanced plan on `ranks` ranks, with lists by rank, and seconds priced by `machine`.
 

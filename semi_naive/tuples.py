@@ -7,13 +7,19 @@ them, in a file; and how they came about.
 """
 
 from collections.abc import Iterator, KeysView
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from semi_naive.host.needed import needed
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+    from pyspark.sql import DataFrame
+
     from semi_naive.notebooks.page import Page
 
 CLOSED = "this result has been closed, and its tuples are gone: read or write them before that, or run the program again"
@@ -30,7 +36,7 @@ class Evaluated:
     def explain(self) -> str:
         raise NotImplementedError
 
-    def report(self, path=None) -> "Page":
+    def report(self, path: Any = None) -> "Page":
         """The run as a page of HTML, figures and all, as text; also written to `path`, whole or not at all. A notebook shows
         it, or where it was written. ValueError where nothing was recorded."""
         from semi_naive.notebooks.page import Page
@@ -38,7 +44,7 @@ class Evaluated:
 
         return Page.of(report(self._recorded(), path), path)
 
-    def plot(self, path=None):
+    def plot(self, path: Any = None) -> "Figure":
         """The run in one figure of matplotlib's; also saved to `path`, as what its ending says: .png, .svg or .pdf. ValueError
         where nothing was recorded."""
         from semi_naive.plots.picture import picture
@@ -58,10 +64,10 @@ class Evaluated:
     def close(self) -> None:
         """Nothing is held but memory, unless a class says otherwise."""
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -76,19 +82,19 @@ class Tuples(Evaluated):
     def count(self) -> int:
         raise NotImplementedError
 
-    def arrow_schema(self):
+    def arrow_schema(self) -> "pa.Schema":
         """The names and types of the columns, as pyarrow has them."""
         raise NotImplementedError
 
-    def to_batches(self, dictionaries: bool = False):
+    def to_batches(self, dictionaries: bool = False) -> "Iterator[pa.RecordBatch]":
         """An iterator of pyarrow RecordBatches of a million tuples or so, in no order. `dictionaries`: columns of strings are
         dictionary-encoded, so that a string is there once in each batch: 4 bytes a tuple."""
         raise NotImplementedError
 
-    def to_df(self):
+    def to_df(self) -> "DataFrame":
         raise NotImplementedError
 
-    def to_arrow(self, dictionaries: bool = False):
+    def to_arrow(self, dictionaries: bool = False) -> "pa.Table":
         """A pyarrow Table, collected to this process. `dictionaries`: columns of strings are dictionary-encoded."""
         import pyarrow as pa
 
@@ -96,7 +102,7 @@ class Tuples(Evaluated):
         table = pa.Table.from_batches(batches, None if batches else encoded(self.arrow_schema(), dictionaries))
         return table.unify_dictionaries() if dictionaries else table
 
-    def write(self, path) -> None:
+    def write(self, path: Any) -> None:
         """Write one file in no order, whole or not at all: .parquet, .csv, .tsv, .facts, .txt, all but the first also .gz."""
         from semi_naive.io.outputs import write_batches
 
@@ -122,7 +128,7 @@ class Tuples(Evaluated):
         """The tuples of `to_list`."""
         return iter(self.to_list())
 
-    def __arrow_c_stream__(self, requested_schema=None):
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The batches as whoever reads Arrow takes them: `pyarrow.table(found)`, `polars.DataFrame(found)`, DuckDB."""
         import pyarrow as pa
 
@@ -130,13 +136,13 @@ class Tuples(Evaluated):
             return self.to_arrow().__arrow_c_stream__(requested_schema)
         return pa.RecordBatchReader.from_batches(self.arrow_schema(), self.to_batches()).__arrow_c_stream__(requested_schema)
 
-    def to_pandas(self, dictionaries: bool = False):
+    def to_pandas(self, dictionaries: bool = False) -> "pd.DataFrame":
         """A pandas DataFrame, collected to this process. `dictionaries`: columns of strings are categorical. ImportError where
         pandas is not installed."""
         pandas = needed("pandas", "to_pandas()")
         return self.to_arrow(dictionaries).to_pandas() if self.columns else pandas.DataFrame(index=range(self.count()))
 
-    def to_polars(self, dictionaries: bool = True):
+    def to_polars(self, dictionaries: bool = True) -> "pl.DataFrame":
         """A polars DataFrame, collected to this process. It shares numbers with the Arrow table that it is made of.
         `dictionaries`: columns of strings are Categorical. ImportError where polars is not installed."""
         polars = needed("polars", "to_polars()")
@@ -179,7 +185,7 @@ class Relations:
     def __len__(self) -> int:
         return len(self.relations)
 
-    def __contains__(self, name) -> bool:
+    def __contains__(self, name: object) -> bool:
         return name in self.relations
 
     def keys(self) -> KeysView[str]:
@@ -199,17 +205,17 @@ class Relations:
         return ((name, self[name]) for name in self.relations)
 
 
-def rows_of(table) -> list[tuple]:
+def rows_of(table: Any) -> list[tuple]:
     """The rows of an Arrow table or record batch."""
     return list(zip(*(map(plain, column.to_pylist()) for column in table.columns), strict=True))
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """A record, which Arrow gives as a dict, as a tuple."""
     return tuple(map(plain, value.values())) if isinstance(value, dict) else value
 
 
-def encoded(schema, dictionaries: bool = True):
+def encoded(schema: "pa.Schema", dictionaries: bool = True) -> "pa.Schema":
     """A pyarrow schema whose columns of strings are dictionary-encoded, or as it is."""
     import pyarrow as pa
 
@@ -218,7 +224,7 @@ def encoded(schema, dictionaries: bool = True):
     return pa.schema(fields)
 
 
-def _common_dtype(schema) -> np.dtype:
+def _common_dtype(schema: "pa.Schema") -> np.dtype:
     """The one of all columns that numpy has without Python objects, else of objects."""
     import pyarrow as pa
 

@@ -77,6 +77,39 @@ def test_public_names(name):
     assert getattr(semi_naive, name).__name__.split(".")[-1] == name
 
 
+def test_type_checkers_see_the_public_names():
+    """Each name that is loaded lazily stands, from the same module, in the block that type checkers read."""
+    tree = ast.parse((ROOT / "semi_naive" / "__init__.py").read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    assert {alias.name: node.module for node in block.body for alias in node.names} == semi_naive._LAZY
+
+
+USER = """
+from semi_naive import Program, Relation, transitive_closure
+program = Program(".decl a(x: number)")
+count: int = program.run({"a": [(1,)]})["a"].count()
+pairs: set[tuple] = transitive_closure([(1, 2)]).to_set()
+with program.session() as session:
+    epoch: int | None = session.insert("a", [(1,)]).epoch
+Program(3)
+Program("", bogus=1)
+program.run(plan=3)
+Relation.from_tuples([(1,)], ["x"]).project(1)
+"""
+
+
+def test_types_that_a_user_sees(tmp_path):
+    """mypy knows what results are, and finds the four mistakes."""
+    pytest.importorskip("mypy")
+    (tmp_path / "user.py").write_text(USER)
+    options = ["--ignore-missing-imports", "--follow-imports=silent", "--no-incremental", "user.py"]
+    env = os.environ | {"MYPYPATH": str(ROOT)}
+    command = [sys.executable, "-m", "mypy", *options]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    found = [line.split(": ")[0] for line in done.stdout.splitlines() if ": error: " in line]
+    assert found == ["user.py:8", "user.py:9", "user.py:10", "user.py:11"], done.stdout
+
+
 def test_the_imports_have_no_circle():
     """No file needs itself through others, for its types or inside of functions either."""
     files = {
@@ -86,6 +119,7 @@ def test_the_imports_have_no_circle():
         for p in [path.relative_to(ROOT).with_suffix("").parts]
     }
     files = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    del files["semi_naive"]  # the public names, each loaded when it is asked for
     needs = {name: _imported(path) & files.keys() - {name} for name, path in files.items()}
     while free := [name for name, others in needs.items() if not others]:
         for name in free:

@@ -52,7 +52,7 @@ def _encrypted(given: dict) -> dict:
 
 
 def run_server(program: str, state: str | None, place: tuple[str, int], retain: int, given: dict) -> None:
-    """Serve until somebody ends it. place: the address and the port to listen at."""
+    """Serve until a signal ends the process. place: the address and the port to listen at."""
     try:
         import uvicorn
 

@@ -106,7 +106,7 @@ class Epoch(Relations):
     given: dict = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Answer:
-        """A relation, as a result has it; it stays as it is whatever happens to the session."""
+        """A relation, as a result has it. Later transactions do not change it."""
         self.session.check_open()
         self.check(name)
         return Answer(cast(Any, self.view), name)
@@ -114,7 +114,7 @@ class Epoch(Relations):
     def check(self, name: str) -> None:
         """KeyError for a relation that there was not."""
         if self.session.known(name) not in self.tables:
-            raise KeyError(f"{name!r} was not evaluated at epoch {self.number}, as nobody subscribed to it")
+            raise KeyError(f"{name!r} was not evaluated at epoch {self.number}, as it had no subscriber then")
 
     @property
     def relations(self) -> dict[str, Relation]:  # type: ignore[override]

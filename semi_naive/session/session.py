@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -58,11 +59,11 @@ class Session(Committing, Relations):
 
     def __init__(
         self,
-        program,
-        facts=None,
-        path=None,
+        program: Any,
+        facts: Any = None,
+        path: str | os.PathLike[str] | None = None,
         retain: int = 0,
-        spark=None,
+        spark: Any = None,
         config: Config | None = None,
         sync_seconds: float = 0.0,
     ):
@@ -139,7 +140,7 @@ class Session(Committing, Relations):
         kept = f"epochs {first} to {self.epoch} are kept" if first < self.epoch else f"only epoch {first} is kept"
         raise ValueError(f"epoch {epoch} is gone: {kept}; session(…, retain=n) keeps n epochs before the last one")
 
-    def between(self, relation: str, since: int, until: int, /, **parameters) -> Changes:
+    def between(self, relation: str, since: int, until: int, /, **parameters: Any) -> Changes:
         """The change of a relation from one epoch to a later one, both retained; since=-1: from nothing. parameters: of
         registered rules, which must have been evaluated for these values at both epochs."""
         self.check_open()
@@ -148,7 +149,7 @@ class Session(Committing, Relations):
             change = self.registry.between(relation, key, since, until)
         return Changes(self, shown(self.registry.relation(relation), len(key)), change)
 
-    def query(self, atom: str, /, **parameters) -> Answer:
+    def query(self, atom: str, /, **parameters: Any) -> Answer:
         """The answers to an atom with constants, `_` and variables, as `path(1, y)` or `list($Cons(x, _))`: a relation with an
         attribute for each variable. Without variables it is nullary, and has its one tuple or none. A search where constants
         begin an index, otherwise a pass over the relation. Of rules that are registered the relation is evaluated for this, if
@@ -160,12 +161,12 @@ class Session(Committing, Relations):
         rules = self.registry.rules.get(name)
         return not self.registry.is_system(name) and (rules is None or not rules.parameters and name in self._now.tables)
 
-    def why(self, relation: str, row, **parameters) -> Proof:
+    def why(self, relation: str, row: Iterable[Any], **parameters: Any) -> Proof:
         """Why a tuple is there now: a proof of least height, as `Result.why` has it. `at(epoch).why` tells why it was there.
         parameters: of registered rules."""
         return self._now.why(relation, row, **parameters)
 
-    def why_not(self, relation: str, row, **parameters) -> WhyNot:
+    def why_not(self, relation: str, row: Iterable[Any], **parameters: Any) -> WhyNot:
         """Why a tuple is not there now, as `Result.why_not` has it."""
         return self._now.why_not(relation, row, **parameters)
 
@@ -191,19 +192,19 @@ class Session(Committing, Relations):
         self.check_open()
         return Transaction(self)
 
-    def insert(self, relation: str, rows) -> Transaction:
+    def insert(self, relation: str, rows: Any) -> Transaction:
         """A transaction that inserts facts; it has committed."""
         with self.transaction() as done:
             done.insert(relation, rows)
         return done
 
-    def delete(self, relation: str, rows) -> Transaction:
+    def delete(self, relation: str, rows: Any) -> Transaction:
         """A transaction that deletes facts; it has committed."""
         with self.transaction() as done:
             done.delete(relation, rows)
         return done
 
-    def upsert(self, relation: str, rows, key) -> Transaction:
+    def upsert(self, relation: str, rows: Any, key: Iterable[str]) -> Transaction:
         """A transaction that puts facts in place of others with the same key; it has committed."""
         with self.transaction() as done:
             done.upsert(relation, rows, key)
@@ -218,8 +219,8 @@ class Session(Committing, Relations):
     # -- who is told, and rules that come and go
 
     def subscribe(
-        self, relation: str, callback: Callback, /, *, snapshot=False, since=None, epochs=1, seconds=0.0, background=False,
-        name=None, **parameters,
+        self, relation: str, callback: Callback, /, *, snapshot: bool = False, since: int | None = None, epochs: int = 1,
+        seconds: float = 0.0, background: bool = False, name: str | None = None, **parameters: Any,
     ) -> Subscription:  # fmt: skip
         """Have callback(changes, epoch) called after each transaction that changes a relation, from the next one on, in the
         thread that commits, before another transaction can begin. What it raises is logged; the transaction stands.
@@ -238,7 +239,7 @@ class Session(Committing, Relations):
         with self.limited(), self.alone():
             return self.registry.subscribe(relation, callback, parameters, when, snapshot, since, name)
 
-    def sink(self, relation: str, op: str | None = None, key=None, query: str | None = None) -> Sink:
+    def sink(self, relation: str, op: str | None = None, key: Iterable[str] | None = None, query: str | None = None) -> Sink:
         """For Structured Streaming: `stream.writeStream.foreachBatch(session.sink("edge", op="_change_type"))`. Each batch is a
         transaction, exactly once: one that is delivered again changes nothing, also after the session was reopened with its
         `path`.

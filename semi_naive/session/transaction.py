@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -62,18 +63,18 @@ class Transaction:
         self.ignored = 0
         self.changes: MappingProxyType[str, Changes] = MappingProxyType({})
 
-    def insert(self, relation: str, rows) -> None:
+    def insert(self, relation: str, rows: Any) -> None:
         """Facts that are to be there."""
         asked, columns = self._asked_of(relation), self._columns(relation, rows)
         asked.add(True, columns)
 
-    def delete(self, relation: str, rows) -> None:
+    def delete(self, relation: str, rows: Any) -> None:
         """Facts that are to be there no more. What rules derive as well stays."""
         asked, columns = self._asked_of(relation), self._columns(relation, rows)
         self._check_free(relation, columns)
         asked.add(False, columns)
 
-    def upsert(self, relation: str, rows, key) -> None:
+    def upsert(self, relation: str, rows: Any, key: Iterable[str]) -> None:
         """Facts that are to be there in place of others with the same values in the attributes of `key`. Of rows that agree in
         these, the last one."""
         asked, places = self._asked_of(relation), self._session.places(relation, key)

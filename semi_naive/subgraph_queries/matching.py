@@ -8,7 +8,9 @@ PVLDB 2018, §5) is derived here from the pattern: symmetries are broken by the 
 in a relation made once, and counts are factorised.
 """
 
+from collections.abc import Iterable
 from contextlib import nullcontext
+from typing import Any
 
 from semi_naive.host.memory import at
 from semi_naive.subgraph_queries.embeddings import Subgraphs, embedding_query, searched
@@ -23,21 +25,21 @@ PLANS = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
 
 
 def subgraphs(
-    graph,
-    pattern,
+    graph: Any,
+    pattern: str | Iterable[tuple[Any, Any]],
     *,
     directed: bool = False,
     count: bool = True,
     symmetry: bool = True,
-    order=None,
+    order: Iterable[Any] | None = None,
     plan: str = "auto",
     memory: int | None = None,
     triangles: bool = False,
     factorised: bool = True,
-    spark=None,
-    trace=None,
-    **reading,
-):
+    spark: Any = None,
+    trace: dict | None = None,
+    **reading: Any,
+) -> "int | Subgraphs":
     """The subgraphs of a graph that look like a pattern: how many, or with `count=False` a table of them (`Subgraphs`).
 
     A subgraph is found once, whatever the symmetries of the pattern; with `symmetry=False` every embedding is. The vertices

@@ -275,7 +275,7 @@ class Registry:
         self.histories[called] = history
 
     def _missed(self, name: str, key: tuple[int, ...], history: History | None, since: int | None) -> list[tuple[int, Change]]:
-        """The changes after an epoch: those that were kept for a name, or what an epoch that is retained says of them."""
+        """The changes after an epoch: those that are kept for a name, or the difference to an epoch that is retained."""
         if history is not None:
             if since is not None and since < history.acknowledged:
                 raise ValueError(f"epochs up to {history.acknowledged} have been acknowledged, so since={since} is too early")
@@ -350,7 +350,7 @@ class Registry:
                 each.tell()
 
     def watched(self) -> list[str]:
-        """The relations that somebody subscribes to."""
+        """The relations that have subscribers."""
         return [each.relation for each in self.subscriptions]
 
     def told_of(self) -> set[str]:

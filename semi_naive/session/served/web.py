@@ -59,7 +59,8 @@ READ = {Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float}
 
 
 class Web:
-    """What answers. Whatever touches the session runs in a thread of the server's: transactions wait there for each other."""
+    """The answers. Code that touches the session runs in threads: `evaluating` are those of requests that change the session or
+    evaluate rules, which wait for each other; others only read, and never wait for these."""
 
     def __init__(self, session, name: str):
         self.session, self.name = session, name
@@ -116,7 +117,7 @@ class Web:
         known = name in self.session.declared or name in self.session.registry.rules
         return request.method != "GET" or kind == "changes" or bool(name) and not (known and self.session.is_there(name))
 
-    # -- what there is
+    # -- relations
 
     def page(self, asked: Asked) -> Response:
         text = files("semi_naive.session.served").joinpath("page.html").read_text("utf-8")
