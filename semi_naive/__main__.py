@@ -250,7 +250,7 @@ def profile(profile, top, every, sort, whole):
 @click.option("--trace", metavar="FILE", help="Write the record of the run as JSON.")
 @click.option("--plot", metavar="FILE", help="Draw the balance of the run (.png, .svg).")
 @looking
-@click.option("--header", is_flag=True, help="Skip the first row of the file.")
+@click.option("--header", is_flag=True, help="Take the first row as the columns' names.")
 @click.option("--strings/--no-strings", default=None, help="Read vertices as names, or insist on integers.")
 @click.option("--any-ids", is_flag=True, help="Allow negative ids and ids over 2^32.")
 @click.option("--symmetric/--as-given", default=True, help="Read a symmetric matrix in both directions, or as given.")
@@ -353,7 +353,7 @@ def simulate(source, ranks, policies, options, trace, quiet, **given):
 @click.option("--plan", type=click.Choice(SEARCHES), default="auto", show_default=True, help="Search by this plan.")
 @click.option("--memory", type=Bytes(), metavar="BYTES", help="Hold no more bytes of edges in memory: 500000, 64M, 2G.")
 @click.option("--trace", metavar="FILE", help="Write the record of a boxed or bigjoin plan as JSON; see `semi-naive plot`.")
-@click.option("--header", is_flag=True, help="Skip the first row of the file.")
+@click.option("--header", is_flag=True, help="Take the first row as the columns' names.")
 def subgraphs(edges, pattern, directed, output, every, plan, memory, trace, header):
     """Count the subgraphs of EDGES that look like a pattern. With -o, write where they are."""
     from semi_naive import subgraphs

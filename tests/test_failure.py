@@ -203,6 +203,34 @@ def test_a_full_disk_is_told_with_its_folder_and_the_setting(spark, tmp_path, nu
     leftovers_of_a_run.remove()
 
 
+ABORTED = (
+    "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
+    ": org.apache.spark.SparkException: Job aborted: most recent failure: Lost task 0.3 (TID 30) (host executor driver): "
+)
+SAID = (
+    "SparkException: \nError from python worker:\n{}\nPYTHONPATH was:\n  /lib\norg.apache.spark.SparkException: EOFException\n"
+)
+MISSING = "  Traceback (most recent call last):\n    import numpy\n  ModuleNotFoundError: No module named 'numpy'"
+NO_PYTHON = 'java.io.IOException: Cannot run program "/no/python": error=2'
+CAUSES = {
+    "import": (
+        SAID.format(MISSING),
+        "did not start: ModuleNotFoundError: No module named 'numpy'\n  every host needs semi-naive",
+    ),
+    "no daemon": (SAID.format("  python3: No module named semi_naive"), "did not start: python3: No module named semi_naive"),
+    "no python": (f"{NO_PYTHON}\n\tat java\nCaused by: java.io.IOException: error=2\n", NO_PYTHON),
+    "ours": ("org.apache.spark.api.python.PythonException: Traceback\n  File x\nKeyError: 7\n\n\tat org\n", "KeyError: 7"),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), CAUSES.values(), ids=CAUSES)
+def test_the_cause_of_a_failed_job_is_told(text, told):
+    """Of a worker that cannot start what it has written itself; as it would fail again, the job is not run again."""
+    found = job_failure(RuntimeError(ABORTED + text))
+    assert type(found) is JobFailed and told in str(found) and "collectAndServe" not in str(found)
+    assert type(job_failure(RuntimeError(f"{ABORTED}java.io.EOFException: gone"))) is WorkerLost
+
+
 def test_a_full_disk_of_the_driver_is_told_alike(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

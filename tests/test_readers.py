@@ -14,11 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from semi_naive.graphs import BadInput, as_edges, read_edges
+from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.edges import edge_source
 from semi_naive.io.parallel import ReadSpan, check_reports, frame_parts
-from semi_naive.io.python_data import is_spark_frame
+from semi_naive.io.python_data import is_spark_frame, source_of
 from semi_naive.io.sources import LARGE, SPLIT, byte_ranges
-from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.rules.values import Values
 
 DELIMITERS = {".facts": "\t", ".tsv": "\t", ".csv": ",", ".txt": " "}
@@ -398,3 +399,13 @@ def test_bad_spark_frames(spark):
     for words, source in bad.items():
         fault = fault_of(by_tasks, source)
         assert words in fault.message and fault.file in ("edges", "DataFrame") and fault.hint
+
+
+def test_long_lines(write):
+    """A line may have any length, but for the first ones of a text whose form is told by them."""
+    long = "x" * (3 << 20)
+    relation = Relation("r", (("s", BUILT_IN["symbol"]), ("n", BUILT_IN["number"])))
+    for name in ("a.facts", "a.tsv.gz"):
+        assert source_of(write(name, f"{long}\t1\n"), relation, {}).columns(Values()).tolist() == [[0], [1]]
+    assert source_of(write("a.txt", f"a\t1\nb\t1\n{long}\t1\n"), relation, {}).columns(Values()).shape == (2, 3)
+    assert "the line is longer than 1 MiB" in fault_of(source_of, write("a.txt", f"{long}\t1\n"), relation, {}).message

@@ -87,6 +87,7 @@ def test_the_command_begins_with_files_of_relations_beside_a_folder(command, tmp
         ("load edge n?.facts\n", "<stdin>:1: n?.facts: no file fits this pattern"),
         ("query path(1\n", "<stdin>:1: "),
         ('insert edge "1\n', "a quote is not closed"),
+        ('insert edge "1"2\t3\n', "a quoted field goes on behind its quote"),
     ],
 )
 def test_an_error_from_a_pipe_ends_the_command_and_nothing_is_half_done(command, text, told):
@@ -131,3 +132,13 @@ def test_values_on_the_command_line(run, tmp_path, monkeypatch):
     assert out.splitlines() == [
         "r\t+1\tAnn Lee\t[a, [b c, nil]]\t0.5\t7", "r\t+1\t two \tnil\t1000\t16", "on\t+1\t()", "on\t-1\t()",
     ]  # fmt: skip
+
+
+def test_what_is_printed_is_read_back(run, tmp_path, monkeypatch):
+    """Text with a tab, a line break or a quote at its beginning is printed in quotes, as `insert` takes it; a record, too."""
+    (tmp_path / "p.dl").write_text(".type P = [s: symbol, n: number]\n.decl r(s: symbol, p: P)\n.input r\n.output r\n")
+    printed = [r'"a\tb\n\r\\"' + "\t" + r'"[a\tb, 1]"', r'"\"q"' + "\tnil", 'q"\\' + '\t["a, b", 2]']
+    for lines in (printed, [line.replace("\t", " ") for line in printed[:2]]):
+        monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"insert r {line}\n" for line in lines)))
+        status, out, err = run("session", "p.dl")
+        assert (status, err) == (0, "") and out.splitlines() == [f"r\t+1\t{line}" for line in printed[: len(lines)]]

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -79,6 +80,16 @@ def test_the_sockets_of_workers_have_short_names_in_a_folder_of_ours(tmp_path, m
     folder = places["spark.python.unix.domain.socket.dir"]
     assert os.path.isdir(folder) and len(folder) <= java.SOCKET and folder in leftovers.folders()
     for store in {scratch.root, folder}:
+        Store(store).remove()
+
+
+def test_a_temporary_folder_may_have_blanks_and_quotes_in_its_name(tmp_path, monkeypatch):
+    """Spark splits Java's options as a shell does."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a b'c"))
+    scratch = Store.create()
+    places = dict(java._places(SparkConf(loadDefaults=False, _jconf=None).setMaster("local[2]"), scratch))
+    assert f"-Djava.io.tmpdir={scratch.path('spark')}" in shlex.split(places[java.OPTIONS])
+    for store in {scratch.root, places.get("spark.python.unix.domain.socket.dir", scratch.root)}:
         Store(store).remove()
 
 

@@ -108,7 +108,13 @@ def random_case(random) -> Case:
         return Case("r" + extension + packed, _packed(random, data, packed), types, None)
     parameters = _parameters(random, len(types))
     delimiter = parameters.get("delimiter", "," if "rfc4180" in parameters else "\t")
-    data = _lines(random, types, delimiter.encode(), quotes="rfc4180" in parameters, loose=False)
+    order = random.sample(range(len(types)), len(types))
+    head, kinds = b"", types
+    if "headers" in parameters and random.random() < 0.7:  # by name, or with a name that fits nothing
+        names = [f"a{at}" for at in order] + random.choice([[], [], ["more"]])
+        head = random.choice([b"", b"\xef\xbb\xbf"]) + delimiter.join(names).encode() + random.choice([b"\n", b"\r\n"])
+        kinds = tuple(types[at] for at in order)
+    data = head + _lines(random, kinds, delimiter.encode(), quotes="rfc4180" in parameters, loose=False)
     return Case("r.facts" + packed, _packed(random, data, packed), types, parameters | {"filename": "r.facts" + packed})
 
 
@@ -236,7 +242,7 @@ def _outcome(read):
 def _by_lines(source):
     values, (begin, line) = Values(), source.begin()
     data = contents(source.path)[begin:]
-    columns = read_lines(data, source.form, source.relation, source.types, values, source.path, line)
+    columns = read_lines(data, source.layout, source.relation, source.types, values, source.path, line)
     if source.matrix:
         check_reports(source, [(columns.shape[1], None)])
     return source.relation, source.both(columns), values

@@ -158,20 +158,20 @@ def _reference(path: str, case: Case, names: list) -> list:
     """The rows of the file, as the format's own reader has them."""
     if case.format == "json":
         with open(path, "rb") as file:
-            return [[row[name] for name in names] if isinstance(row, dict) else row for row in json.loads(file.read())]
+            rows = [row if isinstance(row, dict) else dict(enumerate(row)) for row in json.loads(file.read())]
+            return [[row[name] for name in names] if set(names) <= set(row) else list(row.values()) for row in rows]
     if case.format == "sqlite":
         return [row[: len(names)] for row in sqlite3.connect(path).execute("SELECT * FROM r").fetchall()]
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path)
-    table = table.select(names) if set(names) == set(table.column_names) else table
+    table = pq.read_table(path, columns=names if set(names) <= set(pq.read_schema(path).names) else None)
     return [tuple(row.values()) for row in table.rename_columns([str(at) for at in range(table.num_columns)]).to_pylist()]
 
 
 def _meant(value, kind: Kind, format: str):
     """What a value of a file stands for."""
     if kind == Kind.SYMBOL and format == "sqlite":
-        return "n/a" if value in (None, "", b"") else value.decode() if isinstance(value, bytes) else str(value)
+        return value.decode() if isinstance(value, bytes) else str(value)
     if kind == Kind.SYMBOL:
         return str(value)  # of a vertex that is a number, too
     if isinstance(value, str):

@@ -100,7 +100,7 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
     if is_a("networkx", "Graph", data):
         data = directed_edges(data)
     if is_a("pandas", "DataFrame", data):
-        data = arrow_of(data)
+        data = arrow_of(data.iloc[:, _graph(list(data.columns))[1]])
     if gives_arrow(data):
         data = table_of(data)
         return source_of(data, _relation(data.column_names, data.schema.types, vertex, strings), {})
@@ -115,9 +115,21 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
 
 def _of_first(columns, row, vertex, strings, path: str) -> Relation:
     """The relation of rows with these columns, of which one is known."""
-    at = (places(edge_relation(vertex, list(columns)), list(columns), path) or [0])[0]
-    value = row[at] if isinstance(row, (tuple, list)) and len(row) > at else 0
-    return edge_relation(_kind_of_value(value, vertex, strings), list(columns))
+    names, read = _graph(list(columns), path)
+    value = row[read[0]] if read and isinstance(row, (tuple, list)) and len(row) > read[0] else _first([row])
+    return Relation("edges", tuple((name, _kind_of_value(value, vertex, strings)) for name in names))
+
+
+def _graph(columns: list, file: str | None = None) -> tuple[list[str], list[int]]:
+    """The names of a graph's two attributes, and the columns that are read. Two columns with other names keep them; a note says
+    so of a file, whose closure does not show them."""
+    relation = edge_relation(VERTEX, columns)
+    order = places(relation, columns, file or "edges")
+    if file:
+        note_order(relation, columns, file)
+    own = order is None and len(set(columns)) == len(columns) == 2
+    names = columns if own else [name for name, _ in relation.attributes]
+    return names, list(range(len(columns))) if order is None else order
 
 
 def _first(pairs):
@@ -133,23 +145,16 @@ def _kind_of_value(value, vertex, strings):
     return NAME if strings or isinstance(value, str) else vertex
 
 
-def _relation(names: list, types: list, vertex, strings, file: str | None = None) -> Relation:
-    """The relation of a table with columns of these Arrow types; it has their names. A note says so of a `file`, whose closure
-    has others."""
-    relation = edge_relation(vertex, names)
-    order = places(relation, names, file or "edges")
-    read = range(len(names)) if order is None else order
+def _relation(columns: list, types: list, vertex, strings, file: str | None = None) -> Relation:
+    """The relation of a table, or of a file of one, with columns of these Arrow types."""
+    names, read = _graph(columns, file)
     kinds = {kind_of(types[at]) for at in read}
     if strings is False and Kind.SYMBOL in kinds:
         raise BadInput("the columns have strings, but strings=False", file or "edges", hint="cast them to int64")
     if not strings and {Kind.SYMBOL, Kind.NUMBER} <= kinds:
-        said = ", ".join(f"{names[at]!r} has type {plain_type(types[at])}" for at in read)
+        said = ", ".join(f"{columns[at]!r} has type {plain_type(types[at])}" for at in read)
         raise BadInput(f"the columns differ: {said}", file or "edges", hint="pass strings=True to read both as names")
-    if file:
-        note_order(relation, names, file)
-    own = order is None and len(set(names)) == len(names) == 2
-    two = names if own else [name for name, _ in relation.attributes]
-    return Relation("edges", tuple((name, NAME if strings or kinds == {Kind.SYMBOL} else vertex) for name in two))
+    return Relation("edges", tuple((name, NAME if strings or kinds == {Kind.SYMBOL} else vertex) for name in names))
 
 
 def edge_files(paths, **reading) -> Source:

@@ -17,7 +17,7 @@ from semi_naive.ra.rules.ir import Relation
 
 log = logging.getLogger("semi_naive")
 EDGES = (("source", "target"), ("src", "dst"), ("from", "to"), ("x", "y"))  # what the two columns of a graph may be called
-_noted: set[tuple[str, str]] = set()
+_noted: set[tuple[str, str, str]] = set()
 HINT = "give every attribute a column of its name, or none, to read the columns in their order"
 
 
@@ -45,12 +45,13 @@ def places(relation, columns: Sequence, file=None, line: int | None = None, wher
     BadInput, with both lists, if only some attributes have a column, or if two columns have the name of one. `where` begins its
     message.
     """
-    attributes, found = [name for name, _ in relation.attributes], identifiers(columns)
+    attributes, exact = [name for name, _ in relation.attributes], [str(name) for name in columns]
+    found = {name: at for names in (identifiers(columns), exact) for at, name in reversed(list(enumerate(names)))}
     matched = [name for name in attributes if name in found]
     if not matched:
         return None
-    chosen = [found.index(name) for name in matched]
-    twice = [name for at, name in enumerate(map(_plain, columns)) if name in matched and at not in chosen]
+    chosen = [found[name] for name in matched]
+    twice = [name for at, name in enumerate(exact) if name in matched and at not in chosen]
     if len(matched) == len(attributes) and not twice:
         return chosen
     wrong = f"two columns are called {twice[0]}" if twice else f"only {', '.join(matched)} {_is(matched)} in both lists"
@@ -67,14 +68,16 @@ def _listed(columns: Sequence) -> str:
 
 
 def note_order(relation, columns: Sequence, file: str) -> None:
-    """Log a note if columns have names and are read in their order; only the driver calls this. Files of one folder with the
-    same columns share a note."""
+    """Log a note if columns have names and are read in their order; only the driver calls this. Files of one folder and one
+    format with the same columns share a note."""
     named = any(re.search(r"[^\W\d_]", str(name)) for name in columns)  # 0, _1 and the like are no names
     if not named or not relation.attributes or places(relation, columns, file) is not None:
         return
     attributes = ", ".join(name for name, _ in relation.attributes)
     text = f"the columns {_listed(columns)} are read in their order: none is an attribute of {relation.name}({attributes})"
-    if (key := (os.path.dirname(file), text)) not in _noted or not key[0]:
+    folder, name = os.path.split(file)
+    key = (folder, os.path.splitext(name)[1], text)
+    if key not in _noted or not folder:
         _noted.add(key)
         log.warning("note: %s: %s", file, text)
 

@@ -13,7 +13,7 @@ from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.files import appearing, beside, written
 from semi_naive.io.formats import Format
 from semi_naive.io.read_back import check_texts
-from semi_naive.ra.arrow_arrays import numpy_of
+from semi_naive.ra.arrow_arrays import numpy_of, strings_of
 from semi_naive.ra.executors import spark_call
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.text_rows import SIGNED, UNSIGNED, RowFormat
@@ -79,7 +79,7 @@ def _unquoted(batch, form: Format, name: str):
     columns = [column.cast(pa.large_string()) for column in batch.columns]
     relation = Relation(name, tuple((column, BUILT_IN["symbol"]) for column in batch.schema.names))
     check_texts(columns, [np.tile(np.arange(batch.num_rows), (len(columns), 1))], relation, form)
-    between, empty, end = (pa.scalar(text, pa.large_string()) for text in (form.delimiter, "", "\n"))
+    between, empty, end = strings_of([form.delimiter, "", "\n"]).cast(pa.large_string())
     rows = pc.binary_join_element_wise(*columns, between) if len(columns) > 1 else columns[0]
     return pc.binary_join_element_wise(rows, empty, end).buffers()[2] or b""
 

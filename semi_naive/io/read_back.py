@@ -9,6 +9,7 @@ import numpy as np
 from semi_naive.io.bits import Mismatch, to_value
 from semi_naive.io.errors import BadInput
 from semi_naive.io.lines import split
+from semi_naive.ra.arrow_arrays import booleans_of
 from semi_naive.ra.rules.ir import Kind
 
 
@@ -45,7 +46,7 @@ def _suspects(texts, suspect: set[str], pattern: str) -> Iterable[tuple[int, str
     content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     if not any((content == each.encode()[0]).any() for each in suspect):
         return ()
-    places = np.flatnonzero(pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False))
+    places = np.flatnonzero(booleans_of(pc.match_substring_regex(texts, pattern)))
     return ((place, texts[place].as_py()) for place in places.tolist())
 
 

@@ -62,7 +62,7 @@ def fact_format(path: str, relation, header: bool = False) -> tuple[Format, list
 
 def choose_delimiter(row: str, usual: str, arity: int, types) -> str:
     """What separates the fields of the first row: what gives integers where they are wanted, else the usual, else what gives as
-    many fields as there are attributes.
+    many fields as there are attributes, or more.
 
     People's .csv files contain tabs, and their .txt files commas.
     """
@@ -73,6 +73,7 @@ def choose_delimiter(row: str, usual: str, arity: int, types) -> str:
         pairs = zip(fields, types, strict=True)
         if all(type_.kind == Kind.SYMBOL or DECIMAL.fullmatch(field) for (_, field), type_ in pairs):
             return one
+    right = right or [(one, fields) for one, fields in found if len(fields) > arity]
     return usual if len(found[0][1]) > 1 or not right else right[0][0]
 
 
