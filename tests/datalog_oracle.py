@@ -208,7 +208,7 @@ def _needs(literal, others, outside, bound) -> set[str]:
         needed = [variables(known) | (_computed(new) - _matched(new)) for known, new in ways]
         return min(needed, key=lambda names: len(names - bound))
     if isinstance(literal, ir.Range):
-        return variables(literal) - variables(literal.result)
+        return set().union(*(variables(part) for part in (literal.start, literal.stop, literal.step) if part))
     if isinstance(literal, ir.Aggregate):
         return inner_variables(literal) & outside.union(*map(variables, others))
     return variables(literal)

@@ -345,11 +345,11 @@ def test_parameters_of_registered_rules_stand_in_branches():
         assert session.query("after(t)", head=1).to_list() == [(lists(2),)]
 
 
-def test_a_page_has_branches_as_text():
+def test_a_page_has_branches_as_lists():
     pytest.importorskip("starlette")
-    from semi_naive.session.served.web import _rows
+    from semi_naive.session.served.as_json import _rows
 
-    assert _rows([(lists(1), 2, float("inf"))]) == [["$Cons(1, $Nil)", 2, "inf"]]
+    assert _rows([(lists(1), 2, float("inf"))]) == [[["Cons", 1, ["Nil"]], 2, "inf"]]
 
 
 # -- what a pattern must not meet

@@ -62,7 +62,7 @@ def heavy_and_light(parts, prices) -> tuple[set, set]:
         sums = [n * light[p][1] for p, n in met if p in light]
         if sums or own:
             heavy[key] = sum(sums) + sum(own), len({p for p, _ in met if p in light})
-        some = {(p, heavy[p], light[p]) for p, _ in met if p in heavy and p in light and heavy[p][0] < 50}
+        some = [(p, heavy[p], light[p]) for p, _ in met if p in heavy and p in light and heavy[p][0] < 50]  # each `_` counts
         lows, highs = [low for _, _, (low, _, _) in some] + own, [h[0] for _, h, _ in some] + own
         means = [float(h[1]) for _, h, _ in some] + [1.5] * bool(own) * len(own)
         if lows:

@@ -37,7 +37,7 @@ def test_written_parameters(writer):
     assert writer([(1, 2)], NUMBER, NUMBER, delimiter=", ", headers="true") == b"a, b\n1, 2\n"
     assert gzip.decompress(writer([(1, 2)], NUMBER, NUMBER, compress="true")) == b"1\t2\n"
     assert writer([('say "x"', 1, (2, None), ('"', 1.0))], SYMBOL, NUMBER, LIST, NAMED, rfc4180="true") == (
-        b'"say \\""x\\""",1,"[2, nil]","[""\\"""", 1]"\n'
+        b'"say ""x""",1,"[2, nil]","[""\\"""", 1]"\n'
     )
     assert writer([], NUMBER) == b""
 
@@ -49,8 +49,10 @@ def test_default_names(tmp_path, writer):
     assert sorted(os.listdir(tmp_path)) == ["comp.r.csv", "r.csv.gz", "r.json"]
 
 
-def test_symbols_are_written_as_they_are(writer):
-    assert writer([('a\t"b"\nc',)], SYMBOL) == b'a\t"b"\nc\n'
+def test_symbols_are_written_as_they_are_or_not_at_all(writer):
+    assert writer([('"b" \\c',)], SYMBOL) == b'"b" \\c\n'
+    with pytest.raises(BadInput, match="would not be read back: a has a line break"):
+        writer([('a\t"b"\nc',)], SYMBOL)
 
 
 def test_nullary_is_written(tmp_path, values):
