@@ -48,7 +48,8 @@ def test_a_wrong_answer_and_files_that_are_left_are_findings():
 @pytest.mark.parametrize(
     "name, place", {"interrupted": "driver", "driver killed": "driver", "memory limit": "driver", "worker killed": "local",
                     "jvm killed": "local", "store damaged": "local", "checkpoint damaged": "local", "limit exceeded": "driver",
-                    "clients leave": "driver"}.items()
+                    "clients leave": "driver",
+                    "line interrupted": "driver", "log cut": "driver", "files swapped": "driver"}.items()
 )  # fmt: skip
 def test_a_minute_of_the_campaign(name, place):
     """One trial of each of these kinds, where it takes the least."""

@@ -58,7 +58,7 @@ def parsed(monkeypatch) -> list[str]:
     """The texts that are parsed."""
     found: list[str] = []
     parse = rules.parse
-    monkeypatch.setattr(rules, "parse", lambda text, file: [found.append(text), parse(text, file)][1])
+    monkeypatch.setattr(rules, "parse", lambda text, file, **how: [found.append(text), parse(text, file, **how)][1])
     return found
 
 

@@ -69,6 +69,8 @@ class Turns:
         """Undo the last turn, or do what it owes if it has happened."""
         if self.last is not None:
             steps = self.last.owed if self.last.kept else self.last.undo
+            if self.last.kept:
+                self.last.undo.clear()  # which has what the session was
             while steps:
                 steps[-1]()
                 steps.pop()
