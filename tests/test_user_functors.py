@@ -109,7 +109,7 @@ COLUMNS = PLAIN | {
 def test_all_types(functors, layout, here):
     found = Program(KINDS, functors=functors).run(spark=here, **LAYOUTS[layout])["out"].to_list()
     box = Branch("Box", 1.0, ("x", None))
-    assert found == [('-1 18446744073709551615 0.5 ä"b', "[b, [a, nil]]", 2.5, box, 2**64 - 1, 1)]
+    assert found == [('-1 18446744073709551615 0.5 ä"b', ("b", ("a", None)), 2.5, box, 2**64 - 1, 1)]
 
 
 def test_arrays_cannot_be_written_to():
