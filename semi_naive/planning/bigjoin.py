@@ -77,8 +77,12 @@ class BigJoin:
         return sum(bool(self._known(self.left[n])) for n in able), len(able)
 
     def _able(self, name: str) -> list[int]:
-        """The atoms that can propose values of a variable to a binding."""
-        return [n for n, atom in self.left.items() if self._holds(atom, name) == 1]
+        """The atoms that may have the fewest values of a variable for a binding: an atom of which nothing is bound only if its
+        relation is smaller than those of all others, as no binding has more tuples than a relation."""
+        able = [n for n, atom in self.left.items() if self._holds(atom, name) == 1]
+        size = {n: self.compiler.choose.sizes.size(self.left[n].relation) for n in able}
+        least = min((size[n] for n in able if self._known(self.left[n])), default=float("inf"))
+        return [n for n in able if self._known(self.left[n]) or size[n] < least]
 
     @staticmethod
     def _holds(atom: Atom, name: str) -> int:
