@@ -14,6 +14,7 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change
 from semi_naive.ra.rules.ir import Kind, Program, Relation, Type
 from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.values import Values
 from semi_naive.running.answers import Answer
 from semi_naive.running.database import Database
 from semi_naive.session.facts import beginning
@@ -50,13 +51,15 @@ class Made(dict):
 
 @dataclass(eq=False)
 class View:
-    """What an `Answer` needs of a result. `session`: whose values and Spark these are; `lasting`: even after that is closed."""
+    """The part of a result that an `Answer` needs. session: has the values and Spark. lasting: it can be read after the session
+    is closed. own: values in place of the session's, which only a turn may number."""
 
     relations: dict[str, Relation]
     database: Held
     session: Any
     lasting: bool = False
     trace: dict = field(default_factory=dict)
+    own: Values | None = None
 
     @property
     def types(self) -> dict:
@@ -64,7 +67,7 @@ class View:
 
     @property
     def values(self):
-        return self.session.upkeep.values
+        return self.session.upkeep.values if self.own is None else self.own
 
     @property
     def cluster(self):

@@ -8,6 +8,7 @@ import numpy as np
 
 from semi_naive.language import syntax
 from semi_naive.ra.rules.ir import Relation
+from semi_naive.ra.rules.values import Values
 from semi_naive.running.answers import Answer
 from semi_naive.running.on_partitions import OnPartitions
 from semi_naive.session.contents import Held, Made, View
@@ -38,10 +39,11 @@ def everything(session: Any, name: str, parameters: dict, owner: str | None = No
         return answer_of(session, relation, partial(columns_of, table))
 
 
-def answer_of(session: Any, relation: Relation, columns: Callable[[], np.ndarray]) -> Answer:
-    """Tuples of a relation that the session does not keep, given by their columns."""
+def answer_of(session: Any, relation: Relation, columns: Callable[[], np.ndarray], values: Values | None = None) -> Answer:
+    """An answer of tuples that the session does not keep, given by their columns. values: of which these have ids, if they are
+    not the session's."""
     held = Held({relation.name: relation}, Made({relation.name: columns}))
-    return Answer(cast(Any, View({relation.name: relation}, held, session)), relation.name)
+    return Answer(cast(Any, View({relation.name: relation}, held, session, own=values)), relation.name)
 
 
 def _asked(session: Any, asked: Asking, kept: Kept) -> Answer:

@@ -124,7 +124,8 @@ class Session(Committing, Relations):
         relations about the session, too, as sys.epoch (`semi_naive.session.system`)."""
         self.check_process()
         if self.registry.is_system(name):
-            return answer_of(self, RELATIONS[name], partial(columns_of, self.system.table(name)))
+            values = Values()  # a reader has no turn, in which the session's could number symbols
+            return answer_of(self, RELATIONS[name], partial(columns_of, self.system.table(name, values=values)), values)
         return self._now[name]
 
     def at(self, epoch: int) -> Epoch:

@@ -23,6 +23,7 @@ from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.relations import table_of
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.values import Values
 from semi_naive.running.on_partitions import OnPartitions
 
 MOST = 1000  # epochs that are remembered
@@ -64,12 +65,13 @@ class System:
         self._session = session
         self.epochs: deque[Past] = deque(maxlen=MOST)
 
-    def table(self, name: str, owner: str | None = None) -> Table:
-        """One of them, as it is now. owner: of sys.subscription only those of this client of a server."""
+    def table(self, name: str, owner: str | None = None, values: Values | None = None) -> Table:
+        """One of the relations, as it is now. owner: a client of a server; of sys.subscription only the client's own rows.
+        values: number the symbols; without them the session's do, for which a turn must be open."""
         rows = self._subscription(owner) if name == "sys.subscription" else getattr(self, f"_{name.removeprefix('sys.')}")()
-        rows = list(rows)
         upkeep = self._session.upkeep
-        return table_of(np.asarray(as_columns(rows, RELATIONS[name], upkeep.program.types, upkeep.values)))
+        numbered = upkeep.values if values is None else values
+        return table_of(np.asarray(as_columns(list(rows), RELATIONS[name], upkeep.program.types, numbered)))
 
     def _epoch(self) -> Iterable[tuple]:
         return [(each.epoch, each.at, each.seconds, each.facts, each.tuples) for each in list(self.epochs)]

@@ -195,6 +195,11 @@ def _check(name: str, source: syntax.Source, own: dict, known: Known) -> None:
         if isinstance(each, syntax.Pragma) and each.key not in OF_RULES:
             hint = f"the pragmas of registered rules are {', '.join(OF_RULES)}: take it out"
             problems.append(Problem(f"Registered rules have no .pragma {each.key}", each.span, hint))
+    nodes = (node for each in source.statements if isinstance(each, syntax.Clause) for node in _nodes(each))
+    for node in nodes:
+        if isinstance(node, syntax.Functor) and node.name == "autoinc":
+            told = "autoinc() gives other numbers each time, so registered rules have no answer"
+            problems.append(Problem(told, node.span, "use a record as the identity of a tuple"))
     if problems:
         raise ProgramError(problems, source.texts)
 
