@@ -8,10 +8,10 @@ work of the whole run: tree pointing up, height 20, 13.3 → 1.14, RMAT scale 16
 bench.paper --only policies`).
 """
 
-import heapq
 from dataclasses import dataclass, replace
 
 import numpy as np
+from sortedcontainers import SortedList
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.policy import MOST, to_consolidate, to_refine
@@ -161,13 +161,13 @@ class _Plan:
                 self.loose.append(part)
 
     def _place(self) -> float:
-        """The heaviest part on the lightest partition. Returns the tuples that the busiest partition sends and receives."""
-        lightest = [(load, partition) for partition, load in enumerate(self.load.tolist())]
-        heapq.heapify(lightest)
+        """Put the heaviest part on the lightest partition, again and again. Returns the tuples that the busiest partition sends
+        and receives."""
+        by_load = SortedList((load, partition) for partition, load in enumerate(self.load.tolist()))
         moved = np.zeros(self.load.size)
         for work, size, bucket, sub, old in sorted(self.loose, reverse=True):
-            load, partition = lightest[0]
-            heapq.heapreplace(lightest, (load + work, partition))
+            load, partition = by_load.pop(0)
+            by_load.add((load + work, partition))
             self.load[partition] += work
             self.homes[bucket][sub] = partition
             if partition != old:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sortedcontainers import SortedDict
 
 import semi_naive
 from semi_naive.host.alone import alone
@@ -210,10 +211,13 @@ class Directory:
         return found
 
     def _history(self, name: str, history: History, blocks: dict) -> dict:
+        kept = history.after()
         epochs = [[epoch, *(self._block(block, "changes", blocks) for block in (change.born, change.lost))]
-                  for epoch, change in history.epochs]  # fmt: skip
-        arity = history.epochs[0][1].born.arity if history.epochs else 0
-        return vars(history) | {"name": name, "key": list(history.key), "epochs": epochs, "arity": arity}
+                  for epoch, change in kept]  # fmt: skip
+        return {
+            "name": name, "relation": history.relation, "key": list(history.key), "acknowledged": history.acknowledged,
+            "epochs": epochs, "arity": kept[0][1].born.arity if kept else 0, "lapsed": history.lapsed,
+        }  # fmt: skip
 
     def _block(self, block: Block, name: str, blocks: dict) -> list[dict]:
         """Where a block is: what an earlier snapshot has written stays there."""
@@ -309,8 +313,10 @@ class Directory:
     def _read_registrations(self, manifest: dict) -> None:
         self.registered = Registrations(dict(map(tuple, manifest.get("rules", []))))
         for saved in manifest.get("names", []):
-            epochs = [(epoch, Change(*(together(self._blocks(part), saved["arity"]) for part in parts)))
-                      for epoch, *parts in saved["epochs"]]  # fmt: skip
+            epochs = SortedDict(
+                (epoch, Change(*(together(self._blocks(part), saved["arity"]) for part in parts)))
+                for epoch, *parts in saved["epochs"]
+            )
             self.registered.names[saved["name"]] = History(
                 saved["relation"], tuple(saved["key"]), saved["acknowledged"], epochs, saved.get("lapsed", False)
             )

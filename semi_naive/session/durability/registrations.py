@@ -52,7 +52,7 @@ class Registrations:
         for name, history in self.names.items():
             if f"{CHANGES}+{name}" in arrays:
                 born, lost = (block_of(arrays[f"{CHANGES}{sign}{name}"]) for sign in "+-")
-                history.epochs.append((epoch, Change(born, lost)))
+                history.add(epoch, Change(born, lost))
         return False
 
 

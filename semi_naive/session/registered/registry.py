@@ -279,7 +279,7 @@ class Registry:
         if history is not None:
             if since is not None and since < history.acknowledged:
                 raise ValueError(f"epochs up to {history.acknowledged} have been acknowledged, so since={since} is too early")
-            return [(epoch, change) for epoch, change in history.epochs if since is None or epoch > since]
+            return history.after(since)
         if since is None:
             return []
         return [(self._session.epoch, here(self.between(name, key, since, self._session.epoch)))]

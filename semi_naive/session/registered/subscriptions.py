@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sortedcontainers import SortedDict
 
 from semi_naive.host import limits
-from semi_naive.host.interrupts import locked
+from semi_naive.host.interrupts import held, locked
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, apart, empty, together
 from semi_naive.ra.rules.ir import Relation
@@ -44,32 +45,46 @@ class Granularity:
 
 @dataclass
 class History:
-    """Changes of a relation by epoch, which a named subscription keeps until somebody acknowledges them."""
+    """Changes of a relation by epoch, which a named subscription keeps until its owner acknowledges them.
+
+    key: the values of the relation's parameters. acknowledged: the last epoch that is not kept any more. lapsed: too many
+    changes waited, and none are kept from then on. One thread may commit a transaction while another one acknowledges.
+    """
 
     relation: str
-    key: tuple[int, ...]  # the values of its parameters
-    acknowledged: int  # the last epoch that is not kept any more
-    epochs: list[tuple[int, Change]] = field(default_factory=list)
-    lapsed: bool = False  # too much waited: nothing is kept any more
+    key: tuple[int, ...]
+    acknowledged: int
+    epochs: SortedDict = field(default_factory=SortedDict)  # number: Change
+    lapsed: bool = False
+    changing: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @property
     def waiting(self) -> int:
-        """How many tuples are kept."""
-        return sum(change.size for _, change in self.epochs)
+        """The number of tuples that are kept."""
+        return sum(change.size for _, change in self.after())
+
+    def after(self, epoch: int | None = None) -> list[tuple[int, Change]]:
+        """(number, change) of the epochs after one, or of all that are kept."""
+        with locked(self.changing):
+            return [(each, self.epochs[each]) for each in self.epochs.irange(epoch, inclusive=(False, True))]
 
     def add(self, epoch: int, change: Change) -> None:
         """Keep the changes of an epoch, once."""
-        if epoch > max([self.acknowledged, *(number for number, _ in self.epochs[-1:])]):
-            self.epochs.append((epoch, change))
+        with held(), locked(self.changing):
+            if epoch > self.acknowledged and not self.lapsed:
+                self.epochs.setdefault(epoch, change)
 
     def ack(self, epoch: int) -> None:
-        """Forget the epochs up to one. In place, as the thread of a transaction may add another one meanwhile."""
-        self.acknowledged = max(self.acknowledged, epoch)
-        del self.epochs[: sum(number <= self.acknowledged for number, _ in list(self.epochs))]
+        """Forget the epochs up to one."""
+        with held(), locked(self.changing):
+            self.acknowledged = max(self.acknowledged, epoch)
+            for each in list(self.epochs.irange(maximum=self.acknowledged)):
+                del self.epochs[each]
 
     def lapse(self) -> None:
         """Keep nothing from now on."""
-        self.epochs, self.lapsed = [], True
+        with held(), locked(self.changing):
+            self.epochs, self.lapsed = SortedDict(), True
 
 
 @dataclass(frozen=True)
