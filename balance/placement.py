@@ -11,7 +11,6 @@ bench.paper --only policies`).
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sortedcontainers import SortedList
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.policy import MOST, to_consolidate, to_refine
@@ -163,6 +162,8 @@ class _Plan:
     def _place(self) -> float:
         """Put the heaviest part on the lightest partition, again and again. Returns the tuples that the busiest partition sends
         and receives."""
+        from sortedcontainers import SortedList  # 5 ms, which a run in the driver does not need
+
         by_load = SortedList((load, partition) for partition, load in enumerate(self.load.tolist()))
         moved = np.zeros(self.load.size)
         for work, size, bucket, sub, old in sorted(self.loose, reverse=True):
