@@ -86,11 +86,14 @@ class Trace:
 
 
 def of_groups(trace: Trace, births, loads: list, groups: list, seconds: list) -> None:
-    """One iteration of many steps: tuples born in each, and of each task what it made, how many groups and how long it took."""
-    tuples, took = int(births.sum()), max(time.perf_counter() - trace.begun, max(seconds, default=0.0))
+    """Record one iteration of many steps: tuples born in each, and of each task what it made, how many groups and how long it
+    took. If there is nothing to do, it has one step and one task."""
+    births = births if births.size else np.zeros(1, np.int64)
+    loads, groups, seconds = loads or [0], groups or [0], seconds or [0.0]
+    tuples, took = int(births.sum()), max(time.perf_counter() - trace.begun, *seconds)
     phase = {"received": groups, "sent": loads, "bytes": [0] * len(loads), "seconds": seconds}
     trace.iteration(
-        births.size, delta=int(births[0]) if births.size else 0, born=tuples, births=births, full=tuples, steps=births.size,
+        births.size, delta=int(births[0]), born=tuples, births=births, full=tuples, steps=births.size,
         seconds=took, loads=loads, imbalance={"partitions": imbalance_ratio(loads)},
         phases=[{"inner": 0, "phase": "groups"} | phase],
     )  # fmt: skip

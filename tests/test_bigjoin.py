@@ -3,13 +3,13 @@
 import dataclasses
 import itertools
 import json
-import operator
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.fuzz.oracle import answer
 from semi_naive.graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_vertex
 from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.multiway.agm import agm_bound
@@ -50,49 +50,6 @@ FORMS = {
     "shuffled": {"partitions": True},
     "skew": {"partitions": True, "skew": True},
 }
-COMPARE = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
-ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul}
-
-
-def value(expression, binding):
-    if isinstance(expression, str):
-        return binding[expression]
-    if isinstance(expression, Constant):
-        return expression.value
-    op, left, right = expression
-    return ARITHMETIC[op](value(left, binding), value(right, binding))
-
-
-def holds(comparison, binding):
-    sides = (value(side, binding) for side in (comparison.left, comparison.right))
-    return getattr(operator, COMPARE[comparison.op])(*sides)
-
-
-def matched(atom, fact, binding):
-    """The binding with the atom's terms; None where they do not fit."""
-    new = dict(binding)
-    for term, found in zip(atom.terms, fact, strict=True):
-        if (new.setdefault(term, found) if isinstance(term, str) else term.value) != found:
-            return None
-    return new
-
-
-def naive(query, relations, domain=range(-3, 16)):
-    """Each fact for each atom, then each value for what is not bound."""
-    facts = {name: set(map(tuple, np.asarray(rows).tolist())) for name, rows in relations.items()}
-    bindings = [{}]
-    for atom in query.positive:
-        found = (matched(atom, fact, binding) for binding in bindings for fact in facts[atom.relation])
-        bindings = [binding for binding in found if binding is not None]
-    answer = set()
-    for binding in bindings:
-        free = [name for name in query.variables if name not in binding]
-        for values in itertools.product(domain, repeat=len(free)):
-            whole = binding | dict(zip(free, values, strict=True))
-            absent = (tuple(value(term, whole) for term in atom.terms) not in facts[atom.relation] for atom in query.negated)
-            if all(holds(comparison, whole) for comparison in query.comparisons) and all(absent):
-                answer.add(tuple(whole[name] for name in query.variables))
-    return answer
 
 
 def tables(arity, most=5, size=24):
@@ -120,7 +77,7 @@ def rows_of(answer):
 @settings(max_examples=7, deadline=None)
 @given(relations=RELATIONS, batch=st.integers(1, 60), partitions=st.integers(1, 5))
 def test_nested_loops_find_the_same(name, form, relations, batch, partitions):
-    expected = naive(QUERIES[name], relations)
+    expected = answer(QUERIES[name], relations)
     with made(QUERIES[name], relations, partitions, batch, form) as join:
         assert rows_of(join.collect()) == expected
         assert join.count() == len(expected)
@@ -132,7 +89,7 @@ def test_nested_loops_find_the_same(name, form, relations, batch, partitions):
 def test_any_batch_gives_the_same_and_no_more_is_in_flight(form):
     rng = np.random.default_rng(5)
     relations = {E: rng.integers(0, 7, (24, 2))}
-    expected = naive(TRIANGLE, relations)
+    expected = answer(TRIANGLE, relations)
     for batch in (1, 2, 3, 5, 8, 100, 10_000):
         with made(TRIANGLE, relations, 3, batch, form) as join:
             assert rows_of(join.collect()) == expected
@@ -150,7 +107,7 @@ def test_values_of_64_bits(edges, data):
     relations = {E: np.array(edges, np.int64).reshape(-1, 2)}
     form = data.draw(st.sampled_from(sorted(FORMS)))
     with made(TRIANGLE, relations, 3, 50, form) as join:
-        assert rows_of(join.collect()) == naive(TRIANGLE, relations)
+        assert rows_of(join.collect()) == answer(TRIANGLE, relations)
 
 
 ADVERSARIES = [through_one_vertex, one_heavy_list, one_heavy_proposer]
@@ -201,7 +158,7 @@ def test_a_consumer_gets_batches(form):
     relations = {E: np.random.default_rng(3).integers(0, 10, (50, 2))}
     batches = []
     with made(TRIANGLE, relations, 3, 20, form) as join:
-        assert join.each(batches.append) == sum(map(len, batches)) == len(naive(TRIANGLE, relations))
+        assert join.each(batches.append) == sum(map(len, batches)) == len(answer(TRIANGLE, relations))
     assert all(len(batch) <= 20 for batch in batches)
 
 
@@ -210,7 +167,7 @@ def test_the_answer_as_runs(form):
     relations = {E: np.random.default_rng(4).integers(0, 10, (50, 2))}
     with made(TRIANGLE, relations, 3, 20, form) as join:
         found = [run.open().view(np.int64).reshape(-1, 3) for run in join.runs()]
-        assert rows_of(np.concatenate(found)) == naive(TRIANGLE, relations)
+        assert rows_of(np.concatenate(found)) == answer(TRIANGLE, relations)
 
 
 @pytest.mark.parametrize("form", ["shuffled", "skew"])
@@ -219,7 +176,7 @@ def test_on_spark(spark, form):
     jobs = PartitionedJobs(spark.sparkContext, 2)
     options = {name: option for name, option in FORMS[form].items() if name != "partitions"}
     with BigJoin(TRIANGLE, relations, jobs, batch=1500, **options) as join:
-        assert rows_of(join.collect()) == naive(TRIANGLE, relations)
+        assert rows_of(join.collect()) == answer(TRIANGLE, relations)
         assert join.trace["rounds"] > 3 and join.trace["peak"] <= join.trace["bound"]
     jobs.close()
 
@@ -237,7 +194,7 @@ def test_an_index_is_made_once(form):
         join = BigJoin(query, shared)
         if isinstance(shared, Shuffled):
             assert jobs.ran - before == more
-        assert rows_of(join.collect()) == naive(query, relations)
+        assert rows_of(join.collect()) == answer(query, relations)
         join.close()
     shared.close()
 

@@ -4,12 +4,13 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from test_checkpoints import SLOW, Killed, dying, evaluated
-from test_datalog_engine import LAYOUTS, SETTINGS, check, layouts
-from test_multiway_datalog import cyclic, interpreted  # noqa: F401
+from test_checkpoints import Killed, dying
+from test_datalog_engine import LAYOUTS, layouts
+from test_multiway_datalog import interpreted  # noqa: F401
 
+from bench.fuzz.checks import check, run
+from bench.fuzz.random_programs import cyclic_case
+from bench.fuzz.rounds import random_cases
 from semi_naive import Program
 from semi_naive.graphs import generators
 from semi_naive.planning import multiway
@@ -37,28 +38,24 @@ def wherever(monkeypatch):
 
 
 @pytest.mark.usefixtures("interpreted", "wherever")
-@settings(max_examples=40, **SETTINGS)
-@given(cyclic(), st.sampled_from(["auto", "always"]))
-def test_cyclic_bodies_agree_with_the_oracle(here, case, mode):
+@random_cases(40, cyclic_case)
+def test_cyclic_bodies_agree_with_the_oracle(case, random, here):
     """In every layout, none or some of the relations replicated."""
+    mode = random.choice(["auto", "always"])
     check(case, *(config.with_options({"multiway": mode}) for config in layouts(0, 100)), spark=here)
 
 
 @pytest.mark.usefixtures("interpreted", "wherever")
-def test_what_was_stopped_is_resumed_on_another_layout(here, processes, tmp_path):  # noqa: F811
-    @settings(max_examples=15, **SLOW)
-    @given(cyclic(), st.lists(st.sampled_from(LAYOUTS), min_size=2, max_size=2))
-    def agrees(case, both):
-        options = {"checkpoint_dir": str(tmp_path), "checkpoint_interval": 1, "replicate_bytes": 0}
-        first, second = (layout.with_options(options) for layout in both)
-        for after in range(1, 6):
-            try:
-                evaluated(case, first, here, dying(after))
-                break
-            except Killed:
-                check(case, second, spark=here)
-
-    agrees()
+@random_cases(15, cyclic_case)
+def test_what_was_stopped_is_resumed_on_another_layout(case, random, here, processes, tmp_path):  # noqa: F811
+    options = {"checkpoint_dir": str(tmp_path), "checkpoint_interval": 1, "replicate_bytes": 0}
+    first, second = (random.choice(LAYOUTS).with_options(options) for _ in range(2))
+    for after in range(1, 6):
+        try:
+            run(case, first, here, progress=dying(after))
+            break
+        except Killed:
+            check(case, second, spark=here)
 
 
 def facts(edges) -> dict:

@@ -5,9 +5,12 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.fuzz.oracle import answer
+from bench.fuzz.random_queries import random_query
+from bench.fuzz.rounds import random_cases
 from semi_naive.graphs import generators
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.multiway import boxing, leapfrog
@@ -16,7 +19,7 @@ from semi_naive.ra.multiway.tries.boxes import BudgetTooSmall
 from semi_naive.ra.multiway.tries.slices import bytes_of, cut, least_bytes, siblings
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
 from semi_naive.ra.runs import Store
-from tests import multiway_oracle as oracle
+from tests.multiway_cases import arrays, rows_of
 from tests.test_multiway_leapfrog import CLIQUE, TRIANGLE, edges, oriented, uncompiled  # noqa: F401
 
 
@@ -28,18 +31,18 @@ def within(boxed: boxing.Boxed, budget: int) -> bool:
     return all(box["bytes"] <= budget for box in boxed.trace["boxes"])
 
 
-@given(query=oracle.queries(), relations=oracle.relations, factor=oracle.spread, spare=st.integers(0, 80))
-@settings(max_examples=100, deadline=None)
-def test_any_query_under_any_budget_equals_the_oracle(uncompiled, query, relations, factor, spare):  # noqa: F811
-    assume(query.variables)
-    query, relations = oracle.scaled(query, relations, factor)
-    expected = sorted(oracle.answer(query, relations))
-    tries, budget = Tries.of(oracle.arrays(relations)), least(query) + spare
+@random_cases(100, random_query)
+def test_any_query_under_any_budget_equals_the_oracle(case, random, uncompiled):  # noqa: F811
+    query = case.query
+    if not query.variables:
+        return
+    expected = sorted(answer(query, case.facts))
+    tries, budget = Tries.of(arrays(case.facts)), least(query) + random.randint(0, 80)
     boxed = boxing.run(query, tries, budget, threads=1)
-    assert oracle.rows_of(boxed.rows) == expected and boxed.count == len(expected)
+    assert rows_of(boxed.rows) == expected and boxed.count == len(expected)
     assert within(boxed, budget)
     assert boxing.run(query, tries, budget, count=True, threads=1).count == len(expected)
-    assert oracle.rows_of(boxing.run(query, tries, 1 << 40, threads=1).rows) == expected  # in one box
+    assert rows_of(boxing.run(query, tries, 1 << 40, threads=1).rows) == expected  # in one box
 
 
 def test_every_budget_counts_the_same_triangles(uncompiled):  # noqa: F811
@@ -132,7 +135,7 @@ def test_a_budget_below_the_smallest_box_says_what_works():
 def test_boxes_are_tasks_of_spark(spark, oriented):  # noqa: F811
     query = Query((*TRIANGLE.atoms, Atom("e", ("x", Constant(3)), True)), (Comparison("!=", ("+", "x", "y"), "z"),))
     boxed = boxing.run(query, {"e": oriented}, 9_000, sc=spark.sparkContext)
-    assert oracle.rows_of(boxed.rows) == oracle.rows_of(leapfrog.run(query, {"e": oriented}))
+    assert rows_of(boxed.rows) == rows_of(leapfrog.run(query, {"e": oriented}))
     assert within(boxed, 9_000) and len(boxed.trace["boxes"]) > 10
     assert boxing.run(TRIANGLE, {"e": oriented}, 9_000, count=True, sc=spark.sparkContext).count == leapfrog.run(
         TRIANGLE, {"e": oriented}, count=True

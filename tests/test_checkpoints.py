@@ -6,23 +6,18 @@ import signal
 
 import numpy as np
 import pytest
-from datalog_oracle import solve
-from datalog_programs import listing, programs
-from hypothesis import given, note, settings
-from hypothesis import strategies as st
-from test_datalog_engine import LAYOUTS, SLOW
+from test_datalog_engine import LAYOUTS
 from test_failure import python_workers, runs_in, script
 
+from bench.fuzz.checks import run, same_relations, solved
+from bench.fuzz.rounds import random_cases
 from semi_naive import CheckpointUnusable, Program, RunsLost
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION
-from semi_naive.planning.passes import compiled
-from semi_naive.planning.simplify import simplify
 from semi_naive.ra.rules.fingerprint import Fingerprint
 from semi_naive.ra.rules.ir import Kind, Relation, Type
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.symbols import SymbolTable
-from semi_naive.running.run import Run
 
 GENERATION = """
 .decl parent(x: symbol, y: symbol)
@@ -61,41 +56,21 @@ def events(result, kind: str) -> list[int]:
     return [event["iteration"] for event in found if event["event"] == kind]
 
 
-def evaluated(case, config, here, progress=None) -> dict[str, set]:
-    program, facts = case
-    limited = config.max_iterations is not None
-    run = Run(Program.from_checked(program), compiled(program, None, list(facts), limited), config, here, progress)
-    with run.run(facts, False) as result:
-        return {name: result[name].to_set() for name in result}
-
-
 @pytest.mark.parametrize("limit", [None, 3])
-def test_random_programs_resume_wherever_they_were_killed(here, processes, tmp_path, limit):
+@random_cases(12)
+def test_random_programs_resume_wherever_they_were_killed(case, random, here, processes, tmp_path, limit):
     """Killed after the first, the second, … iteration, and each time taken up on another layout."""
-
-    @settings(max_examples=12, **SLOW)
-    @given(
-        programs(), st.lists(st.sampled_from(LAYOUTS), min_size=2, max_size=2), st.integers(1, 2), st.sampled_from([0, 1 << 20])
-    )
-    def agrees(case, layouts, interval, replicated):
-        program, facts = case
-        note(listing(program, facts))
-        expected = solve(program if limit is None else simplify(program, None, facts), facts, limit)
-        options = {"checkpoint_dir": str(tmp_path), "checkpoint_interval": interval, "max_iterations": limit}
-        options["replicate_bytes"] = replicated
-        first, second = (layout.with_options(options) for layout in layouts)
-        for after in range(1, 9):
-            try:
-                evaluated(case, first, here, dying(after))
-                break
-            except Killed:
-                found = evaluated(case, second, here)
-                for name in found:
-                    missing, extra = expected[name] - found[name], found[name] - expected[name]
-                    assert not missing and not extra, f"{name}: missing {missing}, extra {extra}, after {after}"
-                assert not list(tmp_path.iterdir())
-
-    agrees()
+    expected = solved(case, None, limit)
+    options = {"checkpoint_dir": str(tmp_path), "checkpoint_interval": random.randint(1, 2), "max_iterations": limit}
+    options["replicate_bytes"] = random.choice([0, 1 << 20])
+    first, second = (random.choice(LAYOUTS).with_options(options) for _ in range(2))
+    for after in range(1, 9):
+        try:
+            run(case, first, here, progress=dying(after))
+            break
+        except Killed:
+            same_relations(run(case, second, here)[0], expected, f"after {after}")
+            assert not list(tmp_path.iterdir())
 
 
 def test_a_resumed_run_goes_on_where_it_was(here, processes, tmp_path):

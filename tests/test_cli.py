@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from oracle import closure
 
+from bench.fuzz.oracle import closure
 from semi_naive.__main__ import cli, main
 from semi_naive.ra.java import NoJava, check_java
 

@@ -2,25 +2,15 @@
 
 import numpy as np
 import pytest
-from datalog_oracle import solve
-from datalog_programs import listing, programs
-from hypothesis import HealthCheck, Phase, given, note, settings
-from hypothesis import strategies as st
-from oracle import closure
 
+from bench.fuzz.checks import check
+from bench.fuzz.oracle import closure
+from bench.fuzz.rounds import random_cases
 from semi_naive import Config, EvaluationError, Program
 from semi_naive.__main__ import main
-from semi_naive.balance.record import checked
-from semi_naive.balance.trace import VERSION
-from semi_naive.planning.passes import compiled
-from semi_naive.planning.simplify import simplify
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.table import Table
-from semi_naive.running.run import Run
 
-# Not shrunk where Spark runs: a case that fails prints itself, and is small anyway.
-SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
-SLOW = SETTINGS | {"phases": [Phase.explicit, Phase.generate]}
 LAYOUTS = [
     Config(local_tuples=0, partitions=3, buckets=5),
     Config(local_tuples=0, partitions=2, buckets=2, refinement_minimum=1, tolerance=1.0, grain=0.1, horizon=1e9),
@@ -37,45 +27,22 @@ path(x, z) :- path(x, y), path(y, z), x >= 0.
 """
 
 
-def check(case, *configs, spark=None):
-    """Under each configuration, all of as many iterations, every relation is as the oracle has it, and the trace can be
-    drawn. A rule that never fires joins no strata, where iterations are counted."""
-    program, facts = case
-    note(listing(program, facts))
-    (iterations,) = {config.max_iterations for config in configs}
-    limited = iterations is not None
-    expected = solve(simplify(program, None, facts) if limited else program, facts, iterations)
-    for config in configs:
-        note(config)
-        run = Run(Program.from_checked(program), compiled(program, None, list(facts), limited), config, spark)
-        with run.run(facts, False) as result:
-            checked(result.trace, VERSION)
-            for name in result:
-                found = result[name].to_set()
-                assert found == expected[name], f"{name}: missing {expected[name] - found}, extra {found - expected[name]}"
-
-
-@settings(max_examples=200, **SETTINGS)
-@given(programs(), st.sampled_from([0, 1, 2, 3, 5, 50_000]))
-def test_the_driver_agrees_with_the_oracle(machine, case, small_delta):
+@random_cases(160)
+def test_the_driver_agrees_with_the_oracle(case, random, machine):
     """A block at a time, a tuple at a time, and to and fro between them."""
-    check(case, Config(small_delta=small_delta))
+    check(case, Config(small_delta=random.choice([0, 1, 2, 3, 5, 50_000])))
 
 
-def test_rules_on_several_cores_agree_with_the_oracle(monkeypatch, here):
+@random_cases(50)
+def test_rules_on_several_cores_agree_with_the_oracle(case, random, monkeypatch, here):
     """In slices, and together, however little there is to cut; a block at a time, and handed over in the middle as well."""
     monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
     monkeypatch.setattr("semi_naive.running.cluster.Cluster.here", 3)
-
-    @settings(max_examples=100, **SETTINGS)
-    @given(programs(), st.sampled_from([5, 1_000_000]))
-    def agrees(case, local_tuples):
-        for least, shared in [(1 << 60, 1), (0, 1 << 60), (0, 1)]:  # in turn, together, both
-            monkeypatch.setattr("semi_naive.running.together.LEAST", least)
-            monkeypatch.setattr("semi_naive.running.together.SHARED", shared)
-            check(case, Config(small_delta=0, local_tuples=local_tuples, buckets=4), spark=here)
-
-    agrees()
+    config = Config(small_delta=0, local_tuples=random.choice([5, 1_000_000]), buckets=4)
+    for least, shared in [(1 << 60, 1), (0, 1 << 60), (0, 1)]:  # in turn, together, both
+        monkeypatch.setattr("semi_naive.running.together.LEAST", least)
+        monkeypatch.setattr("semi_naive.running.together.SHARED", shared)
+        check(case, config, spark=here)
 
 
 ROUND = """
@@ -157,6 +124,25 @@ def test_dense_and_sparse_relations_are_the_same_in_chunks(monkeypatch, tmp_path
     assert [tuple(map(int, line.split(","))) for line in lines] == list(map(tuple, (spread * np.argwhere(expected)).tolist()))
 
 
+BLOCKS = """
+.type Pair = [a: number, b: number]
+.decl n(x: number)
+n(1).
+n(x + 1) :- n(x), x < 29.
+.decl p(p: Pair)
+.output p
+p([x, x]) :- n(x).
+"""
+
+
+def test_records_are_numbered_by_one_thread(monkeypatch):
+    """The first atom of the last rule has several blocks of tuples, and a record that two threads number has two numbers."""
+    monkeypatch.setattr("semi_naive.running.cluster.Cluster.here", 2)
+    monkeypatch.setattr("semi_naive.running.local.in_threads", lambda *_: pytest.fail("threads number records"))
+    with Program(BLOCKS).run(small_delta=0) as result:
+        assert result["p"].to_set() == {((n, n),) for n in range(1, 30)}
+
+
 def test_threads_insert_what_needs_a_wider_packing(monkeypatch):
     """While others sort what they have made by the one before; a lattice and an equivalence, too."""
     monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
@@ -213,9 +199,8 @@ def test_a_packing_that_a_thread_chooses_has_room_for_what_others_are_about_to_i
     assert made == 2 and rows == {(-1, -5), (2, 6), (1 << 40, 3), (3, 4)}
 
 
-@settings(max_examples=30, **SETTINGS)
-@given(programs())
-def test_every_layout_agrees_with_the_oracle(here, case):
+@random_cases(15)
+def test_every_layout_agrees_with_the_oracle(case, random, here):
     """All relations replicated, some of them, none; a program is made up, and solved, once for all layouts."""
     check(case, *layouts(1 << 30, 100, 0), spark=here)
 
@@ -225,10 +210,10 @@ def layouts(*replicated: int) -> list[Config]:
     return [config.with_options({"replicate_bytes": most}) for config in LAYOUTS for most in replicated]
 
 
-@settings(max_examples=20, **SETTINGS)
-@given(programs(), st.sampled_from([Config(), *LAYOUTS]))
-def test_every_stratum_stops_after_so_many_iterations(here, machine, case, config):
+@random_cases(15)
+def test_every_stratum_stops_after_so_many_iterations(case, random, here, machine):
     """Wherever it is evaluated: facts and rules without recursion are the first, each further one applies all rules."""
+    config = random.choice([Config(), *LAYOUTS])
     for iterations in range(1, 6):
         check(case, config.with_options({"max_iterations": iterations}), spark=here)
 
@@ -259,10 +244,9 @@ def test_a_rule_joined_by_halves_has_its_iterations_counted_as_written(here):
         assert {o - x for x, o in result["to"].to_set()} == {1, 3}
 
 
-@settings(max_examples=5, **SLOW)
-@given(programs(), st.sampled_from(LAYOUTS), st.sampled_from([0, 1 << 30]))
-def test_layouts_agree_with_the_oracle_on_spark(spark, case, config, replicated):
-    check(case, config.with_options({"replicate_bytes": replicated}), spark=spark)
+@random_cases(5)
+def test_layouts_agree_with_the_oracle_on_spark(case, random, spark):
+    check(case, random.choice(LAYOUTS).with_options({"replicate_bytes": random.choice([0, 1 << 30])}), spark=spark)
 
 
 def skewed(size: int = 60) -> np.ndarray:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.fuzz.programs import programs, random_mutant, trouble
+from bench.fuzz.mutants import programs, random_mutant, trouble
 from semi_naive import EvaluationError, Program, ProgramError
 
 SHORT = [text for text in programs() if len(text) < 3000]

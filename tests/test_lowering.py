@@ -1,8 +1,8 @@
 """What programs become: rules with one head, aggregates apart, names unique; and that these mean what was written."""
 
 import pytest
-from datalog_oracle import solve
 
+from bench.fuzz.oracle import solve
 from semi_naive.language import compile_text
 from semi_naive.language.errors import ProgramError
 from semi_naive.planning.strata import Edge, components, strata

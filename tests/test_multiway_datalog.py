@@ -5,34 +5,23 @@ import re
 
 import numpy as np
 import pytest
-from datalog_programs import VALUES, programs
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from test_datalog_engine import SETTINGS, check
 from test_golden import expected, written
 
+from bench.fuzz.checks import check
+from bench.fuzz.random_programs import cyclic_case
+from bench.fuzz.rounds import random_cases
 from semi_naive import Config, Program, ProgramError
 from semi_naive.graphs import generators
 from semi_naive.planning import multiway
 from semi_naive.planning.order import binary_steps
 from semi_naive.planning.trial import tried
 from semi_naive.ra.multiway import leapfrog
-from semi_naive.ra.rules import ir
 from semi_naive.ra.rules import multiway as step
-from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Not, Relation, Rule, Var, Wild
+from semi_naive.ra.rules.ir import Atom, Const, Kind, Var
 from semi_naive.running.run import Run
-from tests import multiway_oracle
+from tests import multiway_cases
 
 NUMBER = Kind.NUMBER
-CYCLES = {
-    "triangle": ["xy", "yz", "xz"],
-    "square": ["xy", "yz", "zt", "xt"],
-    "diamond": ["xy", "yz", "xz", "yt", "zt"],
-    "wide": ["xyz", "zt", "xt"],
-    "with ears": ["xy", "yz", "xz", "zt", "x", "ts"],
-    "4-clique": ["xy", "xz", "xt", "yz", "yt", "zt"],
-    "wide pair": ["xyz", "yzt", "xt", "xz"],
-}
 MODES = ("auto", "always", "never")
 
 
@@ -40,7 +29,7 @@ MODES = ("auto", "always", "never")
 def interpreted(monkeypatch):
     """Kernels are interpreted, and nothing is too small for them."""
     leapfrog.nest.cache_clear()
-    monkeypatch.setattr(leapfrog, "compiled", multiway_oracle.interpreted)
+    monkeypatch.setattr(leapfrog, "compiled", multiway_cases.interpreted)
     for module, name in ((multiway, "WORTH"), (step, "WORTH"), (step, "A_CALL")):
         monkeypatch.setattr(module, name, 0)
     monkeypatch.setattr(multiway, "LEAST", 0)
@@ -48,56 +37,13 @@ def interpreted(monkeypatch):
     leapfrog.nest.cache_clear()
 
 
-@st.composite
-def cyclic(draw, kinds=(NUMBER, NUMBER, Kind.SYMBOL, Kind.FLOAT, Kind.UNSIGNED), shapes=tuple(CYCLES)):
-    """(program, facts): a rule with a cyclic body, some of it its own relation, constants, wildcards, repeated variables,
-    comparisons and negation; and another rule that reads what it makes."""
-    kind = draw(st.sampled_from(kinds))
-    type_ = ir.Type(kind.value, kind)
-    relations = {
-        name: Relation(name, tuple((f"a{i}", type_) for i in range(arity)))
-        for name, arity in {"u": 1, "e": 2, "f": 2, "w": 3, "r": 2}.items()
-    }
-    rows = {n: st.tuples(*[st.sampled_from(VALUES[kind])] * r.arity) for n, r in relations.items() if n != "r"}
-    facts = {n: draw(st.sets(row, min_size=1 if n == "u" else 5, max_size=15)) for n, row in rows.items()}
-    rules = [Rule(Atom("r", (Var("x", kind), Var("y", kind))), (Atom("e", (Var("x", kind), Var("y", kind))),))]
-    for _ in range(draw(st.integers(1, 2))):
-        rules.append(draw(_cyclic_rule(kind, CYCLES[draw(st.sampled_from(shapes))])))
-    rules = [Rule(rule.head, rule.body, text=str(rule)) for rule in rules]
-    directives = [ir.Directive("input", name) for name in facts] + [ir.Directive("output", "r")]
-    return ir.Program({kind.value: type_}, relations, rules, directives), facts
-
-
-@st.composite
-def _cyclic_rule(draw, kind, pattern):
-    body, known = [], set()
-    for names in pattern:
-        relation = draw(st.sampled_from({1: "u", 2: "eeeffr", 3: "w"}[len(names)]))
-        args = [Var(name, kind) for name in names]
-        change = draw(st.integers(0, 24))
-        if change < 3 and len(args) > 1:  # a constant, a wildcard, or the same variable again
-            place = draw(st.integers(0, len(args) - 1))
-            args[place] = (Const(draw(st.sampled_from(VALUES[kind])), kind), Wild(), args[0])[change]
-        body.append(Atom(relation, tuple(draw(st.permutations(args)))))
-        known |= {term.name for term in args if isinstance(term, Var)}
-    some = st.sampled_from(sorted(known)).map(lambda name: Var(name, kind))
-    for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
-        right = draw(st.one_of(some, st.sampled_from(VALUES[kind]).map(lambda value: Const(value, kind))))
-        body.append(Compare(draw(st.sampled_from(["<", "!=", ">=", "="])), draw(some), right, kind))
-    if draw(st.booleans()):
-        body.append(Not(Atom("f", (draw(some), draw(st.one_of(some, st.just(Wild())))))))
-    return Rule(Atom("r", (draw(some), draw(some))), tuple(draw(st.permutations(body))))
-
-
-@settings(max_examples=100, **SETTINGS)
-@given(case=cyclic())
-def test_cyclic_bodies_agree_with_the_oracle(interpreted, case):
+@random_cases(100, cyclic_case)
+def test_cyclic_bodies_agree_with_the_oracle(case, random, interpreted):
     check(case, *(Config(multiway=mode) for mode in MODES))
 
 
-@settings(max_examples=100, **SETTINGS)
-@given(case=programs())
-def test_any_program_can_be_joined_variable_by_variable(interpreted, case):
+@random_cases(100)
+def test_any_program_can_be_joined_variable_by_variable(case, random, interpreted):
     check(case, Config(multiway="always"))
 
 

@@ -6,9 +6,12 @@ from itertools import combinations
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.fuzz.oracle import answer
+from bench.fuzz.random_queries import FACTORS, random_query, random_relations, scaled
+from bench.fuzz.rounds import random_cases
 from semi_naive.graphs import generators
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway.loops import compiled
@@ -17,7 +20,7 @@ from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query, Quer
 from semi_naive.ra.multiway.tries import local, orders, seeks
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
-from tests import multiway_oracle as oracle
+from tests.multiway_cases import arrays, interpreted, rows_of
 
 
 def edges(*pairs, relation="e", **options):
@@ -34,7 +37,7 @@ def uncompiled():
     """The generated source is interpreted: an example costs milliseconds whatever its shape."""
     leapfrog.nest.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leapfrog, "compiled", oracle.interpreted)
+        patch.setattr(leapfrog, "compiled", interpreted)
         yield
     leapfrog.nest.cache_clear()
 
@@ -46,26 +49,26 @@ def oriented():
 
 
 def agree(query, relations):
-    expected = sorted(oracle.answer(query, relations))
-    tries = Tries.of(oracle.arrays(relations))
-    assert oracle.rows_of(leapfrog.run(query, tries)) == expected
+    expected = sorted(answer(query, relations))
+    tries = Tries.of(arrays(relations))
+    assert rows_of(leapfrog.run(query, tries)) == expected
     assert leapfrog.run(query, tries, count=True) == len(expected)
 
 
-@given(query=oracle.queries(), relations=oracle.relations, factor=oracle.spread)
-@settings(max_examples=300, deadline=None)
-def test_any_query_equals_the_oracle(uncompiled, query, relations, factor):
-    agree(*oracle.scaled(query, relations, factor))
+@random_cases(300, random_query)
+def test_any_query_equals_the_oracle(case, random, uncompiled):
+    agree(case.query, case.facts)
 
 
-@given(query=oracle.queries(), relations=oracle.relations, data=st.data())
-@settings(max_examples=100, deadline=None)
-def test_any_prefix_of_the_order_is_listed_with_the_count_of_the_rest(uncompiled, query, relations, data):
-    assume(query.order is not None)
-    first = query.order[: data.draw(st.integers(0, len(query.order)))]
+@random_cases(150, random_query)
+def test_any_prefix_of_the_order_is_listed_with_the_count_of_the_rest(case, random, uncompiled):
+    query, relations = case.query, case.facts
+    if query.order is None:
+        return
+    first = query.order[: random.randint(0, len(query.order))]
     places = [query.variables.index(name) for name in first]
-    expected = Counter(tuple(row[place] for place in places) for row in oracle.answer(query, relations))
-    rows, counts = leapfrog.grouped(query, oracle.arrays(relations), first)
+    expected = Counter(tuple(row[place] for place in places) for row in answer(query, relations))
+    rows, counts = leapfrog.grouped(query, arrays(relations), first)
     assert dict(zip(map(tuple, rows.tolist()), counts.tolist(), strict=True)) == expected
 
 
@@ -85,10 +88,9 @@ COMPILED = [
 
 
 @pytest.mark.parametrize("query", COMPILED, ids=str)
-@given(relations=oracle.relations, factor=oracle.spread)
-@settings(max_examples=40, deadline=None)
-def test_compiled_kernels_equal_the_oracle(query, relations, factor):
-    agree(*oracle.scaled(query, relations, factor))
+@random_cases(40, random_query)
+def test_compiled_kernels_equal_the_oracle(case, random, query):
+    agree(*scaled(query, random_relations(random), random.choice(FACTORS)))
 
 
 sets = st.one_of(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 400), min_size=150))
@@ -144,10 +146,10 @@ def test_runs_of_variables_are_joined_by_bits(oriented, monkeypatch):
 
 def test_threads_and_orders_do_not_change_the_answer(oriented, monkeypatch):
     monkeypatch.setattr(leapfrog, "LEAST_PIECE", 10)
-    expected = oracle.rows_of(leapfrog.run(TRIANGLE, {"e": oriented}, threads=1))
+    expected = rows_of(leapfrog.run(TRIANGLE, {"e": oriented}, threads=1))
     for order, threads in (("xyz", 2), ("yxz", 3), ("yxz", 1)):
         rows = leapfrog.run(edges("xy", "yz", "xz", order=tuple(order)), {"e": oriented}, threads=threads)
-        assert oracle.rows_of(rows) == expected
+        assert rows_of(rows) == expected
 
 
 def test_variables_that_nothing_connects_are_counted_apart(oriented):
@@ -212,7 +214,7 @@ def test_the_ends_of_64_bits():
         (Atom("e", ("x", "y")),), (Comparison("<=", "x", Constant(LARGEST)), Comparison(">", "y", Constant(-LARGEST - 1)))
     )
     rows = leapfrog.run(query, {"e": [[LARGEST, -LARGEST - 1, 0], [0, LARGEST, -LARGEST - 1]]})
-    assert oracle.rows_of(rows) == [(-LARGEST - 1, LARGEST), (LARGEST, 0)]
+    assert rows_of(rows) == [(-LARGEST - 1, LARGEST), (LARGEST, 0)]
 
 
 WRONG = [

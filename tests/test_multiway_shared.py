@@ -4,10 +4,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from test_datalog_engine import SETTINGS, check
-from test_multiway_datalog import cyclic, interpreted  # noqa: F401
+from test_multiway_datalog import interpreted  # noqa: F401
 
+from bench.fuzz.checks import check
+from bench.fuzz.oracle import answer
+from bench.fuzz.random_programs import cyclic_case
+from bench.fuzz.rounds import random_cases
 from semi_naive import Config, Program
 from semi_naive.ra import runs
 from semi_naive.ra.multiway import leapfrog
@@ -21,8 +23,9 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.ir import Atom, Kind, Var
 from semi_naive.ra.rules.multiway import A_CALL, WORTH, Multiway
 from semi_naive.running.cluster import Cluster
-from tests import multiway_oracle as oracle
 from tests.jobs_here import ContextHere, JobsAsSpark
+from tests.multiway_cases import interpreted as interpret
+from tests.multiway_cases import rows_of
 
 QUERY = Query(
     (
@@ -39,7 +42,7 @@ QUERY = Query(
 def builds(monkeypatch):
     """How many tuples each trie has that is built; kernels are interpreted."""
     leapfrog.nest.cache_clear()
-    monkeypatch.setattr(leapfrog, "compiled", oracle.interpreted)
+    monkeypatch.setattr(leapfrog, "compiled", interpret)
     found, build = [], TrieArray.build
     monkeypatch.setattr(TrieArray, "build", lambda columns, size: (found.append(len(columns[0])), build(columns, size))[1])
     yield found
@@ -50,10 +53,10 @@ def builds(monkeypatch):
 def test_what_one_process_has_built_another_maps(tmp_path, monkeypatch, builds, factor):
     rng = np.random.default_rng(1)
     relations = {name: rng.integers(0, 9, (60, arity)) * factor for name, arity in {"b": 2, "c": 2, "d": 3}.items()}
-    expected = oracle.answer(QUERY, {name: set(map(tuple, rows.tolist())) for name, rows in relations.items()})
+    expected = answer(QUERY, relations)
     assert not SharedTries.there(tmp_path)
     first = leapfrog.run(QUERY, SharedTries.at(tmp_path, lambda: relations))
-    assert oracle.rows_of(first) == sorted(expected) and len(expected) > 5
+    assert rows_of(first) == sorted(expected) and len(expected) > 5
     built = len(builds)
     assert SharedTries.there(tmp_path) and built >= 3
     again = leapfrog.run(QUERY, SharedTries.at(tmp_path, lambda: pytest.fail("the relations are there")))
@@ -162,9 +165,8 @@ def test_cyclic_bodies_on_partitions_agree_with_the_oracle(here, mode):
     """With roll-over, so that a delta comes in many batches."""
     used, call = [], Multiway.__call__
 
-    @settings(max_examples=40, **SETTINGS)
-    @given(cyclic())
-    def agrees(case):
+    @random_cases(40, cyclic_case)
+    def agrees(case, random):
         check(case, Config(local_tuples=0, partitions=3, buckets=4, rollover_threshold=5, multiway=mode), spark=here)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -5,15 +5,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
+from bench.fuzz.oracle import answer
+from bench.fuzz.random_queries import random_query
+from bench.fuzz.rounds import random_cases
 from semi_naive import subgraphs
 from semi_naive.graphs import generators
 from semi_naive.ra.multiway import leapfrog, shares
 from semi_naive.ra.multiway.query import Atom, Query
 from semi_naive.ra.multiway.tries.trie import Tries
-from tests import multiway_oracle as oracle
 from tests.jobs_here import ContextHere, JobsAsSpark
+from tests.multiway_cases import arrays, interpreted, rows_of
 
 TRIANGLE = Query((Atom("e", ("x", "y")), Atom("e", ("y", "z")), Atom("e", ("x", "z"))))
 
@@ -33,7 +35,7 @@ class Cluster(ContextHere):
 def test_on_spark(spark):
     edges = np.unique(np.sort(generators.rmat(9, 4 << 9), axis=1), axis=0)
     rows = shares.run(TRIANGLE, {"e": edges}, spark.sparkContext)
-    assert oracle.rows_of(rows) == oracle.rows_of(leapfrog.run(TRIANGLE, {"e": edges}))
+    assert rows_of(rows) == rows_of(leapfrog.run(TRIANGLE, {"e": edges}))
     assert shares.run(TRIANGLE, {"e": edges}, spark.sparkContext, count=True) == len(rows) > 1000
 
 
@@ -43,19 +45,17 @@ def cluster():
     leapfrog.nest.cache_clear()
     sc = Cluster()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leapfrog, "compiled", oracle.interpreted)
+        patch.setattr(leapfrog, "compiled", interpreted)
         patch.setattr(leapfrog, "LEAST_PIECE", 3)
         patch.setattr(shares, "PartitionedJobs", lambda sc, tasks: sc.made.append(JobsAsSpark(tasks, sc)) or sc.made[-1])
         yield sc
     leapfrog.nest.cache_clear()
 
 
-@given(query=oracle.queries(), relations=oracle.relations, factor=oracle.spread)
-@settings(max_examples=60, deadline=None)
-def test_any_query_equals_the_oracle(cluster, query, relations, factor):
-    query, relations = oracle.scaled(query, relations, factor)
-    expected, tries = sorted(oracle.answer(query, relations)), Tries.of(oracle.arrays(relations))
-    assert oracle.rows_of(shares.run(query, tries, cluster)) == expected
+@random_cases(60, random_query)
+def test_any_query_equals_the_oracle(case, random, cluster):
+    query, expected, tries = case.query, sorted(answer(case.query, case.facts)), Tries.of(arrays(case.facts))
+    assert rows_of(shares.run(query, tries, cluster)) == expected
     assert shares.run(query, tries, cluster, count=True) == len(expected)
 
 

@@ -12,6 +12,7 @@ from bench.paper import boxes, budgets, claims, datasets, fig8, fig12, growth, s
 from bench.paper.__main__ import NAMES, PAPERS, main
 from bench.paper.evaluation import Evaluation
 from bench.paper.tables import Table
+from bench.fuzz.oracle import closure
 from semi_naive import Config, graphs, simulate, transitive_closure
 from semi_naive.balance.hashing import bucket_of
 from semi_naive.balance.policy import imbalance_ratio
@@ -33,25 +34,13 @@ def paper(spark, here, tmp_path_factory):
     return (on_spark, others), folder
 
 
-def closure(edges, steps: int) -> set:
-    """All pairs connected by one to `steps` edges."""
-    after = {}
-    for x, y in edges.tolist():
-        after.setdefault(x, set()).add(y)
-    pairs = fresh = {(x, y) for x, ys in after.items() for y in ys}
-    for _ in range(steps - 1):
-        fresh = {(x, z) for x, y in fresh for z in after.get(y, ())} - pairs
-        pairs = pairs | fresh
-    return pairs
-
-
 @pytest.mark.parametrize("direction, relation", KINDS)
 def test_bucket_sizes_are_those_of_the_closure(direction, relation):
     counts = trees.depth_counts(7, 12)
     for height in (1, 2, 5, 7):
         for steps in (1, 2, height):
             edges = graphs.tree(height, direction)
-            tuples = closure(edges, steps) if relation == "T" else edges.tolist()
+            tuples = closure(edges.tolist(), steps) if relation == "T" else edges.tolist()
             keys = np.array([pair[relation == "T"] for pair in tuples], np.uint64)
             expected = np.bincount(bucket_of(keys, np.uint64(12)).astype(int), minlength=12)
             found = trees.bucket_sizes(counts, direction, relation, height, steps)

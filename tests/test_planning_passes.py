@@ -4,11 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from datalog_oracle import solve
-from datalog_programs import listing, programs
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.fuzz.oracle import solve
+from bench.fuzz.rounds import random_cases
+from bench.fuzz.texts import datalog
 from semi_naive.language import compile_text
 from semi_naive.planning import rewrite
 from semi_naive.planning.common_subjoins import share
@@ -62,26 +63,25 @@ def same_results(before: ir.Program, after: ir.Program, facts: dict) -> None:
     assert {directive.relation for directive in before.directives if directive.kind == "output"} <= after.relations.keys()
     for name in before.relations.keys() & after.relations.keys():
         same = found[name] == wanted[name]
-        assert same, f"{name}: {wanted[name] ^ found[name]}\n{listing(before, facts)}\nbecame\n{listing(after, {})}"
+        assert same, f"{name}: {wanted[name] ^ found[name]}\n{datalog(before, facts)}\nbecame\n{datalog(after, {})}"
 
 
-@st.composite
-def marked(draw):
-    """A random program of which one or two relations are wanted, some may be inlined, and bodies are there twice."""
-    program, facts = draw(programs())
-    derived = [name for name in program.relations if name not in facts and "@" not in name]
-    wanted = draw(st.sets(st.sampled_from(derived), min_size=1, max_size=2))
-    inlined = draw(st.sets(st.sampled_from(derived))) - wanted
+def marked(case, random) -> ir.Program:
+    """The program, of which one or two relations are wanted, some may be inlined, and bodies are there twice."""
+    program = case.checked
+    derived = [name for name in program.relations if name not in case.facts and "@" not in name]
+    wanted = set(random.choices(derived, k=random.randint(1, 2)))
+    inlined = {name for name in derived if random.randrange(3) == 0} - wanted
     relations = {
         name: replace(relation, qualifiers=relation.qualifiers | {"inline"}) if name in inlined else relation
         for name, relation in program.relations.items()
     }
     directives = [directive for directive in program.directives if directive.kind == "input"]
-    directives += [ir.Directive("output", name) for name in wanted]
-    twice = [replace(program, relations=relations, directives=directives, pragmas={"magic-transform": "*"})]
+    directives += [ir.Directive("output", name) for name in sorted(wanted)]
+    twice = replace(program, relations=relations, directives=directives, pragmas={"magic-transform": "*"})
     for i, rule in enumerate(rule for rule in program.rules if "@" not in rule.head.relation):
-        twice[0] = _again(twice[0], i, rule)
-    return twice[0], facts
+        twice = _again(twice, i, rule)
+    return twice
 
 
 def _again(program: ir.Program, number: int, rule: ir.Rule) -> ir.Program:
@@ -99,17 +99,15 @@ def _again(program: ir.Program, number: int, rule: ir.Rule) -> ir.Program:
 ALL = ("inline", "simplify", "magic", "simplify", "share")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(marked())
-def test_random_programs_mean_the_same(case):
+@random_cases(60)
+def test_random_programs_mean_the_same(case, random):
     """After each pass, and after all of them."""
-    program, facts = case
+    program = marked(case, random)
     for names in (("simplify",), ("inline",), ("magic",), ("share",), ALL):
-        note(names)
         made = program
         for name in names:
             made = PASSES[name](made)
-        same_results(program, made, facts)
+        same_results(program, made, case.facts)
 
 
 def test_relations_are_kept_when_asked_for_and_given_ones_may_have_tuples():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.fuzz.oracle import closure
 from semi_naive import Config, Program
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION
@@ -33,14 +34,6 @@ LAYOUTS = [
 pairs = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 90)), max_size=60)
 
 
-def reachable(base, edges) -> set:
-    known, new = set(), set(base)
-    while new:
-        known |= new
-        new = {(x, z) for x, y in new for a, z in edges if a == y} - known
-    return known
-
-
 def births(record) -> list[int]:
     return [born for entry in record["iterations"] for born in entry["births"] if born]
 
@@ -51,8 +44,8 @@ def births(record) -> list[int]:
 def test_random_walks(here, options, base, edge, back):
     facts = {"base": base, "edge": edge, "back": back}
     for rules, known in (
-        (FORWARD, reachable(base, edge + [(b, a) for a, b in back])),
-        (BACKWARD, {(z, x) for x, z in reachable([(b, a) for a, b in base], [(b, a) for a, b in edge])}),
+        (FORWARD, closure(edge + [(b, a) for a, b in back], begin=base)),
+        (BACKWARD, {(z, x) for x, z in closure([(b, a) for a, b in edge], begin=[(b, a) for a, b in base])}),
     ):
         found = []
         for run_ahead in (1, 0):
@@ -98,4 +91,4 @@ def test_values_that_are_no_places(here, shift):
     with Program(DECLARED + FORWARD).run(
         {"base": base, "edge": base, "back": []}, here, local_tuples=0, plan="balanced"
     ) as result:
-        assert result["path"].to_set() == reachable(base, base)
+        assert result["path"].to_set() == closure(base)

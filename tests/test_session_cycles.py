@@ -1,19 +1,19 @@
 """Cyclic bodies in sessions: what comes and goes is found variable by variable, over the indexes that there are."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from session_cases import SETTINGS, agrees, same
-from test_multiway_datalog import cyclic
+from session_cases import SETTINGS, same
 
-from semi_naive.ra.rules import extend, ir
+from bench.fuzz.checks import agrees
+from bench.fuzz.random_programs import cyclic_case
+from bench.fuzz.rounds import random_cases
+from semi_naive.ra.rules import extend
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.extend import Extend, Meeting
-from semi_naive.ra.rules.ir import Aggregate, Atom, Kind, Rule, Var, Wild
+from semi_naive.ra.rules.ir import Kind, Var
 from semi_naive.ra.rules.steps import WEIGHT, Join
 from semi_naive.ra.rules.thinned import Thinned
 from semi_naive.session.maintenance.counting import Counts
@@ -37,14 +37,14 @@ def extended(monkeypatch, request):
     return sizes
 
 
+@random_cases(50, cyclic_case)
+def follow_cyclic(case, random):
+    agrees(case, multiway=random.choice(["auto", "auto", "always"]))
+
+
 @pytest.mark.usefixtures("thin")
 def test_cyclic_rules_follow_any_transactions(extended, request):
-    @settings(max_examples=50, **SETTINGS)
-    @given(cyclic(), st.data(), st.sampled_from(["auto", "auto", "always"]))
-    def agree(case, data, mode):
-        agrees(case, data, multiway=mode)
-
-    agree()
+    follow_cyclic()
     assert extended and max(extended) <= request.node.callspec.params["extended"]
 
 
@@ -74,37 +74,6 @@ def test_what_tells_its_own_derivation_is_not_derived_again(monkeypatch):
     assert again == [{}, {}, {"triangle": 1}]
 
 
-@st.composite
-def counted(draw):
-    """(program, facts) of `cyclic`, with a rule that counts the bindings of a body, or sums a variable of it: of all of them,
-    or of those with each value of a variable; perhaps compared with a value that another atom has."""
-    program, facts = draw(cyclic((Kind.NUMBER, Kind.NUMBER, Kind.UNSIGNED, Kind.SYMBOL)))
-    body = draw(st.sampled_from(program.rules[1:])).body
-    kind = program.relations["u"].kinds[0]
-    bound = sorted({term for each in body if isinstance(each, Atom) for term in each.args if isinstance(term, Var)}, key=str)
-    if draw(st.integers(0, 3)) == 0:
-        body = body[: draw(st.integers(1, len(body)))]  # of which some literals may have lost what binds them
-        body = [each for each in body if isinstance(each, Atom)] or [Atom("e", (Var("x", kind), Wild()))]
-        bound = sorted({term for each in body for term in each.args if isinstance(term, Var)}, key=str)
-    target = draw(st.sampled_from(bound)) if bound and kind in (Kind.NUMBER, Kind.UNSIGNED) and draw(st.booleans()) else None
-    result = Var("n", kind if target else Kind.NUMBER)
-    group = draw(st.sampled_from([None, *bound]))
-    head = (group, result) if group else (result,)
-    literals = [Atom("u", (group,))] * bool(group) + [Aggregate(result, "sum" if target else "count", target, tuple(body))]
-    literals += [Atom("e", (Wild(), result))] * (result.kind == kind and draw(st.integers(0, 2)) == 0)
-    type_ = ir.Type(result.kind.value, result.kind)
-    attributes = (("g", program.relations["u"].attributes[0][1]), ("n", type_))[-len(head) :]
-    rule = Rule(Atom("counts", head), tuple(literals))
-    program = replace(
-        program,
-        types=program.types | {type_.name: type_},
-        relations=program.relations | {"counts": ir.Relation("counts", attributes)},
-        rules=[*program.rules, replace(rule, text=str(rule))],
-        directives=[*program.directives, ir.Directive("output", "counts")],
-    )
-    return program, facts
-
-
 @pytest.fixture
 def followed(monkeypatch):
     """The changes of counts that have followed."""
@@ -118,14 +87,14 @@ def followed(monkeypatch):
     return found
 
 
+@random_cases(80, cyclic_case, types=("number", "number", "unsigned", "symbol"), counted=True)
+def follow_counted(case, random):
+    agrees(case)
+
+
 @pytest.mark.usefixtures("thin")
 def test_counts_follow_any_transactions(extended, followed):
-    @settings(max_examples=80, **SETTINGS)
-    @given(counted(), st.data())
-    def agree(case, data):
-        agrees(case, data)
-
-    agree()
+    follow_counted()
     assert any(change.size for change in followed)
 
 

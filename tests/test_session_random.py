@@ -6,11 +6,13 @@ from itertools import count
 
 import numpy as np
 import pytest
-from datalog_programs import programs
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from session_cases import PATHS, SAME, SETTINGS, SHORTEST, agrees, ask, folded, transactions
+from session_cases import PATHS, SAME, SETTINGS, SHORTEST
 
+from bench.fuzz.checks import agrees, agrees_wherever_it_ends, commit, contents, ending, folded
+from bench.fuzz.oracle import closure
+from bench.fuzz.rounds import random_cases
 from semi_naive import Program
 from semi_naive.ra.rules.block import HALVES, Block
 from semi_naive.ra.rules.changes import difference, grown, within, without
@@ -24,49 +26,53 @@ from semi_naive.session.maintenance.upkeep import Upkeep
 pytestmark = pytest.mark.usefixtures("patient")
 
 
-@settings(max_examples=80, **SETTINGS)
-@given(programs(), st.data())
-def test_any_transactions_leave_what_a_fresh_run_makes(case, data):
-    agrees(case, data)
+@random_cases(60)
+def test_any_transactions_leave_what_a_fresh_run_makes(case, random):
+    agrees(case)
 
 
-@settings(max_examples=60, **SETTINGS)
-@given(programs(), st.data(), st.sampled_from([0, 2, 50_000]))
-def test_small_iterations_go_to_the_machine(machine, case, data, small_delta):
-    agrees(case, data, small_delta=small_delta)
+@random_cases(40)
+def test_small_iterations_go_to_the_machine(case, random, machine):
+    agrees(case, small_delta=random.choice([0, 2, 50_000]))
 
 
-@settings(max_examples=60, **SETTINGS)
-@given(programs(), st.data())
-def test_the_machine_passes_over_what_is_gone_of_a_block(machine, thin, case, data):
-    agrees(case, data)
+@random_cases(40)
+def test_the_machine_passes_over_what_is_gone_of_a_block(case, random, machine, thin):
+    agrees(case)
 
 
-@settings(max_examples=40, **SETTINGS)
-@given(programs(), st.data())
-def test_a_split_into_transactions_does_not_matter(case, data):
-    program, facts = case
-    asked = data.draw(transactions(program, list(facts)))
-    with Program.from_checked(program).session(facts) as one, Program.from_checked(program).session(facts) as many:
-        with one.transaction() as whole:
-            for operations in asked:
-                with many.transaction() as part:
-                    for operation, name, rows in operations:
-                        ask(whole, operation, program.relations[name], rows)
-                        ask(part, operation, program.relations[name], rows)
-        assert {name: one[name].to_set() for name in one} == {name: many[name].to_set() for name in many}
+@random_cases(30)
+def test_a_split_into_transactions_does_not_matter(case, random):
+    given = {name: case.facts.get(name, set()) for name in case.changed}
+    program, facts = Program.from_checked(case.checked), {name: set(rows) for name, rows in given.items()}
+    with program.session(given) as one, program.session(given) as many:
+        for step in case.steps:
+            commit(many, case, facts, step)
+        commit(one, case, {name: set(rows) for name, rows in given.items()}, [each for step in case.steps for each in step])
+        assert contents(one) == contents(many)
 
 
-@settings(max_examples=60, **SETTINGS)
-@given(programs(), st.data())
-def test_tuples_that_are_gone_stay_in_blocks(thin, case, data):
-    agrees(case, data)
+@random_cases(40)
+def test_tuples_that_are_gone_stay_in_blocks(case, random, thin):
+    agrees(case)
 
 
-@settings(max_examples=80, **SETTINGS)
-@given(programs(), st.data())
-def test_suspects_that_have_older_witnesses_stay(guarded, case, data):
-    agrees(case, data)
+@random_cases(60)
+def test_suspects_that_have_older_witnesses_stay(case, random, guarded):
+    agrees(case)
+
+
+@random_cases(40)
+def test_following_ends_anywhere(case, random, machine):
+    """Each look at the budget may find that it is exceeded; what was begun is undone, and the stratum is computed anew."""
+    often = random.choice([1, 2, 4, 10, 30])
+    with ending(lambda look: random.randrange(often) == 0):
+        agrees(case)
+
+
+@random_cases(4)
+def test_following_ends_at_each_look_at_the_budget(case, random):
+    agrees_wherever_it_ends(case)
 
 
 @settings(max_examples=80, **SETTINGS)
@@ -294,7 +300,7 @@ def test_closures_that_are_known_by_their_edges(implied, step, edges, data):
                 transaction.delete("edge", gone)
                 transaction.insert("edge", come)
             history, told = [*history, edges], [*told, transaction.changes.get("path")]
-            expected, x = reachable(edges), data.draw(st.integers(0, 10))
+            expected, x = closure(edges), data.draw(st.integers(0, 10))
             assert session["path"].count() == len(expected)
             if data.draw(st.booleans()):
                 assert session.query(f"path({x}, y)").to_set() == {(y,) for other, y in expected if other == x}
@@ -303,10 +309,10 @@ def test_closures_that_are_known_by_their_edges(implied, step, edges, data):
             if data.draw(st.booleans()):
                 assert session["path"].to_set() == expected
         for epoch in data.draw(st.permutations(range(6))):
-            pairs = reachable(history[epoch])
+            pairs = closure(history[epoch])
             assert session.at(epoch)["path"].to_set() == pairs and session.at(epoch)["path"].count() == len(pairs)
         for number in data.draw(st.permutations(range(5))):
-            old, new = reachable(history[number]), reachable(history[number + 1])
+            old, new = closure(history[number]), closure(history[number + 1])
             changes = told[number]
             assert (changes is None) == (old == new)
             if changes is not None:
@@ -344,7 +350,7 @@ def test_closures_of_which_many_edges_change_at_once(no_rules, room, fewer, alon
                 transaction.delete("edge", gone)
                 transaction.insert("edge", come)
             with program.run({"edge": edges}) as result:
-                assert session["path"].to_set() == result["path"].to_set() == reachable(edges)
+                assert session["path"].to_set() == result["path"].to_set() == closure(edges)
             told = transaction.changes.get("path", [])
             assert folded({"path": list(told)} if told else {}, {"path": before})["path"] == session["path"].to_set()
 
@@ -355,21 +361,6 @@ def no_rules(monkeypatch):
     monkeypatch.setattr(Upkeep, "_follow", None)
     monkeypatch.setattr(Upkeep, "_all_anew", None)
     return monkeypatch
-
-
-def reachable(edges: set) -> set:
-    """The pairs of nodes that edges connect, by a search from each node."""
-    after: dict = {}
-    for x, y in edges:
-        after.setdefault(x, set()).add(y)
-    found = set()
-    for x in after:
-        waiting = list(after[x])
-        while waiting:
-            if (x, y := waiting.pop()) not in found:
-                found.add((x, y))
-                waiting += after.get(y, ())
-    return found
 
 
 ENDS = st.integers(0, 6)

@@ -1,7 +1,6 @@
 """Sessions in a directory: whatever happens to a process, the next one has what was committed, and nothing else."""
 
 import io
-import itertools
 import os
 import resource
 import shutil
@@ -12,12 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from datalog_oracle import solve
-from datalog_programs import listing, programs
-from hypothesis import given, note, settings
-from hypothesis import strategies as st
-from session_cases import PATHS, SETTINGS, ask, perform, refused, transactions
+from session_cases import PATHS
 
+from bench.fuzz.checks import commit, contents, same_relations, solved
+from bench.fuzz.rounds import random_cases
 from semi_naive import EvaluationError, Program, StateUnusable
 from semi_naive.session import committing
 from semi_naive.session.durability import directory as durable
@@ -37,38 +34,23 @@ found(t, w) :- found(l, w), l = [_, t], t != nil.
 """
 
 
-def contents(session) -> dict[str, set]:
-    return {name: session[name].to_set() for name in session}
-
-
-@settings(max_examples=60, **SETTINGS)
-@given(programs(), st.data(), st.sampled_from([0, 1 << 20]))
-def test_reopened_at_any_time_it_is_what_it_was(tmp_path_factory, case, data, least):
-    program, facts = case
-    facts = {name: set(rows) for name, rows in facts.items()}
-    asked = data.draw(transactions(program, list(facts))) if facts else []
-    note(listing(program, facts))
-    note(f"{asked}")
+@random_cases(40)
+def test_reopened_at_any_time_it_is_what_it_was(case, random, tmp_path_factory):
+    facts = {name: set(case.facts.get(name, ())) for name in case.changed}
     path = tmp_path_factory.mktemp("state")
-    epochs = itertools.count()
-    session = Program.from_checked(program).session(facts, path=path / "0")
+    session = Program.from_checked(case.checked).session(facts, path=path / "0")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(durable, "LEAST", least)
-        for number, operations in enumerate(asked, 1):
-            with session.transaction() as transaction:
-                for operation, name, rows in operations:
-                    if not refused(program, operation, name, rows):
-                        ask(transaction, operation, program.relations[name], rows)
-                        perform(facts, operation, program.relations[name], rows)
-            if data.draw(st.booleans()):
+        patched.setattr(durable, "LEAST", random.choice([0, 1 << 20]))
+        for number, step in enumerate(case.steps, 1):
+            commit(session, case, facts, step)
+            if random.randrange(2):
                 # What a process leaves that is killed here: nothing of it is in memory only.
-                copy = path / str(next(epochs) + 1)
+                copy = path / str(number)
                 shutil.copytree(session._directory.path, copy)
                 session.close()
-                session = Program.from_checked(program).session(dict.fromkeys(facts, ()), path=copy)
+                session = Program.from_checked(case.checked).session(dict.fromkeys(facts, ()), path=copy)
                 assert session.epoch == number and not session.derived_anew
-            expected = solve(program, facts)
-            assert contents(session) == {name: expected[name] for name in session}
+            same_relations(contents(session), solved(case, facts))
     session.close()
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from datalog_programs import programs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from session_cases import PATHS, SETTINGS, SHORTEST, agrees, folded
+from session_cases import PATHS, SETTINGS, SHORTEST
 
+from bench.fuzz.checks import agrees, folded
+from bench.fuzz.rounds import random_cases
 from semi_naive import Program, RunsLost
 from semi_naive.ra.runs import subtracted
 from semi_naive.ra.words import merge_all
@@ -34,8 +35,8 @@ OTHERS = (
 )
 PAIRS = st.tuples(st.integers(0, 9), st.integers(0, 9))
 GRAPHS = st.sets(PAIRS, max_size=25)
-FEW = st.sampled_from([-2, 2, 1 << 18])
-REPLICATED = st.sampled_from([0, 1 << 30])
+FEWEST, SMALL = [-2, 2, 1 << 18], [0, 1 << 30]
+FEW, REPLICATED = st.sampled_from(FEWEST), st.sampled_from(SMALL)
 FAR = ".decl far(y: number)\nfar(y) :- path($x, y), !edge(y, _)."
 
 
@@ -57,14 +58,13 @@ def nothing_here(monkeypatch):
     monkeypatch.setattr(spread, "FEW", -2)
 
 
-@settings(max_examples=50, **SETTINGS)
-@given(programs(), st.data(), FEW, REPLICATED, st.booleans())
-def test_any_transactions_leave_what_a_fresh_run_makes(here, case, data, few, replicated, anew):
+@random_cases(40)
+def test_any_transactions_leave_what_a_fresh_run_makes(case, random, here):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spread, "FEW", few)
-        if anew:
+        patch.setattr(spread, "FEW", random.choice(FEWEST))
+        if random.randrange(2):
             patch.setattr(continuing.Continuing, "_can_go_on", lambda *_: False)
-        agrees(case, data, spark=here, replicate_bytes=replicated, **SPREAD)
+        agrees(case, spark=here, replicate_bytes=random.choice(SMALL), **SPREAD)
 
 
 @settings(max_examples=30, **SETTINGS)

@@ -18,8 +18,8 @@ from semi_naive.ra.multiway import leapfrog
 from semi_naive.subgraph_queries import embeddings, vertices
 from semi_naive.subgraph_queries.patterns import NAMED, BadPattern, Pattern
 from semi_naive.subgraph_queries.vertices import Vertices
-from tests import multiway_oracle as oracle
 from tests.jobs_here import JobsAsSpark
+from tests.multiway_cases import interpreted
 
 ONCE = [HealthCheck.function_scoped_fixture]  # for all examples of a test: just what is meant
 SHAPES = {
@@ -40,7 +40,7 @@ def uncompiled():
     """Queries' kernels are interpreted: an example costs milliseconds whatever its pattern."""
     leapfrog.nest.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leapfrog, "compiled", oracle.interpreted)
+        patch.setattr(leapfrog, "compiled", interpreted)
         yield
     leapfrog.nest.cache_clear()
 

@@ -17,7 +17,7 @@ from bench.faults import errors, served
 from bench.faults.child import LOOK, Child
 from bench.faults.trial import RIGHT, Trial
 from bench.faults.workloads import LARGE, WORKLOADS
-from bench.fuzz import facts, programs, tables
+from bench.fuzz import facts, mutants, tables
 from bench.private_cluster import PrivateCluster, private_cluster
 
 OURS, WAITS = "ours", ("ours", "3s", "5min", "10min")  # contexts: ours, or a user's with a spark.locality.wait
@@ -279,8 +279,8 @@ def broken_tables(trial: Trial) -> None:
 
 @kind(places=("driver",), workloads=("components",), weight=1)
 def mutated_program(trial: Trial) -> None:
-    texts = programs.programs()
-    _fuzzed(trial, lambda random: programs.trouble(programs.random_mutant(random, texts), trial.home))
+    texts = mutants.programs()
+    _fuzzed(trial, lambda random: mutants.trouble(mutants.random_mutant(random, texts), trial.home))
 
 
 def _fuzzed(trial: Trial, wrong: Callable) -> None:

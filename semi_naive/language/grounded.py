@@ -72,7 +72,7 @@ def _mutual_problems(literals, injected) -> list[Problem]:
     found = [node for node in _own_nodes(literals) if isinstance(node, syntax.Aggregate)]
     if len(found) < 2:
         return []
-    bound = {id(node): injected[id(node)] & grounded(node.body) for node in found}
+    bound = {id(node): injected[id(node)] & grounded(node.body, enters=lambda _: True) for node in found}
     hint = "each binds a variable that the other takes from outside: make one of them a relation of its own"
 
     def leans(one, other) -> bool:

@@ -26,7 +26,7 @@ from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Chunked
 from semi_naive.ra.rules.derive import Derivation, Sink
 from semi_naive.ra.rules.ir import Order, Rule
-from semi_naive.ra.rules.slices import slices
+from semi_naive.ra.rules.slices import divisible, slices
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.tuple_at_a_time.ready import ready
 from semi_naive.running.choosing import Choosing
@@ -307,8 +307,8 @@ class Local:
 
         batches = slices(derivation, database, self.cores)
         some = list(islice(batches, 2))
-        if len(some) < 2:
-            born = sum(map(insert, some))
+        if len(some) < 2 or not divisible(derivation):  # the first step may make several batches of its own
+            born = sum(map(insert, chain(some, batches)))
         else:
             born = sum(in_threads(insert, chain(some, batches), self.cores, stop.set))
         return made, born, many

@@ -1,21 +1,56 @@
-"""What a program means, worked out in the plainest way: sets of tuples of Python values, nested loops, everything derived
-again and again until nothing new comes. Slow, and independent of the engine that it judges.
+"""The oracle: a naive evaluator over sets of tuples of Python values, by nested loops. It is slow, and independent of the
+engine that it judges.
 
-Values are ints, floats, strs, tuples for records and None for nil. autoinc, ord, and `as` to or from symbols and records are
-left out: they speak of ids, and an oracle has none.
+Values are ints, floats, strs, tuples for records, None for nil, and tuples that begin with a name for branches. autoinc, ord,
+and `as` to or from symbols and records are left out, as they depend on ids.
 """
 
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from itertools import count
 
-from datalog_operators import COMPARISONS, OPERATORS, aggregate, by_size, convert, fitted, match, one_form, ranged, recast
-
+from bench.fuzz.operators import COMPARISONS, OPERATORS, aggregate, by_size, canonical, convert, fitted, match, one_form, ranged, recast
+from semi_naive.planning.rewrite import walk
+from semi_naive.ra.multiway import query as multiway
 from semi_naive.ra.rules import ir
+
+
+@dataclass(frozen=True)
+class Summed:
+    """An argument of a head that aggregates: of each key (the arguments that do not) there is one tuple."""
+
+    op: str
+    args: tuple
+
+    def __str__(self):
+        return f"{self.op}({', '.join(map(str, self.args))})"
+
+
+@dataclass(frozen=True)
+class Distinct(ir.Aggregate):
+    """An aggregate of the distinct bindings of its variables: tuples that differ in `_` only are one."""
+
+
+def as_written(program: ir.Program) -> ir.Program:
+    """The program as its text means it, where most aggregates are of distinct bindings: those of several atoms, with an
+    aggregate inside, or with a variable twice in their atom."""
+
+    def meant(literal):
+        if not isinstance(literal, ir.Aggregate):
+            return literal
+        body = tuple(map(meant, literal.body))
+        atoms = [each for each in body if isinstance(each, ir.Atom)]
+        names = [node.name for node in walk(atoms) if isinstance(node, ir.Var)]
+        distinct = len(atoms) > 1 or len(names) > len(set(names)) or any(isinstance(each, ir.Aggregate) for each in body)
+        return (Distinct if distinct else ir.Aggregate)(literal.result, literal.op, literal.target, body)
+
+    return replace(program, rules=[replace(rule, body=tuple(map(meant, rule.body))) for rule in program.rules])
 
 
 def solve(program: ir.Program, facts: dict[str, set[tuple]], iterations: int | None = None) -> dict[str, set[tuple]]:
     """Every relation of the program, computed from the facts of some. iterations: of each stratum, no more; the first makes
     what needs no tuple of the stratum, each further one applies all rules to what the one before has left."""
-    tuples = {name: {tuple(map(one_form, row)) for row in facts.get(name, ())} for name in program.relations}
+    tuples = {name: canonical(facts.get(name, ())) for name in program.relations}
     for stratum in strata(program):
         rules = [(rule, ordered(rule)) for rule in program.rules if rule.head.relation in stratum]
         rules.sort(key=lambda one: bool(one[0].body))  # the facts of the text first
@@ -34,7 +69,10 @@ def round_(program: ir.Program, stratum: set[str], rules, tuples, known, last) -
     """Apply rules to the tuples as they are; what is new. known: what was there before. last: what the last round has made, one
     of which an instance has to have; None if all instances are wanted: where nothing is ever removed, they make the same."""
     made = {name: set(tuples[name]) for name in stratum}
-    for rule, body in rules:
+    sums = {rule.head.relation for rule, _ in rules if any(isinstance(arg, Summed) for arg in rule.head.args)}
+    for name in sums:
+        made[name] |= summed([one for one in rules if one[0].head.relation == name], tuples)
+    for rule, body in (one for one in rules if one[0].head.relation not in sums):
         bindings = satisfied(body, {}, tuples) if last is None else satisfied_anew(body, tuples, last)
         heads = {tuple(value(arg, binding) for arg in rule.head.args) for binding in bindings}
         made[rule.head.relation] |= chosen(program.relations[rule.head.relation], heads, made[rule.head.relation])
@@ -48,6 +86,35 @@ def round_(program: ir.Program, stratum: set[str], rules, tuples, known, last) -
     again = {relation.name: dominated(program, relation, *[made[relation.name]] * 2, tuples) for relation in compared}
     tuples.update({name: made[name] - gone for name, gone in again.items()})
     return {name: tuples[name] - known[name] for name in stratum}
+
+
+def summed(rules, tuples) -> set[tuple]:
+    """The tuples of a relation whose heads aggregate. Each way to satisfy a body adds to a sum, a mean, a minimum and a
+    maximum; a count has the distinct values. What rules without aggregates make is added as it is, once."""
+    ops = {at: arg for rule, _ in rules for at, arg in enumerate(rule.head.args) if isinstance(arg, Summed)}
+    groups, given = defaultdict(lambda: {at: ([], set()) for at in ops}), set()
+    for rule, body in rules:
+        plain = not any(isinstance(arg, Summed) for arg in rule.head.args)
+        for binding in satisfied(body, {}, tuples):
+            parts = (arg.args if isinstance(arg, Summed) else [arg] for arg in rule.head.args)
+            made = [tuple(value(each, binding) for each in part) for part in parts]
+            if plain and tuple(made) in given:
+                continue
+            given |= {tuple(made)} if plain else set()
+            found = groups[tuple(None if at in ops else part for at, (part, *_) in enumerate(made))]
+            for at, (values, counted) in found.items():
+                if ops[at].op == "count" and not plain:
+                    counted.add(made[at])
+                else:
+                    values.append(made[at][0])
+    totals = {key: {at: _total(ops[at], *found[at]) for at in ops} for key, found in groups.items()}
+    return {tuple(total.get(at, part) for at, part in enumerate(key)) for key, total in totals.items()}
+
+
+def _total(arg: Summed, values: list, counted: set):
+    if arg.op == "count":
+        return fitted(sum(values) + len(counted), ir.Kind.NUMBER)
+    return aggregate(arg.op, arg.args[0].kind, values)
 
 
 def satisfied_anew(body: list, tuples, last):
@@ -157,7 +224,7 @@ def variables(node) -> set[str]:
     """The names in a term or a literal."""
     if isinstance(node, ir.Var):
         return {node.name}
-    if isinstance(node, (ir.Atom, ir.Call, ir.Pack, ir.Test)):
+    if isinstance(node, (ir.Atom, ir.Call, ir.Pack, ir.Test, Summed)):
         return set().union(*map(variables, node.args))
     if isinstance(node, ir.Not):
         return variables(node.atom)
@@ -257,7 +324,10 @@ def _ways(literal, inner, binding, tuples):
         for element in ranged(literal.result.kind, *bounds):
             yield from _equal(literal.result, element, binding)
     elif isinstance(literal, ir.Aggregate):
-        values = [literal.target and value(literal.target, way) for way in satisfied(inner, binding, tuples)]
+        ways = satisfied(inner, binding, tuples)
+        if isinstance(literal, Distinct):
+            ways = {frozenset(way.items()): way for way in ways}.values()
+        values = [literal.target and value(literal.target, way) for way in ways]
         result = aggregate(literal.op, literal.target and literal.target.kind, values)
         if result is not None:
             yield from _equal(literal.result, result, binding)
@@ -294,9 +364,9 @@ def matched(pairs: list, binding: dict) -> dict | None:
             if not same(binding.setdefault(term.name, known), known):
                 return None
         elif isinstance(term, ir.Pack):
-            if known is None:
+            if known is None or term.branch and known[0] != term.branch:
                 return None
-            pairs += zip(term.args, known, strict=True)
+            pairs += zip(term.args, known[1:] if term.branch else known, strict=True)
         elif isinstance(term, ir.Call):
             calls.append((term, known))
         elif not isinstance(term, ir.Wild) and not same(value(term, binding), known):
@@ -316,7 +386,7 @@ def value(term, binding: dict):
     if isinstance(term, ir.Const):
         return one_form(float(term.value)) if term.kind == ir.Kind.FLOAT else term.value
     if isinstance(term, ir.Pack):
-        return tuple(value(arg, binding) for arg in term.args)
+        return (term.branch,) * bool(term.branch) + tuple(value(arg, binding) for arg in term.args)
     if not isinstance(term, ir.Call):
         raise NotImplementedError(f"the oracle cannot work out {term}")
     args = [value(arg, binding) for arg in term.args]
@@ -327,3 +397,37 @@ def value(term, binding: dict):
     if term.op not in OPERATORS:
         raise NotImplementedError(f"the oracle cannot work out {term}")
     return fitted(OPERATORS[term.op](term.kind, *args), term.kind)
+
+
+# -- closures and conjunctive queries
+
+
+def closure(edges, length: int | None = None, begin=None) -> set[tuple]:
+    """All pairs joined by a path of 1 to `length` edges. begin: what paths begin with in place of an edge."""
+    follow = defaultdict(set)
+    for x, y in edges:
+        follow[x].add(y)
+    delta = full = set(map(tuple, edges if begin is None else begin))
+    steps = 1
+    while delta and (length is None or steps < length):
+        delta = {(x, z) for x, y in delta for z in follow[y]} - full
+        full = full | delta
+        steps += 1
+    return full
+
+
+def answer(query: multiway.Query, relations: dict) -> set[tuple]:
+    """The bindings of a full conjunctive query, as tuples in the order of `query.variables`."""
+    number = ir.Kind.NUMBER
+
+    def term(of):
+        if isinstance(of, tuple):
+            return ir.Call(of[0], tuple(map(term, of[1:])), number)
+        return ir.Const(of.value, number) if isinstance(of, multiway.Constant) else ir.Var(of, number)
+
+    atoms = [ir.Atom(each.relation, tuple(map(term, each.terms))) for each in query.atoms]
+    body = [ir.Not(atom) if each.negated else atom for each, atom in zip(query.atoms, atoms, strict=True)]
+    body += [ir.Compare(each.op, term(each.left), term(each.right), number) for each in query.comparisons]
+    rule = ir.Rule(ir.Atom("", tuple(map(term, query.variables))), tuple(body))
+    tuples = {name: {tuple(map(int, row)) for row in rows} for name, rows in relations.items()}
+    return {tuple(value(arg, binding) for arg in rule.head.args) for binding in satisfied(ordered(rule), {}, tuples)}

@@ -12,10 +12,15 @@ class Undefined(ArithmeticError):
 
 
 def fitted(value, kind):
-    """An integer wrapped around into 64 bits; any other value as it is."""
+    """An integer wrapped around into 64 bits; -0.0 as 0.0, and the one NaN; any other value as it is."""
     if kind == Kind.NUMBER:
         return (int(value) + 2**63) % 2**64 - 2**63
     return int(value) % 2**64 if kind == Kind.UNSIGNED else one_form(value)
+
+
+def canonical(rows) -> set[tuple]:
+    """The rows, of any source, with one form of equal floats."""
+    return {tuple(map(one_form, row)) for row in rows}
 
 
 def _in_range(value, kind):

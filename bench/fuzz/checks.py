@@ -1,0 +1,163 @@
+"""Checks of a random case: runs and sessions have the relations of the oracle."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from unittest.mock import patch
+
+from bench.fuzz.cases import Case
+from bench.fuzz.operators import canonical
+from bench.fuzz.oracle import solve, value
+from semi_naive import BadInput, Config, Program
+from semi_naive.balance.record import checked
+from semi_naive.balance.trace import VERSION
+from semi_naive.planning.passes import compiled
+from semi_naive.ra.rules import ir
+from semi_naive.running.run import Run
+from semi_naive.session.maintenance.pace import Pace, Stopwatch
+
+
+def contents(relations) -> dict[str, set[tuple]]:
+    return {name: canonical(relations[name].to_set()) for name in relations}
+
+
+def same_relations(found: dict[str, set], expected: dict[str, set], told: str = "") -> None:
+    for name in found.keys() & expected.keys():
+        missing, extra = expected[name] - found[name], found[name] - expected[name]
+        assert not missing and not extra, f"{name}: missing {missing}, extra {extra} {told}"
+
+
+def solved(case: Case, facts: dict | None = None, iterations: int | None = None) -> dict[str, set[tuple]]:
+    """The oracle's relations."""
+    facts = case.facts if facts is None else facts
+    return solve(case.meaning(facts, iterations is not None), facts, iterations)
+
+
+def run(case: Case, config: Config, spark=None, plan: str | None = None, progress=None) -> tuple[dict[str, set], dict]:
+    """The relations of a run that leaves none out, and its trace, which can be drawn."""
+    limited = config.max_iterations is not None
+    planned, options = compiled(case.checked, None, list(case.facts), limited), {"plan": plan} if plan else {}
+    with Run(Program.from_checked(case.checked), planned, config, spark, progress, **options).run(case.facts, False) as result:
+        checked(result.trace, VERSION)
+        return contents(result), result.trace
+
+
+def check(case: Case, *configs: Config, spark=None) -> None:
+    """Under each configuration, all of as many iterations, every relation is as the oracle has it."""
+    (iterations,) = {config.max_iterations for config in configs}
+    wanted = solved(case, None, iterations)
+    for config in configs:
+        same_relations(run(case, config, spark)[0], wanted, f"by {config}")
+
+
+# -- sessions
+
+
+def refused(program: ir.Program, operation: str, name: str, rows: list) -> bool:
+    """True if an operation would delete what is written in the program."""
+    written = {tuple(value(arg, {}) for arg in r.head.args) for r in program.rules if r.head.relation == name and not r.body}
+    if operation == "upsert":
+        last = {row[:1]: row for row in rows}
+        return any(row[:1] in last and row != last[row[:1]] for row in written)
+    return operation == "delete" and bool(written & set(rows))
+
+
+def perform(facts: dict[str, set], operation: str, relation: ir.Relation, rows: Iterable[tuple]) -> None:
+    """An operation, done on sets."""
+    now, rows = facts[relation.name], [row for each in rows for row in canonical([each])]
+    if operation == "clear":
+        now.clear()
+    if operation == "delete":
+        now.difference_update(rows)
+    if operation == "insert":
+        now.update(rows)
+    if operation == "upsert":
+        for row in rows:
+            now.difference_update({other for other in now if other[:1] == row[:1]})
+            now.add(row)
+
+
+def ask(transaction, operation: str, relation: ir.Relation, rows: list) -> None:
+    if operation == "clear":
+        transaction.clear(relation.name)
+    elif operation == "upsert":
+        transaction.upsert(relation.name, rows, key=[name for name, _ in relation.attributes[:1]])
+    else:
+        getattr(transaction, operation)(relation.name, rows)
+
+
+def commit(session, case: Case, facts: dict[str, set], step: list):
+    """One transaction, on a session and on sets. What would delete a fact of the program is refused."""
+    relations = case.program.relations
+    with session.transaction() as transaction:
+        for operation, name, rows in step:
+            if not refused(case.program, operation, name, rows):
+                ask(transaction, operation, relations[name], rows)
+                perform(facts, operation, relations[name], rows)
+                continue
+            try:
+                ask(transaction, operation, relations[name], rows)
+            except BadInput as error:
+                assert "written in the program" in str(error)
+            else:
+                raise AssertionError(f"{operation} {name} {rows} deletes what is written in the program")
+    return transaction
+
+
+def folded(told: dict[str, list], contents: dict[str, set]) -> dict[str, set]:
+    """Contents after changes: what comes was not there, what goes was."""
+    contents = {name: set(rows) for name, rows in contents.items()}
+    for name, changes in told.items():
+        assert changes and len({row[:-1] for row in changes}) == len(changes)
+        for *row, diff in changes:
+            (row,) = canonical([row])
+            assert (row in contents[name]) == (diff == -1), f"{name}: {row} {diff}"
+            contents[name] ^= {row}
+    return contents
+
+
+def agrees(case: Case, **config) -> None:
+    """After each transaction every relation is as the oracle has it, the changes add up, and the last two epochs are kept."""
+    facts = {name: canonical(case.facts.get(name, ())) for name in case.changed}
+    with Program.from_checked(case.checked).session(facts, retain=2, **config) as session:
+        past, now = {}, contents(session)
+        seen = {name: now[name] for name in session.program.outputs}
+        same_relations(now, solved(case, facts), "at first")
+        for epoch, step in enumerate(case.steps, 1):
+            past[epoch - 1] = now
+            transaction = commit(session, case, facts, step)
+            now = contents(session)
+            same_relations(now, solved(case, facts), f"after transaction {epoch}")
+            assert all(session[name].count() == len(rows) for name, rows in now.items())
+            seen = folded({name: list(change) for name, change in transaction.changes.items()}, seen)
+            same_relations(seen, now, f"as told after transaction {epoch}")
+            for number in range(max(0, epoch - 2), epoch):
+                same_relations(contents(session.at(number)), past[number], f"at {number} after transaction {epoch}")
+
+
+@contextmanager
+def ending(fails: Callable[[int], bool]) -> Iterator[Iterator[int]]:
+    """Following has no budget, but some looks at the budget find that it is exceeded: those by whose number `fails` says so."""
+    looks = count()
+
+    def over(watch: Stopwatch) -> bool:
+        watch.most = watch.most if watch.most == math.inf or not fails(next(looks)) else -1.0
+        return watch.most < 0
+
+    with ExitStack() as stack:
+        for module in ("pace", "continuing"):
+            stack.enter_context(patch(f"semi_naive.session.maintenance.{module}.LEAST", 1e9))
+        stack.enter_context(patch.object(Pace, "expected", lambda *_: 0.0 if fails(next(looks)) else 1e9))
+        stack.enter_context(patch.object(Stopwatch, "over", property(over)))
+        stack.enter_context(patch.object(Stopwatch, "goes_on"))
+        yield looks
+
+
+def agrees_wherever_it_ends(case: Case, **config) -> None:
+    """Following ends at each look at the budget."""
+    with ending(lambda _: False) as looks:
+        agrees(case, **config)
+    for at in range(next(looks)):
+        with ending(lambda look, at=at: look == at):
+            agrees(case, **config)
