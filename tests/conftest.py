@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import settings
-from jobs_here import ContextHere, JobsAsSpark
 
+from bench.fuzz.jobs_here import ContextHere, JobsAsSpark
 from semi_naive.__main__ import main
 from semi_naive.ra import spark_context
 from semi_naive.ra.rules.values import Values

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.fuzz.jobs_here import JobsAsSpark
 from bench.fuzz.oracle import answer
 from semi_naive.graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_vertex
 from semi_naive.ra.jobs import PartitionedJobs
@@ -18,7 +19,6 @@ from semi_naive.ra.multiway.partitions.indexed import Shuffled, indexed
 from semi_naive.ra.multiway.partitions.itinerary import Layout
 from semi_naive.ra.multiway.prefixes.stages import planned
 from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
-from tests.jobs_here import JobsAsSpark
 
 X, Y, Z, W = "xyzw"
 E, T, U = "edge", "t", "u"

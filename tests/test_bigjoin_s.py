@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.fuzz.jobs_here import JobsAsSpark
 from semi_naive.graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_vertex
 from semi_naive.ra.blocks import combined
 from semi_naive.ra.multiway.bigjoin import BigJoin
@@ -17,7 +18,6 @@ from semi_naive.ra.multiway.prefixes import unions
 from semi_naive.ra.multiway.prefixes.indexes import IndexKey
 from semi_naive.ra.multiway.prefixes.lists import Lists
 from semi_naive.ra.multiway.query import Atom, Query
-from tests.jobs_here import JobsAsSpark
 
 CORNERS = Query((Atom("r", ("x", "y")), Atom("s", ("y", "z")), Atom("t", ("x", "z"))), order=("x", "y", "z"))
 WORDS = st.integers(-(2**63), 2**63 - 1)

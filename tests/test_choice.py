@@ -1,6 +1,6 @@
 """A choice-domain: of the tuples that rules make no two agree in a key, and the same ones are chosen whatever the layout.
 
-The program with expected files is `tests/datalog/choice`; random ones have choices too, see `datalog_programs`.
+The program with expected files is `tests/datalog/choice`; random ones have choices too, see `bench.fuzz.random_programs`.
 """
 
 from itertools import product

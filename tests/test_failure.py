@@ -14,8 +14,8 @@ from unittest.mock import MagicMock
 import numpy as np
 import psutil
 import pytest
-from jobs_here import JobsAsSpark
 
+from bench.fuzz.jobs_here import JobsAsSpark
 from semi_naive import Program, SparkLost, graphs, transitive_closure
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.config import Config

@@ -10,9 +10,9 @@ import numba
 import numpy as np
 import pyarrow as pa
 import pytest
-from datalog_oracle import solve
 from pyarrow import parquet
 
+from bench.fuzz.oracle import solve
 from semi_naive import Program, Relation, vectorised
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.kinds import ordered

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from counted import python_calls
-from datalog_operators import substr
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.fuzz.operators import substr
 from semi_naive import Program
 from semi_naive.ra.rules import ir, patterns
 from semi_naive.ra.rules.functors import EvaluationError, evaluate, holds

@@ -7,6 +7,7 @@ import pytest
 from test_multiway_datalog import interpreted  # noqa: F401
 
 from bench.fuzz.checks import check
+from bench.fuzz.jobs_here import ContextHere, JobsAsSpark
 from bench.fuzz.oracle import answer
 from bench.fuzz.random_programs import cyclic_case
 from bench.fuzz.rounds import random_cases
@@ -23,7 +24,6 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.ir import Atom, Kind, Var
 from semi_naive.ra.rules.multiway import A_CALL, WORTH, Multiway
 from semi_naive.running.cluster import Cluster
-from tests.jobs_here import ContextHere, JobsAsSpark
 from tests.multiway_cases import interpreted as interpret
 from tests.multiway_cases import rows_of
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from bench.fuzz.jobs_here import ContextHere, JobsAsSpark
 from bench.fuzz.oracle import answer
 from bench.fuzz.random_queries import random_query
 from bench.fuzz.rounds import random_cases
@@ -14,7 +15,6 @@ from semi_naive.graphs import generators
 from semi_naive.ra.multiway import leapfrog, shares
 from semi_naive.ra.multiway.query import Atom, Query
 from semi_naive.ra.multiway.tries.trie import Tries
-from tests.jobs_here import ContextHere, JobsAsSpark
 from tests.multiway_cases import arrays, interpreted, rows_of
 
 TRIANGLE = Query((Atom("e", ("x", "y")), Atom("e", ("y", "z")), Atom("e", ("x", "z"))))

@@ -1,14 +1,16 @@
 """The oracle itself, on programs whose answers are worked out by hand, and the random programs it is to judge."""
 
 from collections import Counter
+from random import Random
 
 import pytest
-from datalog_operators import Undefined, ranged
-from datalog_oracle import relations_in, solve, strata, value
-from datalog_programs import listing, programs
-from hypothesis import given, note, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.fuzz.operators import Undefined, canonical, ranged
+from bench.fuzz.oracle import relations_in, solve, strata, value
+from bench.fuzz.random_programs import FEATURES, random_case
+from bench.fuzz.rounds import random_cases
 from semi_naive.ra.rules import ir
 from semi_naive.ra.rules.functors import EvaluationError, evaluate
 from semi_naive.ra.rules.ir import (
@@ -225,16 +227,14 @@ def test_what_has_no_value_is_undefined():
         solve(program([Rule(Atom("p", (Call("/", (num(1), num(0)), NUMBER),)))], p=1), {})
 
 
-@settings(max_examples=60, deadline=None)
-@given(programs())
-def test_random_programs_have_a_model_for_an_answer(case):
-    chosen, facts = case
-    note(listing(*case))
+@random_cases(60)
+def test_random_programs_have_a_model_for_an_answer(case, random):
+    chosen, facts = case.meaning(case.facts), case.facts
     found = solve(chosen, facts)
     for name, relation in chosen.relations.items():
         assert all(len(row) == relation.arity for row in found[name])
         if not relation.lattice:
-            assert facts.get(name, set()) <= found[name]
+            assert canonical(facts.get(name, ())) <= found[name]
     ordered = any(relation.choice for relation in chosen.relations.values())  # rules choose in the order of the text
     again = ir.Program(chosen.types, chosen.relations, chosen.rules[:: 1 if ordered else -1])
     assert solve(again, facts) == found
@@ -248,23 +248,20 @@ def test_random_programs_have_a_model_for_an_answer(case):
 
 def test_random_programs_are_worth_running():
     """Of many programs, a good part derives something, by recursion, negation and aggregation too."""
-    seen = Counter()
-
-    @settings(max_examples=150, deadline=None, database=None, derandomize=True)
-    @given(programs())
-    def look(case):
-        chosen, facts = case
+    seen, wanted = Counter(), (Not, Aggregate, Range)
+    for case in (random_case(Random(seed)) for seed in range(150)):
+        chosen, facts = case.meaning(case.facts), case.facts
         found = solve(chosen, facts)
-        seen["all"] += 1
         seen["something"] += any(rows for name, rows in found.items() if name not in facts)
         recursive = {rule.head.relation for rule in chosen.rules for b in rule.body if relations_in(b) & {rule.head.relation}}
         seen["recursive"] += any(found[name] for name in recursive)
-        for kind in (Not, Aggregate, Range):
+        seen["wide"] += any(relation.arity > 3 and found[name] for name, relation in chosen.relations.items())
+        parts = (part for rows in found.values() for row in rows for part in row)
+        seen["Box"] += any(isinstance(part, tuple) and "Box" in part for part in parts)
+        for kind in wanted:
             seen[kind] += any(isinstance(b, kind) and found[rule.head.relation] for rule in chosen.rules for b in rule.body)
-
-    look()
-    assert seen["something"] > seen["all"] // 2
-    assert min(seen["recursive"], seen[Not], seen[Aggregate], seen[Range]) > seen["all"] // 20, seen
+        seen.update({feature for feature in case.features if any(found.values())})
+    assert seen["something"] > 75 and min(seen[name] for name in ("recursive", "wide", "Box", *wanted, *FEATURES)) > 7, seen
 
 
 NUMBERS = {

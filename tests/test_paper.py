@@ -8,11 +8,11 @@ from importlib import import_module
 import numpy as np
 import pytest
 
+from bench.fuzz.oracle import closure
 from bench.paper import boxes, budgets, claims, datasets, fig8, fig12, growth, simulated, skew, trees
 from bench.paper.__main__ import NAMES, PAPERS, main
 from bench.paper.evaluation import Evaluation
 from bench.paper.tables import Table
-from bench.fuzz.oracle import closure
 from semi_naive import Config, graphs, simulate, transitive_closure
 from semi_naive.balance.hashing import bucket_of
 from semi_naive.balance.policy import imbalance_ratio

@@ -8,6 +8,7 @@ import pytest
 from plot_texts import outside, overlapping, seen
 from plot_traces import BOXED, JOINS, REFINED, SPREAD_JOIN
 
+from bench.fuzz.jobs_here import JobsAsSpark
 from semi_naive import graphs, subgraphs
 from semi_naive.__main__ import main
 from semi_naive.balance.trace import VERSION, read_trace, write_trace
@@ -16,7 +17,6 @@ from semi_naive.plots.figures import figures
 from semi_naive.plots.joins import join_figures
 from semi_naive.ra.multiway.bigjoin import BigJoin
 from semi_naive.ra.multiway.query import Atom, Query
-from tests.jobs_here import JobsAsSpark
 
 
 @pytest.mark.parametrize("name", JOINS)

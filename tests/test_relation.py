@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from jobs_here import ContextHere
 
+from bench.fuzz.jobs_here import ContextHere
 from semi_naive.ra.packing import HIGHEST, LOWEST
 from semi_naive.relation import Relation, count, max_, min_, sum_
 

@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from networkx.algorithms.isomorphism import DiGraphMatcher, GraphMatcher
 
+from bench.fuzz.jobs_here import JobsAsSpark
 from semi_naive import BadInput, graphs, subgraphs
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.subgraph_queries import embeddings, vertices
 from semi_naive.subgraph_queries.patterns import NAMED, BadPattern, Pattern
 from semi_naive.subgraph_queries.vertices import Vertices
-from tests.jobs_here import JobsAsSpark
 from tests.multiway_cases import interpreted
 
 ONCE = [HealthCheck.function_scoped_fixture]  # for all examples of a test: just what is meant

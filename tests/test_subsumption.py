@@ -1,16 +1,16 @@
 """Subsumption: tuples that others of their relation make superfluous go, in each iteration, by any rules.
 
 The program with expected files is `tests/datalog/subsumption`, whose results Soufflé has as well; random programs compare
-tuples too, see `datalog_programs`.
+tuples too, see `bench.fuzz.random_programs`.
 """
 
 import math
 
 import numpy as np
 import pytest
-from datalog_oracle import solve
 from session_cases import same
 
+from bench.fuzz.oracle import solve
 from semi_naive import Program, ProgramError
 from semi_naive.language import compile_text
 from semi_naive.ra.rules.block import Block

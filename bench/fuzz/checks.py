@@ -148,6 +148,7 @@ def ending(fails: Callable[[int], bool]) -> Iterator[Iterator[int]]:
     with ExitStack() as stack:
         for module in ("pace", "continuing"):
             stack.enter_context(patch(f"semi_naive.session.maintenance.{module}.LEAST", 1e9))
+        stack.enter_context(patch.object(Pace, "allowed", lambda *_: 1e9))
         stack.enter_context(patch.object(Pace, "expected", lambda *_: 0.0 if fails(next(looks)) else 1e9))
         stack.enter_context(patch.object(Stopwatch, "over", property(over)))
         stack.enter_context(patch.object(Stopwatch, "goes_on"))

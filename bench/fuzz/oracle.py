@@ -9,7 +9,19 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import count
 
-from bench.fuzz.operators import COMPARISONS, OPERATORS, aggregate, by_size, canonical, convert, fitted, match, one_form, ranged, recast
+from bench.fuzz.operators import (
+    COMPARISONS,
+    OPERATORS,
+    aggregate,
+    by_size,
+    canonical,
+    convert,
+    fitted,
+    match,
+    one_form,
+    ranged,
+    recast,
+)
 from semi_naive.planning.rewrite import walk
 from semi_naive.ra.multiway import query as multiway
 from semi_naive.ra.rules import ir

@@ -93,3 +93,21 @@ def _value(value) -> str:
     if isinstance(value, float):
         return 'to_float("nan")' if value != value else repr(value)
     return "nil" if value is None else f'"{value}"' if isinstance(value, str) else str(value)
+
+
+# -- files of facts
+
+
+def lines(rows) -> list[str]:
+    """The rows as lines of a file, sorted."""
+    return sorted("\t".join(map(_field, row)) if row else "()" for row in rows)
+
+
+def _field(value) -> str:
+    if isinstance(value, tuple):
+        branch = isinstance(value[0], str)
+        parts = ", ".join(map(_field, value[1:] if branch else value))
+        return f"${value[0]}({parts})".removesuffix("()") if branch else f"[{parts}]"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "nil" if value is None else str(value)
