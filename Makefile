@@ -10,7 +10,7 @@ QUIET := --quiet --quiet --disable-pip-version-check --no-warn-script-location  
 # Whatever the shell says: a module is compiled when it is first imported, not by each of the hundreds of processes of the tests.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test lint check plain pythons docs bench clean java
+.PHONY: demo test fuzz lint check plain pythons docs bench clean java
 
 # Six buckets on four partitions: two partitions get two of them, so that there is something to balance. The edges are
 # partitioned too, in buckets of the column that they are joined by, as in the paper.
@@ -28,6 +28,13 @@ test: java $(CLASSES)
 $(CLASSES): $(STAMP) tests/classes_of_spark.py
 	-@PYSPARK_PYTHON=$(BIN)/python SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit=$@ -Xlog:disable" \
 	  $(BIN)/spark-submit --conf spark.ui.enabled=false tests/classes_of_spark.py >$@.log 2>&1
+
+# Random programs against the oracle, and against Soufflé where SOUFFLE names its folder; then the random tests with new seeds.
+COUNT ?= 500
+SEED := $(or $(SEED),$(shell date +%s))
+fuzz: $(STAMP)
+	$(BIN)/python -m bench.fuzz --count $(COUNT) --seed $(SEED) $(if $(SOUFFLE),--souffle $(SOUFFLE))
+	FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -m random tests
 
 lint: $(STAMP)
 	$(BIN)/ruff check

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from bench.fuzz.jobs_here import ContextHere, JobsAsSpark
+from bench.fuzz.checks import load_machine
+from bench.fuzz.jobs_here import in_this_process
 from semi_naive.__main__ import main
 from semi_naive.ra import spark_context
 from semi_naive.ra.rules.values import Values
@@ -43,19 +44,15 @@ def spark():
 
 @pytest.fixture(scope="session")
 def here():
-    """In place of Spark, for evaluations of hundreds of jobs: they run in this process (see `jobs`)."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("semi_naive.running.cluster.PartitionedJobs", JobsAsSpark.of)
-        yield ContextHere()
+    """In place of Spark, for evaluations of hundreds of jobs: they run in this process (see `jobs_here`)."""
+    with in_this_process() as context:
+        yield context
 
 
 @pytest.fixture(scope="session")
 def machine():
     """Compiled, or loaded: small iterations go there from the first one on."""
-    from semi_naive.ra.tuple_at_a_time.machine import KERNELS
-
-    for kernel in KERNELS:
-        kernel.compiled()
+    load_machine()
 
 
 @pytest.fixture

@@ -5,10 +5,9 @@ import re
 import numpy as np
 import pytest
 from test_checkpoints import Killed, dying
-from test_datalog_engine import LAYOUTS, layouts
 from test_multiway_datalog import interpreted  # noqa: F401
 
-from bench.fuzz.checks import check, run
+from bench.fuzz.checks import LAYOUTS, check, layouts, run
 from bench.fuzz.random_programs import cyclic_case
 from bench.fuzz.rounds import random_cases
 from semi_naive import Program

@@ -6,10 +6,9 @@ import signal
 
 import numpy as np
 import pytest
-from test_datalog_engine import LAYOUTS
 from test_failure import python_workers, runs_in, script
 
-from bench.fuzz.checks import run, same_relations, solved
+from bench.fuzz.checks import LAYOUTS, run, same_relations, solved
 from bench.fuzz.rounds import random_cases
 from semi_naive import CheckpointUnusable, Program, RunsLost
 from semi_naive.balance.record import checked

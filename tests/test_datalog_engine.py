@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench.fuzz.checks import check
+from bench.fuzz.checks import LAYOUTS, check, layouts
 from bench.fuzz.oracle import closure
 from bench.fuzz.rounds import random_cases
 from semi_naive import Config, EvaluationError, Program
@@ -11,13 +11,6 @@ from semi_naive.__main__ import main
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.table import Table
 
-LAYOUTS = [
-    Config(local_tuples=0, partitions=3, buckets=5),
-    Config(local_tuples=0, partitions=2, buckets=2, refinement_minimum=1, tolerance=1.0, grain=0.1, horizon=1e9),
-    Config(local_tuples=0, partitions=2, buckets=2, policy="paper", refinement_minimum=1, refinement_ratio=1.0),
-    Config(local_tuples=0, partitions=4, buckets=8, rollover_threshold=2, refine=False, consolidate=False),
-    Config(local_tuples=3, partitions=2, buckets=4),  # begun in the driver, handed over, taken back
-]
 NONLINEAR = """
 .decl edge(x: number, y: number)
 .decl path(x: number, y: number)
@@ -203,11 +196,6 @@ def test_a_packing_that_a_thread_chooses_has_room_for_what_others_are_about_to_i
 def test_every_layout_agrees_with_the_oracle(case, random, here):
     """All relations replicated, some of them, none; a program is made up, and solved, once for all layouts."""
     check(case, *layouts(1 << 30, 100, 0), spark=here)
-
-
-def layouts(*replicated: int) -> list[Config]:
-    """Each with each of some bytes that may be replicated."""
-    return [config.with_options({"replicate_bytes": most}) for config in LAYOUTS for most in replicated]
 
 
 @random_cases(15)

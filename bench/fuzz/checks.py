@@ -17,6 +17,27 @@ from semi_naive.ra.rules import ir
 from semi_naive.running.run import Run
 from semi_naive.session.maintenance.pace import Pace, Stopwatch
 
+LAYOUTS = [
+    Config(local_tuples=0, partitions=3, buckets=5),
+    Config(local_tuples=0, partitions=2, buckets=2, refinement_minimum=1, tolerance=1.0, grain=0.1, horizon=1e9),
+    Config(local_tuples=0, partitions=2, buckets=2, policy="paper", refinement_minimum=1, refinement_ratio=1.0),
+    Config(local_tuples=0, partitions=4, buckets=8, rollover_threshold=2, refine=False, consolidate=False),
+    Config(local_tuples=3, partitions=2, buckets=4),  # begun in the driver, handed over, taken back
+]
+
+
+def layouts(*replicated: int) -> list[Config]:
+    """Layouts on partitions, with at most so many bytes of replicated relations."""
+    return [config.with_options({"replicate_bytes": most}) for config in LAYOUTS for most in replicated]
+
+
+def load_machine() -> None:
+    """Compile the machine, or load it: from now on small iterations are evaluated a tuple at a time from the first one on."""
+    from semi_naive.ra.tuple_at_a_time.machine import KERNELS
+
+    for kernel in KERNELS:
+        kernel.compiled()
+
 
 def contents(relations) -> dict[str, set[tuple]]:
     return {name: canonical(relations[name].to_set()) for name in relations}

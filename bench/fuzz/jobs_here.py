@@ -4,6 +4,8 @@ records in any order, and hundreds of jobs a second. So a property can be tried 
 import pickle
 import random
 import sys
+from contextlib import contextmanager
+from unittest.mock import patch
 
 from semi_naive.ra import spark_context
 from semi_naive.ra.jobs import PartitionedJobs
@@ -40,3 +42,10 @@ class JobsAsSpark(JobsHere):
     def run(self, task, partition: int, records: list) -> list:
         random.shuffle(records)
         return super().run(pickle.loads(self.pickled), partition, records)
+
+
+@contextmanager
+def in_this_process():
+    """Run jobs of the context that this gives in this process, and those of others on Spark."""
+    with patch("semi_naive.running.cluster.PartitionedJobs", JobsAsSpark.of):
+        yield ContextHere()
