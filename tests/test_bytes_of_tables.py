@@ -5,16 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from semi_naive.ra.reduce.best import Best
+from semi_naive.ra.reduce.classes import Classes
+from semi_naive.ra.reduce.reduction import Reduction
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.rules.ir import Kind
-from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.table import Table
 
 MAKERS = {
     "plain": lambda: Table(2),
-    "lattice": lambda: LatticeTable(2, better="min", kind=Kind.NUMBER),
-    "equivalence": lambda: EquivalenceTable(2),
+    "best": lambda: Table(2, reduction=Best("min", Kind.NUMBER)),
+    "equivalence": lambda: Table(2, reduction=Classes()),
 }
 STEPS = st.lists(
     st.one_of(
@@ -36,7 +37,7 @@ def held(thing, seen: set) -> int:
         return sum(held(each, seen) for each in thing.values())
     if isinstance(thing, (list, tuple)):
         return sum(held(each, seen) for each in thing)
-    return held(vars(thing), seen) if isinstance(thing, (Block, Table, LatticeTable)) else 0
+    return held(vars(thing), seen) if isinstance(thing, (Block, Table, Reduction)) else 0
 
 
 def done(table, step) -> None:

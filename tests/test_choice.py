@@ -10,7 +10,7 @@ import pytest
 from session_cases import same
 
 from semi_naive import Branch, Program, ProgramError
-from semi_naive.ra.rules.choice import first_of_keys
+from semi_naive.ra.reduce.choice import first_of_keys
 
 MATCHING = """
 .decl link(x: number, y: number)
@@ -137,7 +137,7 @@ def test_candidates_that_will_not_be_chosen_are_dropped_while_a_rule_makes_more(
     """Of a product no more is kept than a choice needs, where that is known before all of it is made."""
     text = f".decl n(x: number)\n.input n\n.decl p(x: number, y: number) choice-domain {keys}\n.output p\n"
     text += "p(x, y) :- n(x), n(y), x + y > 3."
-    monkeypatch.setattr("semi_naive.ra.rules.choice.MANY", 4)
+    monkeypatch.setattr("semi_naive.ra.reduce.choice.MAX_CANDIDATES", 4)
     monkeypatch.setattr("semi_naive.ra.rules.derive.GATHERED", 2)
     monkeypatch.setattr("semi_naive.ra.rules.steps.MOST", 3)
     found = [row for row in product(range(10), repeat=2) if sum(row) > 3]

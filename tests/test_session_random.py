@@ -11,9 +11,9 @@ from bench.fuzz.checks import agrees, agrees_wherever_it_ends, commit, contents,
 from bench.fuzz.oracle import closure
 from bench.fuzz.rounds import random_cases
 from semi_naive import Program
+from semi_naive.ra.reduce.best import Best
 from semi_naive.ra.rules.block import HALVES, Block
 from semi_naive.ra.rules.changes import difference, grown, within, without
-from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.thinned import Thinned, thinned
 from semi_naive.session.maintenance.upkeep import Upkeep
@@ -120,7 +120,7 @@ table_steps = st.lists(st.tuples(st.sampled_from(["insert", "advance", "forget",
 @given(st.sampled_from(["min", "max"]), table_steps)
 def test_a_table_has_the_best_value_of_each_key(thin, better, asked):
     """After any steps, in every order that it is read in; its delta is what improved last."""
-    table, known, delta, new = LatticeTable(2, better=better), {}, {}, {}
+    table, known, delta, new = Table(2, reduction=Best(better)), {}, {}, {}
     sign = 1 if better == "min" else -1
     for step, tuples in [*asked, ("insert", {(0, 3)}), ("advance", set())]:
         made = dict(new) if step == "insert" else {}
@@ -135,7 +135,7 @@ def test_a_table_has_the_best_value_of_each_key(thin, better, asked):
             table.from_machine(*(np.array(part, np.int64).reshape(-1, 2) for part in parts))
             delta, known = made, known | made
         elif step == "forget":
-            table.back_to(None)
+            table.back_to([])
             new = {}
         elif step == "advance":
             assert table.count == len(known | new) and table.advance() == len(new)

@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from semi_naive import EvaluationError, Program
+from semi_naive.ra.reduce.classes import Classes
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.equivalence import EquivalenceTable
+from semi_naive.ra.rules.table import Table
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time import sharing, stratum
 from semi_naive.ra.tuple_at_a_time.described import described
@@ -457,7 +458,7 @@ def test_a_program_without_end_is_interrupted_within_a_second(tmp_path):
 
 
 def test_an_equivalence_without_pairs_comes_back_from_the_machine():
-    table, none = EquivalenceTable(2), np.empty((0, 2), np.int64)
+    table, none = Table(2, reduction=Classes()), np.empty((0, 2), np.int64)
     table.from_machine(none, none)
     assert table.count == 0 and table.insert([np.array([1]), np.array([2])], 1) == 4
 

@@ -377,3 +377,20 @@ def stacked(blocks: list[Block], block: Block, most: int = 6) -> list[Block]:
     while len(log) > 1 and (log[-2].size < 2 * log[-1].size or len(log) > most):
         log[-2:] = [merged(log[-2:], log[-1].packing)]
     return log
+
+
+def group_begins(block: Block, keys: int) -> np.ndarray:
+    """Return where the groups of a block begin, whose tuples agree in the first `keys` columns.
+
+    >>> group_begins(Block.of([np.array([1, 1, 2]), np.array([5, 6, 5])], 3), 1).tolist()
+    [0, 2]
+    """
+    new = np.zeros(block.size, np.bool_)
+    new[:1] = True
+    if keys and block.packing.lanes == 1 and (shift := block.packing.fields[keys - 1].shift) < 64:
+        first = block.words[0] >> np.uint64(shift)
+        new[1:] = first[1:] != first[:-1]
+        return np.flatnonzero(new)
+    for column in map(block.column, range(keys)):
+        new[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(new)

@@ -88,18 +88,6 @@ def _in_any(block: Block, others: list[Block]) -> np.ndarray:
     return found
 
 
-def with_keys(table: Table, keys: list[np.ndarray], size: int) -> Block:
-    """The tuples of full and delta that begin with some distinct keys, given as columns; the table is at home in the relation's
-    own order, and has one tuple of a key at most."""
-    found = []
-    for block in table.blocks("all", table.home):
-        lows, highs = block.ranges(keys, size)
-        rows = lows[highs > lows]
-        if rows.size:
-            found.append(taken(block, words.sort(rows.view(np.uint64)).view(np.int64)))
-    return together(found, table.arity)
-
-
 def taken(block: Block, rows: np.ndarray) -> Block:
     """The tuples of a block at some positions (k,), which ascend; no other is read."""
     columns = [block.column(number, rows) for number in range(block.arity)]

@@ -10,10 +10,10 @@ from semi_naive.balance.hashing import bucket_of
 from semi_naive.host.private import digest
 from semi_naive.ra.blocks import combined
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import MOST
 from semi_naive.ra.rules.stored import StoredBlock
+from semi_naive.ra.rules.table import Table
 
 
 @dataclass
@@ -62,8 +62,8 @@ class TaskContext:
             return self._share(relation, order, spread)
         if spread is None or (relation, order) in self.world.statics:
             return [stored.share() for stored in self.world.statics[relation, order]]
-        if spread.lattice and part != "delta":
-            return self._best(spread, order)
+        if spread.reduction and part != "delta":
+            return reduced_table(spread, self.partition).blocks("all", order)
         index = spread.index(order) or spread.home
         stored = index.delta[self.partition] if part == "delta" else index.full[self.partition]
         stored = stored + index.delta[self.partition] * (part in ("all", "own"))
@@ -95,9 +95,6 @@ class TaskContext:
         first, last = self.partition, self.partition + 1
         return [_slice(b, b.size * first // self.partitions, b.size * last // self.partitions) for b in shared]
 
-    def _best(self, spread: PartitionedRelation, order) -> list[Block]:
-        return lattice_table(spread, self.partition).blocks("all", order)
-
 
 @functools.lru_cache(maxsize=2)
 def _kept(folder: str) -> dict:
@@ -111,9 +108,9 @@ def _slice(block: Block, begin: int, end: int) -> Block:
     return Block(block.packing, np.ascontiguousarray(block.words[:, begin:end]))
 
 
-def lattice_table(spread: PartitionedRelation, partition: int) -> LatticeTable:
-    """The best tuples of a partition. Where there is more than one block, they have no key in common."""
-    own, order, (better, kind) = tuple(range(spread.arity)), spread.home.order, spread.lattice
+def reduced_table(spread: PartitionedRelation, partition: int) -> Table:
+    """Return the tuples that a relation with a reduction has on a partition. Its blocks have no key in common."""
+    own, order = tuple(range(spread.arity)), spread.home.order
     places = tuple(order.index(i) for i in own)
     blocks = [stored.open().reordered(places) for stored in spread.home.full[partition]]
-    return LatticeTable.of(spread.arity, own, {own: blocks}, [], better=better, kind=kind)
+    return Table.of(spread.arity, own, {own: blocks}, [], reduction=spread.reduction)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra.reduce.best import Best
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.arithmetic import EvaluationError
-from semi_naive.ra.rules.block import Block, merged_as
+from semi_naive.ra.rules.block import Block, group_begins, merged_as
 from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.derive import Derivation, Sink
-from semi_naive.ra.rules.ir import Kind, Order
-from semi_naive.ra.rules.lattice import LatticeTable
+from semi_naive.ra.rules.ir import Order
 from semi_naive.ra.rules.stored import StoredBlock, store
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Made
@@ -34,28 +34,26 @@ class Home:
     arity: int
     order: Order
     keys: int
-    lattice: tuple[str, Kind] | None = None
+    reduction: Best | None = None
 
-    def table(self, full: list[Block], delta: Block | None) -> Table | LatticeTable:
-        """A table of tuples in home order. Of a lattice only a delta is given, which is all there is."""
+    def table(self, full: list[Block], delta: Block | None) -> Table:
+        """Make a table of tuples in home order. With a reduction, all tuples are given as delta."""
         known = [] if delta is None else [delta]
-        if self.lattice is not None:
+        if self.reduction is not None:
             own = tuple(self.order.index(place) for place in range(self.arity))
             known = [block.reordered(own) for block in known]
         return self.table_of(full, known)
 
-    def table_of(self, full: list[Block], delta: list[Block]) -> Table | LatticeTable:
-        """A table of blocks that a table like it has had."""
-        if self.lattice is None:
-            return Table.of(self.arity, self.order, {self.order: full}, delta)
-        own, (better, kind) = tuple(range(self.arity)), self.lattice
-        return LatticeTable.of(self.arity, own, {own: full}, delta, better=better, kind=kind)
+    def table_of(self, full: list[Block], delta: list[Block]) -> Table:
+        """Make a table of blocks in the home order of such a table."""
+        order = self.order if self.reduction is None else tuple(range(self.arity))
+        return Table.of(self.arity, order, {order: full}, delta, reduction=self.reduction)
 
     def places(self) -> tuple[int, ...]:
-        """Of the carried columns in the blocks of a table, as a lattice keeps its columns in their own order."""
-        return self.order[: self.keys] if self.lattice else tuple(range(self.keys))
+        """The places of the carried columns in the blocks of a table, which is in its own order if it has a reduction."""
+        return self.order[: self.keys] if self.reduction else tuple(range(self.keys))
 
-    def blocks(self, table: Table | LatticeTable) -> list[Block]:
+    def blocks(self, table: Table) -> list[Block]:
         """All tuples of a table that has settled, in home order."""
         return table.blocks("full", self.order)
 
@@ -108,7 +106,7 @@ class PieceState:
     """A piece, or part of one, after some steps."""
 
     step: int
-    tables: dict[str, Table | LatticeTable]
+    tables: dict[str, Table]
 
     @property
     def size(self) -> int:
@@ -225,23 +223,6 @@ class RunGroups:
         finished.groups += groups
 
 
-def group_begins(block: Block, keys: int) -> np.ndarray:
-    """Where the groups of a block begin, which are told by its first `keys` columns.
-
-    >>> group_begins(Block.of([np.array([1, 1, 2]), np.array([5, 6, 5])], 3), 1).tolist()
-    [0, 2]
-    """
-    new = np.zeros(block.size, np.bool_)
-    new[0] = True
-    if block.packing.lanes == 1 and (shift := block.packing.fields[keys - 1].shift) < 64:
-        first = block.words[0] >> np.uint64(shift)
-        new[1:] = first[1:] != first[:-1]
-        return np.flatnonzero(new)
-    for column in map(block.column, range(keys)):
-        new[1:] |= column[1:] != column[:-1]
-    return np.flatnonzero(new)
-
-
 # -- cutting a piece in two
 
 
@@ -274,13 +255,13 @@ def middle(state: PieceState, homes: dict[str, Home]) -> tuple | None:
     return tuple(keys[:, max(later[0], np.searchsorted(weights, weights[-1] / 2))].tolist())
 
 
-def held(table: Table | LatticeTable) -> list[Block]:
+def held(table: Table) -> list[Block]:
     """What a table has but for what is new, as it keeps it."""
     delta = [table.delta[table.home]] if table.delta else []
     return [block for block in table.full[table.home] + delta if block.size]
 
 
-def part(table: Table | LatticeTable, home: Home, key: tuple, first: bool) -> Table | LatticeTable:
+def part(table: Table, home: Home, key: tuple, first: bool) -> Table:
     """The tuples of the groups before a key, or of the others."""
 
     def chosen(block: Block) -> Block:

@@ -267,7 +267,7 @@ class Relation:
     attributes: no two tuples that rules make agree in one. `eqrel`: the tuples are closed under reflexivity, symmetry and
     transitivity. `summed`: its heads aggregate, so no fact can be added to what they made. `dominated`: the rules for its
     `removal` say which of its tuples go, comparing those of `worse` with those of `better`. `joins`: of the last
-    attributes, which are of lattices that the user defines, their least upper bounds (see `ra.rules.joining`). `watched`:
+    attributes, which are of lattices that the user defines, their least upper bounds (see `ra.reduce.upper_bounds`). `watched`:
     somebody asks for the numbers of the iterations that make it; `follows`: of a relation that no rule makes, those whose
     iterations do (`running.iterations`)."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from semi_naive.ra.reports import Report, reports
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block, merged_as, packing_of
-from semi_naive.ra.rules.context import lattice_table
+from semi_naive.ra.rules.context import reduced_table
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import StoredBlock, store
 from semi_naive.ra.rules.weighing import Meetings, pairs_of
@@ -77,8 +77,8 @@ class Insert:
         arrived = parcels.received(records, relation.name)
         path = os.path.join(self.root, str(partition), f"{relation.name}-0-{self.label}")
         report = Report("insert", partition, parcels.arriving(records, relation.name))
-        if relation.lattice:
-            return self._improve(relation, partition, arrived, path, report)
+        if relation.reduction:
+            return self._reduce(relation, partition, arrived, path, report)
         home = relation.home
         full, delta, new = (list(getattr(home, part)[partition]) for part in ("full", "delta", "new"))
         full, new = compacted(full, path + "-full"), compacted(new, path + "-new", 32)
@@ -90,9 +90,9 @@ class Insert:
         return Born(relation.name, 0, partition, full, new, sizes, report.sent, report, pairs), {"": arrived}
 
     @staticmethod
-    def _improve(relation: PartitionedRelation, partition: int, arrived, path: str, report: Report):
-        """A lattice: keep the best of each key."""
-        home, table = relation.home, lattice_table(relation, partition)
+    def _reduce(relation: PartitionedRelation, partition: int, arrived, path: str, report: Report):
+        """As `_insert`, for a relation with a reduction: full is written anew, and the tuples that are born are new as well."""
+        home, table = relation.home, reduced_table(relation, partition)
         if arrived is None or not table.insert(arrived.columns(), arrived.size):
             sizes = np.zeros_like(home.sizes)
             return Born(relation.name, 0, partition, home.full[partition], home.new[partition], sizes, 0, report), {}

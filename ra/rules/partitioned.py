@@ -17,7 +17,8 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.placement import expected
-from semi_naive.ra.rules.ir import Kind, Order
+from semi_naive.ra.reduce.best import Best
+from semi_naive.ra.rules.ir import Order
 from semi_naive.ra.rules.stored import StoredBlock
 
 Parts = list[list[StoredBlock]]  # of each partition
@@ -85,13 +86,13 @@ def at_rest(index: PartitionedIndex) -> PartitionedIndex:
 
 @dataclass
 class PartitionedRelation:
-    """`lasting`: no tuple will be added. `lattice`: (min or max, kind of the last column) of a relation that is aggregated in
-    recursion: then full has all that is best by now, and what has improved last is delta as well."""
+    """`lasting`: no tuple will be added. `reduction`: of a relation that keeps the best value of each key. Its full has all
+    best tuples, and those that improved last are its delta as well."""
 
     name: str
     arity: int
     indexes: list[PartitionedIndex]
-    lattice: tuple[str, Kind] | None = None
+    reduction: Best | None = None
     lasting: bool = False
 
     @property
@@ -130,5 +131,5 @@ class PartitionedRelation:
         for index in self.indexes:
             full = index.full
             index.advance()
-            index.full = full if self.lattice else index.full  # of a lattice full is what is best, already
+            index.full = full if self.reduction else index.full
         return self.home.delta_size()

@@ -1,13 +1,13 @@
 """A relation in this process while rules run: full, delta and new, with an index for each order that a join asks for.
 
-The life of a tuple, as on disk (`ra.rules.partitioned`): what rules make is in no part yet; `insert` drops what is known, and
-the rest is born into `new`; `advance` makes it `delta`, and the delta before goes into `full`.
+The life of a tuple, as on disk (`ra.rules.partitioned`): `insert` drops known tuples and puts the others into `new`; `advance`
+makes them `delta`, and the delta before goes into `full`. A reduction (`ra.reduce`) changes which tuples are kept.
 """
 
 import copy
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,24 +20,26 @@ NOBODY = nullcontext()  # there is no other thread
 
 
 def snapshot(table):
-    """A table of any sort as it is now, to be gone on with or kept: blocks never change, only what lists them does."""
+    """Copy a table that may then change. Blocks never change, so the copy shares them."""
     other = copy.copy(table)
     vars(other).update({name: value.copy() for name, value in vars(table).items() if isinstance(value, dict | list)})
+    other.reduction = copy.copy(table.reduction)
     return other
 
 
 @dataclass
 class Table:
-    """Tuples of `arity` columns. The first order is the home of the relation: there tuples are told from known ones."""
+    """Tuples of `arity` columns. They are compared with known ones in the order `home`, the relation's own if it has a
+    reduction. `most`: blocks in a part before some are merged; `packing`: of the columns in their own order."""
 
     arity: int
     home: Order = ()
     full: dict[Order, list[Block]] = field(default_factory=dict)
     delta: dict[Order, Block] = field(default_factory=dict)
     new: list[Block] = field(default_factory=list)
-    packing: Packing | None = None  # of the columns in their own order
-    most: int = FEW  # blocks in a part before some are merged
-    takes_blocks = True  # whether heads that come as blocks are best inserted as such
+    packing: Packing | None = None
+    most: int = FEW
+    reduction: Any = None  # a `ra.reduce.reduction.Reduction`, which imports this module
 
     def __post_init__(self):
         self.home = self.home or tuple(range(self.arity))
@@ -89,9 +91,23 @@ class Table:
         return tuple(bounds[self.home.index(i)] for i in range(self.arity))
 
     @property
+    def takes_blocks(self) -> bool:
+        """True if heads that are blocks are best inserted as blocks."""
+        return self.reduction is None
+
+    @property
+    def target(self):
+        """The object that takes the heads of one rule in one iteration."""
+        return self.reduction.target(self) if self.reduction else self
+
+    def end_rule(self) -> int:
+        """Return how many tuples are born as a rule has made all its heads in an iteration, beyond those of its inserts."""
+        return self.reduction.end_rule() if self.reduction else 0
+
+    @property
     def count(self) -> int:
-        known = sum(block.size for block in self.full[self.home]) + sum(block.size for block in self.new)
-        return known + (self.delta[self.home].size if self.home in self.delta else 0)
+        new = self.reduction.growth(self) if self.reduction else sum(block.size for block in self.new)
+        return sum(block.size for block in self.full[self.home]) + self.delta_size + new
 
     @property
     def orders(self) -> set[Order]:
@@ -106,15 +122,21 @@ class Table:
     def nbytes(self) -> int:
         """Of all blocks: full, delta and new, in every order. May be asked for from any thread."""
         full = [block for blocks in list(self.full.values()) for block in blocks]
-        return sum(block.nbytes for block in [*full, *list(self.delta.values()), *self.new])
+        apart = self.reduction.nbytes if self.reduction else 0
+        return apart + sum(block.nbytes for block in [*full, *list(self.delta.values()), *self.new])
 
     def insert(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> int:
         """Tuples in any order, with repetitions; how many were not known. They are in `new`. `alone`: what threads that insert
         at the same time hold while they change the table; they sort, and drop what was there before all of them, without."""
+        if self.reduction:
+            with alone:
+                columns, size = self.reduction.expanded(columns, size)
         return self.add(self.fresh(columns, size, alone), alone) if size else 0
 
     def insert_block(self, block: Block, alone=NOBODY) -> int:
         """The same for a block in home order."""
+        if self.reduction:
+            return self.insert(block.columns(), block.size, alone)
         return self.add(self.fresh_block(block, alone), alone)
 
     def fresh(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> Block:
@@ -123,7 +145,7 @@ class Table:
         with alone:
             self._make_room(bounds)
             packing, before = self._ordered(self.home), self._before()
-        return _without(Block.of([columns[i] for i in self.home], size, packing), before)
+        return self._sifted(Block.of([columns[i] for i in self.home], size, packing), before)
 
     def fresh_block(self, block: Block, alone=NOBODY) -> Block:
         """The same for a block in home order."""
@@ -131,7 +153,7 @@ class Table:
         with alone:
             self._make_room_for(block, bounds)
             packing, before = self._ordered(self.home), self._before()
-        return _without(block.repacked(packing), before)
+        return self._sifted(block.repacked(packing), before)
 
     def _bounds_of(self, block: Block) -> Bounds | None:
         """Of the values of a block in home order, in the columns' own order; None if its packing is the table's."""
@@ -152,10 +174,18 @@ class Table:
             return 0
         with alone:
             self._make_room_for(block)  # another thread may have needed another packing
-            block = _without(block.repacked(self._ordered(self.home)), self.new)
+            block = self._sifted(block.repacked(self._ordered(self.home)), self.new)
             if block.size:
-                self.new = stacked(self.new, block)
+                self.new = self.reduction.gathered(self.new, block) if self.reduction else stacked(self.new, block)
         return block.size
+
+    def _sifted(self, block: Block, known: list[Block]) -> Block:
+        """Keep the tuples that known blocks do not make superfluous."""
+        if self.reduction:
+            return self.reduction.sifted(block, known)
+        for other in known:
+            block = block.without(other)
+        return block
 
     def begin_with(self, block: Block) -> None:
         """Tuples in home order that it has not are its delta; nothing is searched."""
@@ -168,8 +198,25 @@ class Table:
                 self._make_room(tuple(bounds[self.home.index(i)] for i in range(self.arity)))
             self.delta = {self.home: block.repacked(self._ordered(self.home))}
 
+    def replace_new(self, block: Block) -> None:
+        """Replace the tuples of `new` by a block in home order."""
+        self.new = []
+        if block.size:
+            self._make_room_for(block)
+            self.new = [block.repacked(self._ordered(self.home))]
+
     def advance(self) -> int:
-        """An iteration is over: delta goes into full, new becomes delta; how many tuples that is."""
+        """End an iteration: delta goes into full, new becomes delta. Return the size of the delta."""
+        self.reduce()
+        return self.turn()
+
+    def reduce(self) -> None:
+        """Reduce the candidates in `new` to the tuples that are born."""
+        if self.reduction:
+            self.reduction.reduce(self)
+
+    def turn(self) -> int:
+        """`advance` for a table whose candidates have been reduced."""
         for order, blocks in self.full.items():
             if self.delta_size:
                 self.full[order] = stacked(blocks, self._delta(order), self.most)
@@ -200,19 +247,24 @@ class Table:
         """Forget what has been born since."""
         self.new = [block.repacked(self._ordered(self.home)) for block in mark]
 
-    def for_machine(self) -> tuple[np.ndarray, np.ndarray]:
-        """(rows of full that a machine has to know of, rows of the delta): it searches the blocks of full itself."""
-        delta = self.delta[self.home].columns() if self.delta else []
-        rows = np.empty((self.delta_size, self.arity), np.int64)
-        for place, column in zip(self.home, delta, strict=False):
-            rows[:, place] = column
-        return np.empty((0, self.arity), np.int64), rows
+    def rows(self, part: str) -> np.ndarray:
+        """The tuples of "full" or "delta" as rows (n, arity)."""
+        blocks = [block for block in self.blocks(part, self.home) if block.size]
+        rows, begin = np.empty((sum(block.size for block in blocks), self.arity), np.int64), 0
+        for block in blocks:
+            for place, column in zip(self.home, block.columns(), strict=True):
+                rows[begin : begin + block.size, place] = column
+            begin += block.size
+        return rows
 
     def from_machine(self, full: np.ndarray, delta: np.ndarray) -> None:
         """Rows (n, arity) that are to be in full as well, those of the delta there was among them; and the delta of now."""
         self.delta = {}
         if full.shape[0] or delta.shape[0]:
-            self._make_room(bounds_of([np.concatenate([full[:, i], delta[:, i]]) for i in range(self.arity)]))
+            columns = [np.concatenate([full[:, i], delta[:, i]]) for i in range(self.arity)]
+            if self.reduction:
+                self.reduction.superseding(self, columns)
+            self._make_room(bounds_of(columns))
         if full.shape[0]:
             self.delta = {self.home: self._of_rows(full)}
             self.advance()
@@ -242,13 +294,8 @@ class Table:
 
     def columns(self) -> list[np.ndarray]:
         """All tuples, full, delta and new, as columns in the relation's own order."""
+        self.reduce()
         blocks = self._known()
         if not blocks:
             return [np.empty(0, np.int64) for _ in range(self.arity)]
         return [np.concatenate([block.column(self.home.index(i)) for block in blocks]) for i in range(self.arity)]
-
-
-def _without(block: Block, others: list[Block]) -> Block:
-    for other in others:
-        block = block.without(other)
-    return block

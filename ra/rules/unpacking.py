@@ -10,7 +10,6 @@ from semi_naive.ra.chunks import Chunks, size_of, words_of
 from semi_naive.ra.packing import WORD, Packing
 from semi_naive.ra.rules.block import Block, Chunked
 from semi_naive.ra.rules.ir import Order
-from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.table import snapshot
 from semi_naive.ra.words import JIT, i64, u64
 
@@ -105,9 +104,8 @@ def grouped(parts: list[Part]) -> Iterator[list[Part]]:
 def resting(table) -> tuple[list[Block], Order]:
     """All tuples of a table of any sort, as blocks that share none, and the order of the columns in them. Blocks in the
     relation's own order, if an index of the table has it."""
-    table = snapshot(table)  # what has been born of a lattice supersedes when it is read
-    if isinstance(table, LatticeTable):
-        table.settle_new()
+    table = snapshot(table)
+    table.reduce()
     own = tuple(range(table.arity))
     if own in table.full and not (table.delta or table.new):
         return table.full[own], own

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.ra.reduce.best import Best
+from semi_naive.ra.reduce.classes import Classes
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.rules.ir import Kind, Order
-from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.tuple_at_a_time import layout as at
 
@@ -44,11 +44,12 @@ class Index:
 class Rows:
     """`shape`: the `assembled.Shape` of the relation; `rows` (room, arity)."""
 
-    def __init__(self, table: Table | LatticeTable, shape: Any, limit: int | None):
+    def __init__(self, table: Table, shape: Any, limit: int | None):
         self.table, self.number, self.limit = table, shape.number, limit
         self.sort, self.key = shape.sort, shape.key
         self.indexes = [Index(columns, number) for columns, number in shape.indexes.items()]
-        full, delta = table.for_machine()
+        full = table.rows("full") if self.sort == at.EQUIVALENCE else np.empty((0, table.arity), np.int64)
+        delta = table.rows("delta")
         self.begin, self.count = full.shape[0], full.shape[0] + delta.shape[0]
         self.handed = self.begin  # rows of full that the table has by now
         self.dead = np.zeros(0, np.uint8)
@@ -110,8 +111,8 @@ class Rows:
         return full.shape[0]
 
 
-def sort_of(table) -> int:
-    """Which sort of relation the machine takes a table for."""
-    if isinstance(table, LatticeTable):
-        return LATTICES[table.better, table.kind]
-    return at.EQUIVALENCE if isinstance(table, EquivalenceTable) else at.PLAIN
+def sort_of(table: Table) -> int:
+    """Return the machine's code for a table's reduction."""
+    if isinstance(table.reduction, Best):
+        return LATTICES[table.reduction.better, table.reduction.kind]
+    return at.EQUIVALENCE if isinstance(table.reduction, Classes) else at.PLAIN

@@ -42,7 +42,7 @@ from semi_naive.ra.rules.ir import (
 )
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.rules.values import Values
-from semi_naive.running.database import Database, table_for
+from semi_naive.running.database import Database
 from semi_naive.running.local import Local
 from semi_naive.running.on_partitions import OnPartitions, Remade, unless_lost
 from semi_naive.running.profile import Profile
@@ -116,7 +116,7 @@ class Instances:
         self.database.on_partitions = {name: one for name, one in (spread or {}).items() if name in program.relations}
         here = program.relations.keys() - self.database.on_partitions.keys()
         self.database.tables = Brought(self.database.on_partitions) | {
-            name: snapshot(tables[name]) if name in tables else table_for(relations[name], values) for name in here
+            name: snapshot(tables[name]) if name in tables else self.database.tables[name] for name in here
         }
         self.facts = {(rule.head.relation, self._met(rule.head, {}, 1)[0][1]) for rule in facts}  # written in the program
         every = [one.rule for of in self.asked.values() for one in of]

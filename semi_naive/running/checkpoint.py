@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import semi_naive
+from semi_naive.ra.reduce.of_relation import best_of
 from semi_naive.ra.rules import durable
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.dictionary import Rows, Strings
@@ -191,9 +192,8 @@ class Checkpoints:
         """Bring a relation to where it was: the partitions, or the driver."""
         relation = self.run.program.relations[name]
         if "order" in record:
-            kind = (relation.lattice, relation.kinds[-1]) if relation.lattice else None
             home = PartitionedIndex(tuple(record["order"]), record["keys"], self.cluster.bucket_map())
-            spread = PartitionedRelation(name, relation.arity, [home], kind)
+            spread = PartitionedRelation(name, relation.arity, [home], best_of(relation))
             self.deal({name: spread}, {name: record})
             spread.settle()
             self.database.place(name, spread, self.cluster)
@@ -221,9 +221,9 @@ class Checkpoints:
 
 
 def _parts(relation: PartitionedRelation) -> dict[str, list]:
-    """What a checkpoint holds of a relation. A lattice's full is all there is of it; as delta it derives little anew."""
+    """What a checkpoint holds of a relation. With a reduction all tuples are in full; as delta they derive little."""
     home = relation.home
-    return {"full": [], "delta": home.full} if relation.lattice else {"full": home.full, "delta": home.delta}
+    return {"full": [], "delta": home.full} if relation.reduction else {"full": home.full, "delta": home.delta}
 
 
 def _stored(part: list):

@@ -1,17 +1,18 @@
 """The relations of one run, as the driver sees them: in its own memory while they are small, and on the partitions once not."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
+from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.in_order import Blocks, Columns
+from semi_naive.io.order import keyed
+from semi_naive.io.record_text import Readable
 from semi_naive.planning.fanout import alone
-from semi_naive.ra.rules.choice import ChoiceTable
-from semi_naive.ra.rules.equivalence import EquivalenceTable
+from semi_naive.ra.reduce.of_relation import reduction_of
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Const, Order, Program
-from semi_naive.ra.rules.joining import JoinTable
-from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import MOST
 from semi_naive.ra.rules.table import Table
@@ -27,7 +28,7 @@ class Database:
 
     def __init__(self, program: Program, values: Values):
         self.program, self.values = program, values
-        self.tables = {name: table_for(relation, values) for name, relation in program.relations.items()}
+        self.tables = {name: self.empty_table(name) for name in program.relations}
         self.on_partitions: dict[str, OnPartitions | Remade] = {}  # relations that live on the partitions instead
         self._distinct: dict[tuple[str, int], tuple[int, float]] = {}
         self._met: dict[tuple, tuple] = {}
@@ -35,6 +36,18 @@ class Database:
         self.kept: dict = {}  # what steps have made of the tuples: tries
         self.position = 0, 1
         self.most, self.unions = MOST, True
+
+    def empty_table(self, name: str) -> Table:
+        """Make a table of a relation that has no tuples."""
+        relation = self.program.relations[name]
+        return Table(relation.arity, reduction=reduction_of(relation, self.values, partial(self._value_order, name)))
+
+    def _value_order(self, name: str, columns: list[np.ndarray]) -> np.ndarray:
+        """Sort tuples as they are written: by value, symbols and records by their text. Ids depend on the order of reading."""
+        attributes = zip(columns, self.program.relations[name].attributes, strict=True)
+        types, style = BUILT_IN | self.program.types, Readable()
+        keys = [keyed(column, type_, types, self.values, style).keys for column, (_, type_) in attributes]
+        return np.lexsort(keys[::-1])
 
     def load(self, relation: str, columns: np.ndarray) -> int:
         """Facts: columns (arity, n) that join whatever the relation has."""
@@ -110,7 +123,7 @@ class Database:
         """
         for name in {*relations, *begun} & self.on_partitions.keys():
             columns = self.on_partitions.pop(name).columns()
-            self.tables[name] = table_for(self.program.relations[name], self.values)
+            self.tables[name] = self.empty_table(name)
             self.load(name, columns)
             if name not in begun:
                 self.tables[name].settle()
@@ -118,7 +131,7 @@ class Database:
     def place(self, name: str, relation, cluster) -> None:
         """The relation is on the partitions from now on."""
         self.on_partitions[name] = OnPartitions(relation, cluster)
-        self.tables[name] = table_for(self.program.relations[name], self.values)
+        self.tables[name] = self.empty_table(name)
 
     def partitioned(self, name: str) -> PartitionedRelation | None:
         """A relation that is on the partitions in its indexes."""
@@ -184,16 +197,6 @@ class Database:
             estimate = distinct_values(self.tables[relation], column)
         self._distinct[relation, column] = count, estimate
         return estimate
-
-
-def table_for(relation, values: Values) -> Table | LatticeTable:
-    if relation.joins:
-        return JoinTable(relation.arity, joins=relation.joins, values=values)
-    if relation.lattice:
-        return LatticeTable(relation.arity, better=relation.lattice, kind=relation.kinds[-1])
-    if relation.choice:
-        return ChoiceTable(relation.arity, keys=relation.choice)
-    return EquivalenceTable(2) if relation.eqrel else Table(relation.arity)
 
 
 def fill(parts: list[Part], put: Callable[[Part, int], None]) -> None:

@@ -18,11 +18,12 @@ from semi_naive.config import Config
 from semi_naive.host.numbers import counted
 from semi_naive.planning.carried import Carried
 from semi_naive.planning.placing import Placing
+from semi_naive.ra.reduce.of_relation import best_of
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.arithmetic import EvaluationError, located
-from semi_naive.ra.rules.block import Block, merged_as
+from semi_naive.ra.rules.block import Block, group_begins, merged_as
 from semi_naive.ra.rules.context import World
-from semi_naive.ra.rules.groups import DealtPieces, Delta, Finished, Home, RunGroups, group_begins
+from semi_naive.ra.rules.groups import DealtPieces, Delta, Finished, Home, RunGroups
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.database import Database
 from semi_naive.running.local import Local
@@ -56,8 +57,7 @@ class Decomposed:
         for name in self.stratum.relations:
             relation, keys = self.database.program.relations[name], self.carried.columns[name]
             order = (*keys, *(place for place in range(relation.arity) if place not in keys))
-            kind = (relation.lattice, relation.kinds[-1]) if relation.lattice else None
-            self.homes[name] = Home(relation.arity, order, len(keys), kind)
+            self.homes[name] = Home(relation.arity, order, len(keys), best_of(relation))
         self.trace = Trace(
             plan="decomposed", reason=self.reason, relations=list(self.stratum.relations), carried=self.carried.columns,
             config=self.config.to_json(),
@@ -89,11 +89,11 @@ class Decomposed:
     # -- the base
 
     def _base(self, part: str) -> dict[str, Block]:
-        """The tuples of each relation, sorted, carried columns first. Of a lattice all that is best now is delta."""
+        """The tuples of each relation, sorted, carried columns first. With a reduction all tuples are delta."""
         found = {}
         for name, home in self.homes.items():
             table = self.database.tables[name]
-            if home.lattice:
+            if home.reduction:
                 blocks = table.blocks("all", home.order) if part == "delta" else []
             else:
                 blocks = table.blocks(part, home.order)

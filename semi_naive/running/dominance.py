@@ -15,7 +15,7 @@ remaining tuple is dominated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,9 @@ import numpy as np
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.rewrite import variables_of
 from semi_naive.planning.strata import Stratum
+from semi_naive.ra.reduce.reduction import Reduction
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import apart, take_out, together
+from semi_naive.ra.rules.changes import apart, empty, take_out, together
 from semi_naive.ra.rules.ir import Atom, Relation, Rule
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.database import Database
@@ -65,18 +66,17 @@ class Dominance:
         self.local = local
         self.removals = {relation.removal for relation in relations}
         rules = [rule for rule in local.stratum.rules if rule.head.relation in self.removals]
-        self.rules = {
-            relation.name: [
-                Compared.of(rule, relation, local.recursive) for rule in rules if rule.head.relation == relation.removal
-            ]
-            for relation in relations
-        }
         self.view = Database(local.database.program, local.database.values)
         indexes = Indexes({name: relation.arity for name, relation in self.view.program.relations.items()})
         self.evaluator = evaluator(
             Stratum(tuple(self.removals), rules, False), local.number, self.view, indexes, local.profile,
             multiway=local.multiway, cores=local.cores,
         )  # fmt: skip
+        own = {relation.name: [rule for rule in rules if rule.head.relation == relation.removal] for relation in relations}
+        self.reductions = {
+            each.name: Undominated(self, each, [Compared.of(rule, each, local.recursive) for rule in own[each.name]])
+            for each in relations
+        }
 
     @classmethod
     def of(cls, local: Any, evaluator: Callable[..., Any]) -> Dominance | None:
@@ -86,65 +86,74 @@ class Dominance:
         return cls(local, found, evaluator) if found else None
 
     def advance(self, tables: dict[str, Any]) -> None:
-        """End an iteration: its `new` tuples become the delta, and dominated tuples are removed."""
+        """End an iteration. All tables are reduced before the first one turns, so that conditions are read as they were."""
         self.view.tables, self.view.on_partitions = dict(self.local.database.tables), self.local.database.on_partitions
-        for name, rules in self.rules.items():
-            if born := tables[name].new:
-                self._compare_new(self.view.program.relations[name], tables[name], together(born, tables[name].arity), rules)
+        for name, table in tables.items():
+            if name in self.reductions:
+                self.reductions[name].reduce(table)
+            else:
+                table.reduce()
         for table in tables.values():
-            table.advance()
-        again = {name: self._by_conditions(name, tables) for name in self.rules}
+            table.turn()
+        again = {name: reduction.by_conditions(tables) for name, reduction in self.reductions.items()}
         for name, gone in again.items():
-            if gone.size:
-                take_out(tables[name], gone)
+            take_out(tables[name], gone)
 
-    def _compare_new(self, relation: Relation, table: Table, born: Block, rules: list[Compared]) -> None:
-        """Versions 1 and 2: remove dominated tuples from `new`, then what `new` dominates from the rest of the table."""
-        known = table.blocks("all", table.home)
-        gone = [self._dominated(relation, rule, _delta(born), _delta(born), rule.worse, 0) for rule in rules]
-        if known:
-            gone += [self._dominated(relation, rule, _delta(born), table, rule.worse, 1) for rule in rules]
-        kept = apart(born, together(gone, relation.arity))
-        table.new = [kept] if kept.size else []
-        if known and kept.size:
-            gone = [self._dominated(relation, rule, table, _delta(kept), rule.better, 2) for rule in rules]
-            take_out(table, together(gone, relation.arity))
 
-    def _by_conditions(self, name: str, tables: dict[str, Any]) -> Block:
-        """Version 3: the tuples of a relation that are dominated as some condition is new."""
-        relation, table = self.view.program.relations[name], tables[name]
-        new = [(rule, place) for rule in self.rules[name] for place, read in rule.conditions.items() if tables[read].delta_size]
-        gone = [self._dominated(relation, rule, table, table, place, CONDITION + place) for rule, place in new]
-        return together(gone, relation.arity)
+@dataclass
+class Undominated(Reduction):
+    """The reduction of a relation by its subsumptive rules. Only the stratum's evaluation has it, its table has none."""
 
-    def _dominated(self, relation: Relation, rule: Compared, worse: Table, better: Table, delta: int, number: int) -> Block:
-        """The tuples of one table that tuples of another dominate by a rule. delta: the place in the body of the atom whose
-        tuples are all new; number: of this version of the rule."""
+    stratum: Dominance
+    relation: Relation
+    rules: list[Compared]
+
+    def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
+        """Versions 1 and 2: drop dominated candidates, then find the known tuples that the other candidates dominate."""
+        gone = [self._dominated(rule, _delta(born), _delta(born), rule.worse, 0) for rule in self.rules]
+        if known := table.blocks("all", table.home):
+            gone += [self._dominated(rule, _delta(born), table, rule.worse, 1) for rule in self.rules]
+        kept = apart(born, self._union(gone))
+        if not known or not kept.size:
+            return kept, empty(table.arity)
+        return kept, self._union(self._dominated(rule, table, _delta(kept), rule.better, 2) for rule in self.rules)
+
+    def by_conditions(self, tables: dict[str, Any]) -> Block:
+        """Version 3: find the tuples that are dominated as a condition has grown."""
+        table = tables[self.relation.name]
+        new = [(rule, place) for rule in self.rules for place, read in rule.conditions.items() if tables[read].delta_size]
+        return self._union(self._dominated(rule, table, table, place, CONDITION + place) for rule, place in new)
+
+    def _union(self, blocks: Iterable[Block]) -> Block:
+        return together(list(blocks), self.relation.arity)
+
+    def _dominated(self, rule: Compared, worse: Table, better: Table, delta: int, number: int) -> Block:
+        """Find the tuples of one table that tuples of another dominate by a rule. delta: the place in the body of the atom
+        whose tuples are all new; number: of this version of the rule."""
         if rule.joined:
-            return self._made(relation, rule, worse, better, delta, number)
-        return self._of_all(relation, rule, worse, better, *((delta, number) if delta in rule.conditions else (rule.worse, 3)))
+            return self._made(rule, worse, better, delta, number)
+        return self._of_all(rule, worse, better, *((delta, number) if delta in rule.conditions else (rule.worse, 3)))
 
-    def _of_all(self, relation: Relation, rule: Compared, worse: Table, better: Table, delta: int, number: int) -> Block:
-        """As `_dominated`, if every tuple has to be compared with every other: first with some of them, as tuples that these
-        dominate need not be compared with the rest."""
-        left, found = together(worse.blocks("all", worse.home), relation.arity), []
+    def _of_all(self, rule: Compared, worse: Table, better: Table, delta: int, number: int) -> Block:
+        """As `_dominated`, if every tuple is compared with every other: first with a sample, as the tuples that it dominates
+        need not be compared with the rest."""
+        left, found = self._union(worse.blocks("all", worse.home)), []
         for some in pieces(better.blocks("all", better.home)):
-            gone = self._made(relation, rule, _delta(left), _delta(some), delta, number)
-            if gone.size:
-                found.append(gone)
-                left = apart(left, gone)
+            found.append(gone := self._made(rule, _delta(left), _delta(some), delta, number))
+            left = apart(left, gone)
             if not left.size:
                 break
-        return together(found, relation.arity)
+        return self._union(found)
 
-    def _made(self, relation: Relation, rule: Compared, worse: Table, better: Table, delta: int, number: int) -> Block:
-        made, local = Table(relation.arity), self.evaluator
-        self.view.tables |= {relation.worse: worse, relation.better: better, relation.removal: made}
+    def _made(self, rule: Compared, worse: Table, better: Table, delta: int, number: int) -> Block:
+        """Evaluate one version of a rule."""
+        made, local, relation = Table(self.relation.arity), self.stratum.evaluator, self.relation
+        self.stratum.view.tables |= {relation.worse: worse, relation.better: better, relation.removal: made}
         local.tables = {relation.removal: made}
-        version = rule.rule, delta, {delta: "delta", **self.local.iterations.parts(rule.rule)}, number
+        version = rule.rule, delta, {delta: "delta", **self.stratum.local.iterations.parts(rule.rule)}, number
         local._plan([version])
         local._derive(*version)
-        return together(made.new, relation.arity)
+        return self._union(made.new)
 
 
 def pieces(blocks: list[Block]) -> Iterator[Block]:

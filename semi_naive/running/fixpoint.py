@@ -9,8 +9,7 @@ from itertools import chain
 
 from semi_naive.host import memory
 from semi_naive.ra.rules.changes import apart, shared, together
-from semi_naive.ra.rules.context import lattice_table
-from semi_naive.ra.rules.lattice import LatticeTable
+from semi_naive.ra.rules.context import reduced_table
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.local import TooLarge
@@ -95,21 +94,20 @@ class Fixpoint:
         return self._go_on()
 
 
-def opened(relation: PartitionedRelation) -> Table | LatticeTable:
-    """A relation that is on the partitions of this host, as a table of this process: its blocks are mapped, not copied."""
+def opened(relation: PartitionedRelation) -> Table:
+    """Open a relation on the partitions of this host as a table of this process. Its blocks are mapped, not copied."""
     home, partitions = relation.home, range(relation.home.map.partitions)
-    if relation.lattice:
-        return _best(relation)
+    if relation.reduction:
+        return _reduced(relation)
     found = {index.order: [stored.open() for p in partitions for stored in index.full[p]] for index in relation.indexes}
     delta = [stored.open() for p in partitions for stored in home.delta[p]]
     return Table.of(relation.arity, home.order, found, delta)
 
 
-def _best(relation: PartitionedRelation) -> LatticeTable:
-    """The same of one that is aggregated in recursion: its full has what is in delta, too."""
-    tables = [lattice_table(relation, p) for p in range(relation.home.map.partitions)]
-    every = [block for table in tables for block in table.full[table.home]]
+def _reduced(relation: PartitionedRelation) -> Table:
+    """As `opened`, for a relation with a reduction, whose full has the tuples of delta, too."""
+    tables = [reduced_table(relation, p) for p in range(relation.home.map.partitions)]
+    every, home = [block for table in tables for block in table.full[table.home]], tables[0].home
     last = together([stored.open() for stored in chain(*relation.home.delta)], relation.arity)
     full, improved = ([part(block, last) for block in every] for part in (apart, shared))
-    found, home = tables[0], tables[0].home
-    return LatticeTable.of(relation.arity, home, {home: full}, improved, better=found.better, kind=found.kind)
+    return Table.of(relation.arity, home, {home: full}, improved, reduction=relation.reduction)

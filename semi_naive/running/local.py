@@ -29,7 +29,6 @@ from semi_naive.ra.rules.ir import Order, Rule
 from semi_naive.ra.rules.slices import divisible, slices
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.tuple_at_a_time.ready import ready
-from semi_naive.running.choosing import Choosing
 from semi_naive.running.database import Database
 from semi_naive.running.dominance import Dominance
 from semi_naive.running.growing import Growing
@@ -100,7 +99,6 @@ class Local:
         self.growing = Growing(self.again, recursive)
         self.tables: dict[str, Any] = {}  # of the stratum's relations, while they are here
         self.marks: dict[str, Any] = {}  # by relation, what its table goes back to
-        self.choosing = Choosing({}, self.database)  # of the iteration that runs
         self.planned = False  # bodies whose indexes are not settled yet
         if any(relations[name].stepwise for name in self.stratum.relations if name in relations):
             self.small = 0  # the machine does not choose, nor compare
@@ -170,7 +168,7 @@ class Local:
         self.tables = {name: self.database.tables[name] for name in followed}
 
     def _advance(self) -> None:
-        """End an iteration: its tuples, without those that others subsume, become the next delta."""
+        """End an iteration: its tuples, reduced, become the next delta."""
         if self.dominance:
             self.dominance.advance(self.tables)
         else:
@@ -221,7 +219,6 @@ class Local:
     def start(self) -> None:
         """What needs no recursion. Facts that were loaded are in `new`, with whatever this adds."""
         self._plan(self._first())
-        self.choosing = Choosing(self.tables, self.database)
         for one in self._first():
             self._derive(*one)
             self._choose(one[0])
@@ -239,7 +236,6 @@ class Local:
             raise TooLarge
         self._within_memory()
         delta = sum(table.delta_size for table in self.tables.values())
-        self.choosing = Choosing(self.tables, self.database)
         wanted = [one for one in self.every(False) if self.tables[one[0].body[one[1]].relation].delta_size]
         if together := Together.of(self, wanted):
             together.run()
@@ -274,7 +270,7 @@ class Local:
         entry["tuples"] += born
 
     def _choose(self, rule: Rule) -> None:
-        if born := self.choosing.choose(rule.head.relation):
+        if born := self.tables[rule.head.relation].end_rule():
             self.profile.rule(rule, self.number, bool(self.recursive))["tuples"] += born
 
     def _leave(self) -> None:
@@ -286,7 +282,7 @@ class Local:
     def _made(self, rule: Rule, derivation: Derivation) -> tuple[int, int, bool]:
         """(heads made, tuples born) by a rule, in slices on all cores, and whether they are too many: then not all are made."""
         name, database = rule.head.relation, cast(Any, self.database)
-        table = self.choosing.taking(name, self.tables[name])
+        table = self.tables[name].target
         derivation, alone, stop, made, many = derivation.towards(table.home), Lock(), Event(), 0, False
 
         def insert(batch: Batch) -> int:
@@ -335,13 +331,13 @@ class Local:
         from the partitions are files, and do not count."""
         if self.memory is None or self.returns:
             return 0
-        size = more + self.choosing.nbytes + sum(table.nbytes for table in self.tables.values())
+        size = more + sum(table.nbytes for table in self.tables.values())
         return size if size > self.memory else 0
 
     def nbytes(self) -> int:
         """The bytes of what is in no relation of the database yet."""
         apart = (table for name, table in list(self.tables.items()) if self.database.tables.get(name) is not table)
-        return self.choosing.nbytes + sum(table.nbytes for table in apart)
+        return sum(table.nbytes for table in apart)
 
     def made_so_far(self, counts: Iterable[tuple[str, int]] = ()) -> str:
         """How many tuples relations have, for an error. counts: those of the stratum, where its tables do not know them."""

@@ -15,6 +15,7 @@ from semi_naive.host import limits
 from semi_naive.planning.fanout import alone
 from semi_naive.planning.order import outgrown, plan_all, plan_body
 from semi_naive.planning.placing import Placing, keyed, scanned
+from semi_naive.ra.reduce.of_relation import best_of
 from semi_naive.ra.reports import Report
 from semi_naive.ra.rules.arithmetic import EvaluationError, located
 from semi_naive.ra.rules.block import merged_as
@@ -110,13 +111,13 @@ class Partitioned:
     def _empty(self, name: str, orders: dict[tuple, int]) -> PartitionedRelation:
         """One of the stratum's relations, without tuples."""
         relation = self.database.program.relations[name]
-        kind = (relation.lattice, relation.kinds[-1]) if relation.lattice else None
+        best = best_of(relation)
         if self.walk:
             orders = {self.walk.order: 1}
-        elif kind or not orders:
-            orders = {tuple(range(relation.arity)): relation.arity - 1 if kind else min(1, relation.arity)} | orders
+        elif best or not orders:
+            orders = {tuple(range(relation.arity)): relation.arity - 1 if best else min(1, relation.arity)} | orders
         indexes = [PartitionedIndex(order, keys, self.cluster.bucket_map()) for order, keys in orders.items()]
-        return PartitionedRelation(name, relation.arity, indexes, kind)
+        return PartitionedRelation(name, relation.arity, indexes, best)
 
     def _take_over(self) -> None:
         """What the stratum's relations have already goes home: from the driver, or from where their facts have been dealt."""
@@ -129,7 +130,7 @@ class Partitioned:
                 table = self.database.tables[name]
                 if part == "delta" and self.iteration == 0:
                     table.advance()
-                if self.relations[name].lattice:  # all that is best now is delta: it derives little that is not known
+                if self.relations[name].reduction:  # all best tuples are delta: they derive little that is not known
                     found = table.blocks("all", table.home) if part == "delta" else []
                 else:
                     found = table.blocks(part, table.home)

@@ -66,7 +66,7 @@ def at_rest(name: str, home: Home, placement: BucketMap, finished: list[Finished
         full[one.partition] += one.blocks.get(name, [])
         sizes = sizes + one.sizes.get(name, 0)
     index = PartitionedIndex(home.order, home.keys, placement, full, sizes=sizes)
-    return PartitionedRelation(name, home.arity, [index], home.lattice)
+    return PartitionedRelation(name, home.arity, [index], home.reduction)
 
 
 def births_of(finished: list[Finished]) -> np.ndarray:

@@ -37,7 +37,7 @@ class Rebalance:
             change = spread_inner(index.map, index.sizes, work, delta, self.config, self.config.least(), kept=index.copies)
             self._rehome(name, number, index, change, iteration)
         for name, relation in relations.items():
-            for number, index in enumerate(relation.indexes) if relation.lattice is None else ():
+            for number, index in enumerate(relation.indexes) if relation.reduction is None else ():
                 splits = index.keys < len(index.order)
                 meetings = self.met.get((name, number), [])
                 partners = {place: p for place, p in statics.items() if met(index, meetings, p)}
@@ -57,7 +57,7 @@ class Rebalance:
             steps = (step for segment in version.segments[:2] for step in segment)
             scan, join, *_ = (*(step for step in steps if isinstance(step, Join)), None, None)
             relation = relations.get(version.relation)
-            if version.part != "delta" or join is None or relation.lattice:
+            if version.part != "delta" or join is None or relation.reduction:
                 continue
             places = {name: place for place, name in scan.binds}
             index = relation.index(version.order) or relation.home
@@ -72,7 +72,7 @@ class Rebalance:
     @staticmethod
     def _spread(relations: dict[str, PartitionedRelation], join: Join) -> PartitionedIndex | None:
         relation = relations.get(join.relation)
-        return relation.index(join.order) if relation and not relation.lattice else None
+        return relation.index(join.order) if relation and not relation.reduction else None
 
     @staticmethod
     def _work(index: PartitionedIndex, meetings: list[Meeting]) -> np.ndarray:
@@ -169,5 +169,5 @@ def joined_only(versions, relations: dict[str, PartitionedRelation]) -> dict[tup
         (name, number): index
         for name, relation in relations.items()
         for number, index in enumerate(relation.indexes)
-        if (name, index.order) in joined - whole and index.keys < len(index.order) and not relation.lattice
+        if (name, index.order) in joined - whole and index.keys < len(index.order) and not relation.reduction
     }

@@ -11,7 +11,6 @@ from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules.durable import Gone
 from semi_naive.ra.rules.table import snapshot
 from semi_naive.running.checkpoint import Checkpoints
-from semi_naive.running.database import table_for
 from semi_naive.running.on_partitions import Remade
 from semi_naive.running.state import State
 
@@ -136,7 +135,7 @@ class Recovery:
         found = self.database.on_partitions.pop(name, None)
         if isinstance(found, Remade):
             found.close()
-        self.database.tables[name] = table_for(self.database.program.relations[name], self.database.values)
+        self.database.tables[name] = self.database.empty_table(name)
 
     def _derived(self) -> set[str]:
         return {name for each in self.run.strata if each.rules for name in each.relations}

@@ -18,7 +18,7 @@ from semi_naive.planning.loops import Loop
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.failures import told
 from semi_naive.ra.jobs import RunsLost
-from semi_naive.ra.rules.choice import ChoiceTable
+from semi_naive.ra.reduce.choice import Choice
 from semi_naive.ra.rules.ir import Kind, Rule
 from semi_naive.ra.rules.kinds import as_bits, dtype_of
 from semi_naive.ra.rules.table import Table, snapshot
@@ -112,8 +112,9 @@ class Run(State):
             kinds = self.program.relations[name].kinds
             columns = [self._column([rule.head.args[i].value for rule in facts], kind) for i, kind in enumerate(kinds)]
             written = np.array(columns, np.int64).reshape(len(kinds), len(facts))
-            if isinstance(table := self.database.tables[name], ChoiceTable):
-                table.choose(list(written), len(facts))  # the first that is written stays
+            table = self.database.tables[name]
+            if isinstance(table.reduction, Choice):
+                table.reduction.choose(table, list(written), len(facts))  # the first that is written stays
             else:
                 self.loading.add_columns(name, written)
 

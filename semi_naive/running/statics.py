@@ -118,7 +118,7 @@ class Statics:
         """A relation with those of its indexes that are where they should be already."""
         relation = self.database.partitioned(name)
         made = PartitionedRelation(name, self.database.program.relations[name].arity, [], None, True)
-        if relation is not None and not relation.lattice:
+        if relation is not None and not relation.reduction:
             for index in relation.indexes:
                 if orders.get(index.order) == index.keys and index.map.homes == self.map.homes:
                     made.indexes.append(replace(index, full=list(index.full)))  # which may be refined by itself

@@ -14,11 +14,8 @@ from typing import Any
 from semi_naive.host import memory
 from semi_naive.ra.rules.arithmetic import EvaluationError, located
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.choice import ChoiceTable
 from semi_naive.ra.rules.derive import Derivation, Sink
-from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.rules.ir import Order, Rule
-from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.slices import divisible, searches, slices
 from semi_naive.ra.rules.table import Table
 from semi_naive.threads import in_threads
@@ -41,15 +38,12 @@ class Together:
 
     @classmethod
     def of(cls, local: Any, wanted: list[tuple]) -> "Together | None":
-        """Versions of the iteration that begins, None if they are better made one after the other: symbols and records are
-        numbered as they come, and what supersedes others, or is chosen, is not known before it is there."""
+        """Return None if the versions of this iteration are better run one after the other: symbols and records are numbered in
+        the order of the rules, and a reduction compares the heads of a rule with those of the rules before."""
         if local.cores < 2 or len(wanted) < 2 or sum(table.delta_size for table in local.tables.values()) < LEAST:
             return None
         tables = [local.tables[one[0].head.relation] for one in wanted]
-        if not all(
-            isinstance(table, Table) and not isinstance(table, EquivalenceTable | ChoiceTable | LatticeTable)
-            for table in tables
-        ):
+        if not all(isinstance(table, Table) and table.reduction is None for table in tables):
             return None
         derivations = [local._body(*one).derivation.towards(table.home) for one, table in zip(wanted, tables, strict=True)]
         if not all(map(divisible, derivations)):

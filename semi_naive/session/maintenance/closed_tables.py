@@ -1,17 +1,16 @@
-"""Relations that keep themselves closed while a session follows: of each key the best value (`ra.rules.lattice`), or with every
-pair those that make it an equivalence (`ra.rules.equivalence`). A session has their tuples as those of any other relation.
+"""Maintain relations with a reduction that a session can follow: the best value of each key, or the classes of an equivalence.
 
-What is inserted supersedes, or unites classes, as in a run. What may be gone goes with its key, or with its class; then
-whatever rules and facts still say of these is inserted again.
+Inserted tuples are reduced as in a run (`ra.reduce`). A suspect is overdeleted with its key, or with its class. Then the tuples
+that rules and facts still make of these keys or classes are inserted again. Between transactions the table is a plain one.
 """
 
 import numpy as np
 
+from semi_naive.ra.reduce.classes import Classes
+from semi_naive.ra.reduce.of_relation import closing
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import own_order, selected, taken, together, within
-from semi_naive.ra.rules.equivalence import EquivalenceTable
 from semi_naive.ra.rules.ir import Relation
-from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.table import Table, snapshot
 
 
@@ -20,13 +19,11 @@ def is_closed(relation: Relation) -> bool:
 
 
 def closed(relation: Relation, table: Table) -> Table:
-    """The table of a relation's own sort with the tuples of a settled one, none of which is new. It shares the blocks; of an
-    equivalence it takes a pass over them to know the classes."""
-    best = LatticeTable(relation.arity, better=relation.lattice, kind=relation.kinds[-1]) if relation.lattice else None
-    found = best or EquivalenceTable(2)
-    vars(found).update(vars(snapshot(table)))
-    if isinstance(found, EquivalenceTable) and table.count:
-        found.know(table.columns())
+    """Return a settled table with the relation's reduction. It shares the blocks; the classes of an equivalence take a pass."""
+    found = snapshot(table)
+    found.reduction = closing(relation)
+    if isinstance(found.reduction, Classes) and table.count:
+        found.reduction.unite(table.columns())
     return found
 
 

@@ -10,14 +10,13 @@ import numpy as np
 from semi_naive.io import Options, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
+from semi_naive.ra.reduce.choice import Choice
 from semi_naive.ra.rules import branches
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import apart, plain
-from semi_naive.ra.rules.choice import ChoiceTable
 from semi_naive.ra.rules.ir import Const, Pack, Rule, Term
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.running.cluster import Cluster
-from semi_naive.running.database import table_for
 from semi_naive.running.run import Run
 
 PAIR = 2  # columns that are packed in the same way whatever they hold
@@ -131,15 +130,15 @@ class Explicit(Run):
         Many columns in one word are packed as they were, to be compared as words."""
         self.database.on_partitions.pop(name, None)
         known = self.tables[name].packing if name in self.tables else None
-        table = self.database.tables[name] = table_for(self.program.relations[name], self.values)
-        if known and known.lanes == 1 and table.arity > PAIR and type(table) is Table:
+        table = self.database.tables[name] = self.database.empty_table(name)
+        if known and known.lanes == 1 and table.arity > PAIR and table.reduction is None:
             table.packing = known
         for facts in (self.facts.given, self.facts.written):
             if name not in facts or not facts[name].count:
                 continue
-            if isinstance(table, ChoiceTable) and facts is self.facts.written:
+            if isinstance(table.reduction, Choice) and facts is self.facts.written:
                 columns, rules = self.lines[name]
-                table.choose(list(columns), len(rules))
+                table.reduction.choose(table, list(columns), len(rules))
             else:
                 table.insert(facts[name].columns(), facts[name].count)
 

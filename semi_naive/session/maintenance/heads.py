@@ -28,6 +28,11 @@ class Heads:
         return own_order(self.arity)
 
     @property
+    def target(self) -> "Heads":
+        """The object that takes the heads of a rule."""
+        return self
+
+    @property
     def count(self) -> int:
         return sum(block.size for block in self.blocks)
 

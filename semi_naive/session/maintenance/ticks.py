@@ -1,6 +1,4 @@
-"""Tables that tell when their tuples are born (`ra.rules.ages`)."""
-
-from typing import Any, cast
+"""Tables that note when their tuples are born (`ra.rules.ages`)."""
 
 import numpy as np
 
@@ -8,63 +6,51 @@ from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.ages import Layer, born, in_order
 from semi_naive.ra.rules.block import bounds_of, pack, roomy
 from semi_naive.ra.rules.changes import within
-from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.table import Table
 
 
 class Clock:
-    """What is born in the tables of a stratum, and when."""
+    """The births of tuples in the tables of a stratum, by tick."""
 
     def __init__(self, stratum: Stratum, begin: int):
         self.now = begin
         self.births: dict[str, list[Layer]] = {name: [] for name in stratum.relations}
 
-    def timed(self, name: str, table: Table | LatticeTable) -> Any:
-        """The same table, that tells what becomes its delta."""
-        sort = TimedLattice if isinstance(table, LatticeTable) else TimedTable
-        timed = sort.__new__(sort)
+    def timed(self, name: str, table: Table) -> "TimedTable":
+        """Return the table as one that notes when its tuples are born."""
+        timed = object.__new__(TimedTable)
         vars(timed).update(vars(table))
         timed.clock, timed.name, timed.told = self, name, 0
         return timed
 
     def keep(self, name: str, table: Table) -> None:
-        """Only what the settled table of a relation has at the end has been born: the rest has been superseded."""
+        """Drop the births of tuples that have been superseded: the settled table of their relation does not have them."""
         self.births[name] = [layer.where(within(layer.block, table)) for layer in self.births[name]]
 
 
 NONE = np.empty(0, np.int64)
 
 
-class Timed:
+class TimedTable(Table):
     """A table at home in its own order whose births are noted."""
 
     clock: Clock
     name: str
     told: int  # the births of the machine before that tick have been noted
 
-    def advance(self) -> int:
-        size = cast(Any, super()).advance()
-        if size:
-            table = cast(Any, self)
-            self.clock.births[self.name].append(born(table.delta[table.home], self.clock.now))
+    def turn(self) -> int:
+        if size := super().turn():
+            self.clock.births[self.name].append(born(self.delta[self.home], self.clock.now))
             self.clock.now += 1
         return size
 
     def from_machine(self, full: np.ndarray, delta: np.ndarray, times: np.ndarray = NONE) -> None:
         """Take rows of the machine. times: the ticks of their births, those of full first; -1 of rows that were there before
         the machine began. Rows of an iteration that is not over come later, though the clock has passed their births."""
-        cast(Any, super()).from_machine(full, delta)
+        super().from_machine(full, delta)
         fresh = times >= self.told
         columns = [np.concatenate([full[:, i], delta[:, i]])[fresh] for i in range(full.shape[1])]
         if (ticks := times[fresh]).size:
             self.told = int(ticks.max()) + 1
             packing = roomy(bounds_of(columns))
             self.clock.births[self.name].append(in_order(packing, pack(columns, packing, ticks.size), ticks))
-
-
-class TimedTable(Timed, Table):
-    pass
-
-
-class TimedLattice(Timed, LatticeTable):
-    pass

@@ -1,7 +1,7 @@
-"""An equivalence relation: whatever is inserted, what follows by reflexivity, symmetry and transitivity is born with it.
+"""The classes of an equivalence relation: an inserted pair brings all pairs that reflexivity, symmetry and transitivity add.
 
-Classes are kept by union-find (as in Nappa, Zhao, Subotić, Scholz 2019, "Fast parallel equivalence relations in a Datalog
-compiler"); their pairs are tuples like all others, so a class of n takes 8 n² bytes.
+Classes are kept by union-find (Nappa, Zhao, Subotić, Scholz 2019, "Fast parallel equivalence relations in a Datalog
+compiler"). Their pairs are tuples like all others, so a class of n takes 8 n² bytes.
 """
 
 from dataclasses import dataclass, field
@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.host.jit import njit, types
+from semi_naive.ra.reduce.reduction import Reduction
 from semi_naive.ra.rules import kernels
-from semi_naive.ra.rules.table import NOBODY, Table
+from semi_naive.ra.rules.table import Table
 from semi_naive.ra.words import JIT, i64
 
 
 @njit(types.void(i64, i64, i64), **JIT)
 def _unite(parents, lefts, rights):
-    """Union by the smaller index; afterwards every parent is a root."""
+    """Unite by the smaller index. Afterwards every parent is a root."""
     for i in range(lefts.size):
         a, b = lefts[i], rights[i]
         while parents[a] != a:
@@ -31,10 +32,11 @@ def _unite(parents, lefts, rights):
 
 
 @dataclass
-class EquivalenceTable(Table):
-    """`members`: every value there is, ascending; `classes`: of each, the place of the least value of its class.
+class Classes(Reduction):
+    """`members`: all values, ascending; `classes`: of each, the place of the least value of its class. The arrays are replaced,
+    never changed.
 
-    >>> table = EquivalenceTable(2)
+    >>> table = Table(2, reduction=Classes())
     >>> table.insert([np.array([1, 5]), np.array([2, 2])], 2), sorted(table.columns()[0].tolist())
     (9, [1, 1, 1, 2, 2, 2, 5, 5, 5])
     """
@@ -44,18 +46,16 @@ class EquivalenceTable(Table):
 
     @property
     def nbytes(self) -> int:
-        """Of the pairs and of what tells their classes."""
-        return super().nbytes + self.members.nbytes + self.classes.nbytes
+        return self.members.nbytes + self.classes.nbytes
 
-    def insert(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> int:
-        with alone:  # as a whole: what follows depends on all that there is
-            return self._insert(columns, size)
+    def expanded(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
+        return self._grown(self.unite(columns)) if size else (columns, size)
 
-    def _insert(self, columns: list[np.ndarray], size: int) -> int:
-        return super().insert(*self._grown(self.know(columns))) if size else 0
+    def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
+        self.unite(columns)
 
-    def know(self, columns: list[np.ndarray]) -> np.ndarray:
-        """Unite the classes of pairs; of each member, the place of the least value of its class before, or -1."""
+    def unite(self, columns: list[np.ndarray]) -> np.ndarray:
+        """Unite the classes of pairs. Return, of each member, the place of the least value of its class before, or -1."""
         before, known = self.members, self.classes
         every = np.sort(np.concatenate([before, *columns]))
         fresh = np.ones(every.size, np.bool_)
@@ -70,12 +70,8 @@ class EquivalenceTable(Table):
         self.classes = parents
         return old
 
-    def insert_block(self, block, alone=NOBODY) -> int:
-        """A block in home order."""
-        return self.insert(block.columns(), block.size, alone)
-
     def _grown(self, old: np.ndarray):
-        """The pairs of classes that have grown, without those that were of one class before: (columns, size)."""
+        """Return the pairs of classes that have grown, without the pairs of one class of before: (columns, size)."""
         order = np.argsort(self.classes, kind="stable")
         roots = self.classes[order]
         starts, ends = np.searchsorted(roots, roots, "left"), np.searchsorted(roots, roots, "right")
@@ -89,16 +85,3 @@ class EquivalenceTable(Table):
         new = (old[first] != old[second]) | (old[first] < 0)
         pairs = [self.members[first[new]], self.members[second[new]]]
         return pairs, pairs[0].size
-
-    def for_machine(self) -> tuple[np.ndarray, np.ndarray]:
-        """(rows of full, rows of the delta): the machine has the pairs themselves."""
-        _, delta = super().for_machine()
-        full = [block for block in self.blocks("full", self.home) if block.size]
-        rows = [np.array(block.columns(), np.int64).T for block in full]
-        return np.concatenate([np.empty((0, 2), np.int64), *rows]), delta
-
-    def from_machine(self, full: np.ndarray, delta: np.ndarray) -> None:
-        """Rows that are to be in full as well, and the delta of now: of their classes, too, the members are known then."""
-        super().from_machine(full, delta)
-        pairs = [np.ascontiguousarray(np.concatenate([full[:, i], delta[:, i]])) for i in range(2)]
-        self.know(pairs)

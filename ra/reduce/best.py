@@ -1,0 +1,80 @@
+"""The best value of each key: relations whose heads say min(…) or max(…) for the last attribute.
+
+    dist(y, min(d + w)) :- dist(x, d), edge(x, y, w).
+
+A tuple that improves on its key's value is born and supersedes it. Rules read improved tuples as delta, and the best tuples of
+all other keys as full. The fixpoint is reached if values cannot improve without end.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.ra.reduce.reduction import Reduction, keys_of, with_keys
+from semi_naive.ra.rules.block import Block, group_begins
+from semi_naive.ra.rules.changes import selected, take_out, together
+from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.kinds import ordered
+from semi_naive.ra.rules.table import Table
+
+
+@dataclass
+class Best(Reduction):
+    """`better`: min or max; `kind`: of the last column.
+
+    >>> table = Table(2, reduction=Best("max"))
+    >>> table.insert([np.array([1, 1, 2]), np.array([5, 7, 3])], 3), table.advance()
+    (2, 2)
+    >>> table.insert([np.array([1, 2]), np.array([6, 4])], 2), table.advance(), table.count
+    (1, 1, 2)
+    >>> sorted(zip(*(column.tolist() for column in table.columns())))
+    [(1, 7), (2, 4)]
+    """
+
+    better: str = "min"
+    kind: Kind = Kind.NUMBER
+
+    def encoded(self, column: np.ndarray) -> np.ndarray:
+        """Map values to int64 numbers of which the least is the best.
+
+        >>> Best("max", Kind.FLOAT).encoded(np.array([-1.5, 2.0]).view(np.int64)).argsort().tolist()
+        [1, 0]
+        """
+        column = ordered(column, self.kind)
+        return ~column if self.better == "max" else column
+
+    def best(self, block: Block) -> Block:
+        """Return the best tuple of each key."""
+        begins = group_begins(block, block.arity - 1)
+        if begins.size == block.size:
+            return block
+        sizes = np.diff(begins, append=block.size)
+        if self.kind == Kind.NUMBER:  # blocks are sorted as numbers are
+            rows = begins if self.better == "min" else begins + sizes - 1
+        else:
+            values = self.encoded(block.column(block.arity - 1))
+            rows = np.flatnonzero(values == np.repeat(np.minimum.reduceat(values, begins), sizes))
+        return Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
+
+    def sifted(self, block: Block, known: list[Block]) -> Block:
+        """Keep the best tuple of each key, if no known tuple has the key with a value as good."""
+        block = self.best(block)
+        for other in known:
+            lows, highs = other.ranges(keys_of(block, 1), block.size)
+            good, found, last = np.ones(block.size, np.bool_), np.flatnonzero(highs > lows), block.arity - 1
+            values = self.encoded(block.column(last, found)), self.encoded(other.column(last, lows[found]))
+            good[found] = values[0] < values[1]
+            block = selected(block, good)
+        return block
+
+    def gathered(self, new: list[Block], block: Block) -> list[Block]:
+        return [self.best(together([*new, block], block.arity))]
+
+    def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
+        return born, with_keys(table, keys_of(born, 1), born.size)
+
+    def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
+        take_out(table, with_keys(table, columns[:-1], columns[-1].size))
+
+    def growth(self, table: Table) -> int:
+        return sum(born.size - with_keys(table, keys_of(born, 1), born.size).size for born in table.new)

@@ -1,0 +1,146 @@
+"""A choice-domain: no two tuples that rules make agree in a key.
+
+    .decl advisor(student: symbol, professor: symbol) choice-domain student
+
+The heads that a rule makes in one iteration are its candidates. They are sorted by `sorting`, and a candidate is kept unless it
+agrees in a key with a tuple that is known or was kept before it. So the choice depends on the tuples alone, not on the layout.
+Facts that are inserted are known. (Greco and Zaniolo 1998, "Greedy algorithms in Datalog with choice and negation".)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.host.jit import njit, types
+from semi_naive.ra.reduce.reduction import Reduction
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.ir import Order
+from semi_naive.ra.rules.table import NOBODY, Table
+from semi_naive.ra.words import JIT, i64
+
+Key = tuple[int, ...]  # places of attributes
+MAX_CANDIDATES = 1 << 20  # of a rule with one key, before those that will not be chosen are dropped
+
+Sorting = Callable[[list[np.ndarray]], np.ndarray]  # columns → their rows in the order of preference
+
+
+@njit(types.boolean[::1](i64, types.int64, types.int64), **JIT)
+def _first(groups, keys, number):
+    """Keep a row if no row kept before is in one of its groups, booleans (n,). groups: the group of each row by each key, row
+    after row; number: of groups, over all keys."""
+    kept = np.zeros(groups.size // keys, np.bool_)
+    taken = np.zeros(number, np.bool_)
+    for row in range(kept.size):
+        free = True
+        for place in range(row * keys, (row + 1) * keys):
+            if taken[groups[place]]:
+                free = False
+        if free:
+            kept[row] = True
+            for place in range(row * keys, (row + 1) * keys):
+                taken[groups[place]] = True
+    return kept
+
+
+def first_of_keys(columns: list[np.ndarray], size: int, keys: tuple[Key, ...]) -> np.ndarray:
+    """Keep a tuple if it agrees in no key with one kept before, booleans (n,). The tuples come in the order of preference.
+
+    >>> first_of_keys([np.array([1, 1, 2, 3]), np.array([7, 8, 7, 8])], 4, ((0,), (1,))).tolist()
+    [True, False, False, True]
+    """
+    groups, number = np.empty((size, len(keys)), np.int64), 0
+    for place, key in enumerate(keys):
+        values = [np.ascontiguousarray(columns[at]) for at in key]
+        distinct = Block.of(values, size)
+        groups[:, place] = distinct.ranges(values, size)[0] + number
+        number += distinct.size
+    return _first(groups.reshape(-1), len(keys), number)
+
+
+@dataclass
+class Choice(Reduction):
+    """`candidates`: of the rule that runs.
+
+    >>> table = Table(2, reduction=Choice(((0,),), lambda columns: np.lexsort(columns[::-1])))
+    >>> table.insert([np.array([1]), np.array([9])], 1), table.advance()
+    (1, 1)
+    >>> table.target.insert([np.array([1, 2, 2]), np.array([5, 6, 4])], 3), table.end_rule()
+    (0, 1)
+    >>> sorted(zip(*(column.tolist() for column in table.columns())))
+    [(1, 9), (2, 4)]
+    """
+
+    keys: tuple[Key, ...]
+    sorting: Sorting
+    candidates: "Candidates | None" = None
+
+    @property
+    def nbytes(self) -> int:
+        return self.candidates.made.nbytes if self.candidates is not None else 0
+
+    def target(self, table: Table) -> "Candidates":
+        if self.candidates is None:
+            self.candidates = Candidates(table, self)
+        return self.candidates
+
+    def end_rule(self) -> int:
+        candidates, self.candidates = self.candidates, None
+        return candidates.choose() if candidates is not None else 0
+
+    def choose(self, table: Table, columns: list[np.ndarray], size: int) -> int:
+        """Insert the tuples that are kept, in order of preference, and return their number."""
+        left = np.flatnonzero(self.free(columns, size, lambda order: table.blocks("all", order)))
+        columns = [column[left] for column in columns]
+        left = self.free(columns, left.size, lambda order: [block.reordered(order) for block in table.new])
+        columns = [column[left] for column in columns]
+        kept = first_of_keys(columns, int(left.sum()), self.keys)
+        return table.insert([column[kept] for column in columns], int(kept.sum()))
+
+    def free(self, columns: list[np.ndarray], size: int, known: Callable[[Order], list[Block]]) -> np.ndarray:
+        """Return which tuples agree in no key with a known one, booleans (n,). `known` gives the known blocks in an order."""
+        found = np.ones(size, np.bool_)
+        for key in self.keys:
+            values = [np.ascontiguousarray(columns[at]) for at in key]
+            for block in known((*key, *(place for place in range(len(columns)) if place not in key))):
+                lows, highs = block.ranges(values, size)
+                found &= lows == highs
+        return found
+
+
+class Candidates:
+    """The heads of a rule, which take the place of its relation's table until it has made all of an iteration."""
+
+    def __init__(self, table: Table, choice: Choice):
+        self.table, self.choice, self.made, self.most = table, choice, Table(table.arity), MAX_CANDIDATES
+        self.home = self.made.home
+        self._known(np.empty((table.arity, 0), np.int64), 0)  # makes the indexes, which threads search
+
+    def insert(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> int:
+        """Add tuples in any order. None is born yet, so the result is 0."""
+        free = self._known(columns, size)
+        with alone:
+            self.made.insert([column[free] for column in columns], int(free.sum()))
+            if self.made.count > self.most:
+                self._drop()
+        return 0
+
+    def _known(self, columns, size: int) -> np.ndarray:
+        return self.choice.free(columns, size, lambda order: self.table.blocks("all", order))
+
+    def _drop(self) -> None:
+        """Drop the candidates that will not be chosen. With several keys that is known only of all candidates together."""
+        if len(self.choice.keys) == 1:
+            columns = self._sorted()
+            kept = first_of_keys(columns, columns[0].size, self.choice.keys)
+            self.made = Table(self.table.arity)
+            self.made.insert([column[kept] for column in columns], int(kept.sum()))
+        self.most = max(MAX_CANDIDATES, 2 * self.made.count)
+
+    def _sorted(self) -> list[np.ndarray]:
+        columns = self.made.columns()
+        rows = self.choice.sorting(columns)
+        return [column[rows] for column in columns]
+
+    def choose(self) -> int:
+        return self.choice.choose(self.table, self._sorted(), self.made.count) if self.made.count else 0

@@ -1,0 +1,86 @@
+"""Reduce a relation by key as tuples are inserted: best values, lattices, choices, subsumption and classes.
+
+A table without a reduction keeps every tuple. With one, the life of a tuple (`ra.rules.table`) has three more steps:
+
+1. `expanded`: the inserted tuples, with those that follow from them at once (an equivalence has all pairs of a class).
+2. `sifted`: without the tuples that known ones make superfluous. The rest are candidates in `new`.
+3. `reduced`, at the end of the iteration: the candidates that are born, and the tuples of before that they supersede.
+
+| reduction        | key                | of equal keys                    | superseded                         |
+|------------------|--------------------|----------------------------------|------------------------------------|
+| `Best`           | all columns but one| the least or the greatest value  | the value of before                |
+| `UpperBounds`    | all but the last n | the least upper bound            | the bound of before                |
+| `Choice`         | one or several     | the first candidate              | nothing: known tuples come first   |
+| `Classes`        | the class          | all                              | nothing                            |
+| `Undominated`    | compared by rules  | those that no tuple dominates    | dominated tuples; compared again   |
+|                  |                    |                                  | when a condition grows             |
+"""
+
+import numpy as np
+
+from semi_naive.ra.rules.block import Block, stacked
+from semi_naive.ra.rules.changes import empty, take_out, taken, together
+from semi_naive.ra.rules.table import Table
+from semi_naive.ra.words import sort
+
+
+class Reduction:
+    """The steps of a reduction that changes nothing: each one overrides some of them."""
+
+    nbytes = 0  # of state that is not in the table
+
+    def expanded(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
+        return columns, size
+
+    def sifted(self, block: Block, known: list[Block]) -> Block:
+        for other in known:
+            block = block.without(other)
+        return block
+
+    def gathered(self, new: list[Block], block: Block) -> list[Block]:
+        """Add candidates to those of before."""
+        return stacked(new, block)
+
+    def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
+        """Return the candidates that are born, and the tuples of full and delta that they supersede."""
+        return born, empty(table.arity)
+
+    def reduce(self, table: Table) -> None:
+        """End the wait of a table's candidates."""
+        if table.new:
+            kept, gone = self.reduced(table, together(table.new, table.arity))
+            if gone.size:
+                take_out(table, gone)
+            table.replace_new(kept)
+
+    def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
+        """Prepare a table for tuples that are put into full and delta without a comparison."""
+
+    def growth(self, table: Table) -> int:
+        """Return by how many tuples the candidates enlarge the table; at most, if only `reduce` tells."""
+        return sum(block.size for block in table.new)
+
+    def target(self, table: Table):
+        """Return the object that takes the heads of one rule in one iteration."""
+        return table
+
+    def end_rule(self) -> int:
+        """Return how many tuples are born as a rule has made all its heads in an iteration."""
+        return 0
+
+
+def with_keys(table: Table, keys: list[np.ndarray], size: int) -> Block:
+    """Return the tuples of full and delta that begin with some distinct keys, given as columns. The table is at home in the
+    relation's own order, and has at most one tuple of a key."""
+    found = []
+    for block in table.blocks("all", table.home):
+        lows, highs = block.ranges(keys, size)
+        rows = lows[highs > lows]
+        if rows.size:
+            found.append(taken(block, sort(rows.view(np.uint64)).view(np.int64)))
+    return together(found, table.arity)
+
+
+def keys_of(block: Block, values: int) -> list[np.ndarray]:
+    """Return the columns of a block before its last `values` columns."""
+    return [block.column(place) for place in range(block.arity - values)]

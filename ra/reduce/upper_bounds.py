@@ -1,0 +1,76 @@
+"""Least upper bounds of each key: relations whose last attributes are of lattices that the user defines.
+
+    .lattice Sign<> { Bottom -> $Bottom(), Lub -> @lub(_, _), Glb -> @glb(_, _) }
+    .decl value(variable: symbol, sign: Sign<>)
+
+The other attributes are the key. The candidates of a key and its tuple of before are replaced by their least upper bound. If
+it differs from the tuple of before, it is born and supersedes that. So rules read, as delta, the keys whose values grew.
+(Madsen, Yee and Lhoták 2016, "From Datalog to Flix".)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from semi_naive.ra.reduce.reduction import Reduction, keys_of, with_keys
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import apart
+from semi_naive.ra.rules.table import Table
+
+Join = Callable[[list[np.ndarray], int, Any], np.ndarray]  # two columns → their least upper bounds, row by row
+
+
+@dataclass
+class UpperBounds(Reduction):
+    """`joins`: of the last attributes; `values`: the symbols and records that ids stand for.
+
+    >>> table = Table(2, reduction=UpperBounds((lambda pair, size, values: pair[0] | pair[1],), None))
+    >>> table.insert([np.array([1, 1, 2]), np.array([1, 4, 8])], 3), table.advance()
+    (3, 2)
+    >>> table.insert([np.array([1, 2]), np.array([4, 3])], 2), table.advance()
+    (2, 1)
+    >>> sorted(zip(*(column.tolist() for column in table.columns())))
+    [(1, 5), (2, 11)]
+    """
+
+    joins: tuple[Join, ...]
+    values: Any
+
+    def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
+        born = self._joined([born])
+        before = with_keys(table, keys_of(born, len(self.joins)), born.size)
+        born = self._joined([born, before])
+        return apart(born, before), apart(before, born)
+
+    def _joined(self, blocks: list[Block]) -> Block:
+        columns = [np.concatenate([block.column(at) for block in blocks]) for at in range(blocks[0].arity)]
+        columns = joined(columns, self.joins, self.values)
+        return Block.of(columns, len(columns[0]))
+
+
+def joined(columns: list[np.ndarray], joins: tuple[Join, ...], values) -> list[np.ndarray]:
+    """Join the tuples of each key into one. Each join is called as many times as the logarithm of the largest group.
+
+    >>> columns = [np.array([1, 2, 1, 1]), np.array([4, 8, 1, 2])]
+    >>> [column.tolist() for column in joined(columns, (lambda pair, size, values: pair[0] | pair[1],), None)]
+    [[1, 2], [7, 8]]
+    """
+    size, keys = len(columns[0]), len(columns) - len(joins)
+    rows = np.lexsort(columns[:keys][::-1]) if keys else np.arange(size)
+    columns = [column[rows] for column in columns]
+    while True:
+        size = len(columns[0])
+        first = np.zeros(size, np.bool_)
+        first[:1] = True
+        for column in columns[:keys]:
+            first[1:] |= column[1:] != column[:-1]
+        nth = np.arange(size) - np.maximum.accumulate(np.where(first, np.arange(size), 0))
+        second = np.flatnonzero(nth % 2)
+        if not len(second):
+            return columns
+        columns = [column.copy() for column in columns]
+        for column, join in zip(columns[keys:], joins, strict=True):
+            column[second - 1] = join([column[second - 1], column[second]], len(second), values)
+        columns = [np.delete(column, second) for column in columns]
