@@ -5,6 +5,7 @@ nothing is compiled here, but by the first runs; so it is where the processor, P
 """
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -16,6 +17,8 @@ COMPILE = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 
 class WithKernels(build_py):
     def run(self):
+        if not self.editable_mode:  # modules of an earlier build that are gone would go into the wheel
+            shutil.rmtree(os.path.join(self.build_lib, "semi_naive"), ignore_errors=True)
         super().run()
         if COMPILE and not self.editable_mode:
             command = [sys.executable, "-m", "semi_naive.ra.compiling", os.path.join("semi_naive", "kernels")]

@@ -5,7 +5,6 @@ import pytest
 from bench.fuzz import __main__ as campaign
 from bench.fuzz import souffle
 from bench.fuzz.rounds import random_cases
-from semi_naive import Config
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,8 @@
     .lattice Sign<> { Bottom -> $Bottom(), Lub -> @lub(_, _), Glb -> @glb(_, _) }
     .decl value(x: symbol, s: Sign<>)
 
-Of each key a relation has one tuple, with the least upper bounds (`ra.reduce.upper_bounds`). A tuple says that its value, and so
-whatever is less, is there. So in a body
+Of each key a relation has one tuple, with the least upper bounds (`ra.reduce.upper_bounds`). A tuple says that its value, and
+every lesser one, is there. So in a body
 
     r(x, s) :- value(x, s), other(x, s).        is  r(x, s) :- value(x, a), other(x, b), s = @glb(a, b), s != $Bottom().
     r(x) :- value(x, $Zero()).                  is  r(x) :- value(x, a), @glb(a, $Zero()) = $Zero().
