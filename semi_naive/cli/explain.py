@@ -22,7 +22,7 @@ from semi_naive.provenance.why import Why
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.ir import Kind, Var
 from semi_naive.running.python_values import nested_values
-from semi_naive.session.query import Asking, asking, atom_of, fact
+from semi_naive.session.query import Query, atom_of, fact, query_of
 
 DEPTH = 4  # levels of a proof that are shown
 TUPLE = '<relation>("<string element1>", <number element2>, ...)'
@@ -190,7 +190,7 @@ class Prompt:
         atoms = _atoms(rest)
         if not atoms:
             raise Usage("query <relation1>(<element1>, <element2>, ...), <relation2>(<element1>, <element2>, ...), ...")
-        asked = [asking(atom_of(text), self.why.program.relations, self.why.types, self.why.values) for text in atoms]
+        asked = [query_of(atom_of(text), self.why.program.relations, self.why.types, self.why.values) for text in atoms]
         for text, one in zip(atoms, asked, strict=True):
             if not one.named and not one.of(self.why.tables[one.relation.name]).shape[1]:
                 return self._print(f"false.\nTuple {text} does not exist")
@@ -209,7 +209,7 @@ class Prompt:
 
     # -- queries
 
-    def _solutions(self, asked: list[Asking]) -> Iterator[dict[str, Any]]:
+    def _solutions(self, asked: list[Query]) -> Iterator[dict[str, Any]]:
         """The values that fit all atoms, those of one atom at a time in the order of its tuples."""
         tables = []
         for one in asked:

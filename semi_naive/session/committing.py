@@ -1,6 +1,6 @@
 """How transactions of a session end: one after the other, each as a whole or not at all (`turns`).
 
-1. what is asked becomes net (`facts.Asked`)
+1. what is asked becomes net (`facts.PendingChange`)
 2. all relations follow (`maintenance.upkeep`)
 3. the log has it, if there is one: from here on the transaction has happened, and interrupts wait
 4. readers see the new epoch, and subscribers are told what has changed

@@ -1,4 +1,4 @@
-"""What a session shows: its relations as of an epoch, and what a transaction has changed. They have the face of a result's."""
+"""Relations of a session as of an epoch, and changes by a transaction, both with the interface of a result's relations."""
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
@@ -30,15 +30,15 @@ DIFF = "diff"  # the column of a change that says whether the tuple has come, 1,
 SIGN = Type("number", Kind.NUMBER)
 
 
-class Held(Database):
-    """Tables of this process, and what is on the partitions, as an `Answer` asks a database for them."""
+class EpochDatabase(Database):
+    """Tables of this process and relations on the partitions, with the interface that an `Answer` reads."""
 
     def __init__(self, relations: dict[str, Relation], tables: dict[str, Any], spread: dict[str, Any] | None = None):
         self.program, self.tables, self.on_partitions = Program({}, relations, []), tables, spread or {}
 
 
-class Made(dict):
-    """The tables of relations, each made of its columns (arity, n) when somebody asks for it."""
+class TablesOnDemand(dict):
+    """Tables by relation, each made of its columns (arity, n) at its first use."""
 
     def __init__(self, columns_of: dict[str, Callable[[], np.ndarray]]):
         super().__init__()
@@ -55,7 +55,7 @@ class View:
     is closed. own: values in place of the session's, which only a turn may number."""
 
     relations: dict[str, Relation]
-    database: Held
+    database: EpochDatabase
     session: Any
     lasting: bool = False
     trace: dict = field(default_factory=dict)
@@ -86,25 +86,25 @@ class View:
             self.session.check_open()
 
     def explain(self) -> str:
-        """What a relation of a session comes from: nothing that a run has recorded."""
+        """The plans of the session's rules: a run has recorded nothing."""
         return self.session.explain()
 
     def pin(self) -> None:
-        """What it shows stays until the session is closed."""
+        """Keep the tables until the session is closed."""
         self.session.pinned.append(self)
 
     def _paying(self, part: str) -> AbstractContextManager:
-        """A session has no account of what writing a relation takes."""
+        """Return a context that does nothing: a session keeps no account of time."""
         return nullcontext()
 
     def close(self) -> None:
-        """The session is closed by itself."""
+        """Do nothing: the session is closed by its owner."""
 
 
 @dataclass(eq=False, repr=False)
 class Epoch(Relations):
-    """All relations as they were after one transaction. It has their tables, which share what has not changed since, and
-    `spread`, the relations that were on the partitions; given: the explicit facts of relations that have rules, too."""
+    """All relations as they were after one transaction. tables: share the blocks that have not changed since. spread: the
+    relations that were on the partitions. given: the explicit facts of relations that have rules, too."""
 
     number: int
     tables: dict
@@ -113,33 +113,33 @@ class Epoch(Relations):
     given: dict = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Answer:
-        """A relation, as a result has it. Later transactions do not change it."""
+        """The answer for a relation, as of a result. Later transactions do not change it."""
         self.session.check_open()
         self.check(name)
         return Answer(cast(Any, self.view), name)
 
     def check(self, name: str) -> None:
-        """KeyError for a relation that there was not."""
+        """Raise KeyError for a relation that did not exist then."""
         if self.session.known(name) not in self.tables:
             raise KeyError(f"{name!r} was not evaluated at epoch {self.number}, as it had no subscriber then")
 
     @property
     def relations(self) -> dict[str, Relation]:  # type: ignore[override]
-        """Those that were evaluated then."""
+        """The relations that were evaluated then, by name."""
         return {name: relation for name, relation in self.session.relations.items() if name in self.tables}
 
     def kept(self, name: str) -> Kept:
-        """Where a relation is."""
+        """The table of a relation, or its place on the partitions."""
         return self.spread.get(name) or self.tables[name]
 
     def why(self, relation: str, row, **parameters) -> "Proof":
-        """Why a tuple was there: see `Result.why`. Nothing of it was written down when it came. parameters: of registered
+        """A proof of a tuple: see `Result.why`. It is searched for now, as transactions record none. parameters: of registered
         rules, which are evaluated for these values once more."""
         with self.session.limited(), self._asked(relation, parameters) as why:
             return why.why(relation, row)
 
     def why_not(self, relation: str, row, **parameters) -> "WhyNot":
-        """Why a tuple was not there: see `Result.why_not`."""
+        """The reason that a tuple was not there: see `Result.why_not`."""
         with self.session.limited(), self._asked(relation, parameters) as why:
             return why.why_not(relation, row)
 
@@ -165,30 +165,30 @@ class Epoch(Relations):
 
     @property
     def view(self) -> View:
-        return View(self.session.relations, Held(self.session.relations, self.tables, self.spread), self.session)
+        return View(self.session.relations, EpochDatabase(self.session.relations, self.tables, self.spread), self.session)
 
     def __repr__(self) -> str:
         return f"<Epoch {self.number} of {self.session.program.name}: {counted(len(self), 'relation')}>"
 
 
 class Changes(Answer):
-    """What a transaction has changed of a relation: its columns and `diff`, 1 of a tuple that came, -1 of one that is gone;
-    each tuple once. It has the face of an `Answer`: an iterable of such tuples, `to_pandas`, `to_arrow`, `write` and so on.
-    Many, of a relation on Spark's partitions, stay there, and can be read as long as the session is open."""
+    """The change of a relation by a transaction: its columns and `diff`, 1 of a tuple that was inserted, -1 of one that was
+    deleted; each tuple once. It is an `Answer`: an iterable of such tuples, with `to_pandas`, `to_arrow`, `write` and so on.
+    A large change of a relation on Spark's partitions stays there, and can be read as long as the session is open."""
 
     def __init__(self, session, relation: Relation, change: AnyChange):
         attributes = (*relation.attributes, (_free(DIFF, relation), SIGN))
         shown = replace(relation, attributes=attributes)
         if isinstance(change, SpreadChange):
-            held = Held({relation.name: shown}, {}, {relation.name: change.signed})
+            held = EpochDatabase({relation.name: shown}, {}, {relation.name: change.signed})
         else:
-            held = Held({relation.name: shown}, Made({relation.name: lambda: _signed(change)}))
+            held = EpochDatabase({relation.name: shown}, TablesOnDemand({relation.name: lambda: _signed(change)}))
         lasting = isinstance(change, Change)
         super().__init__(cast(Any, View({relation.name: shown}, held, session, lasting)), relation.name)
         self.inserted, self.deleted, self._made_of = change.came, change.went, (session, relation, change)
 
     def beginning(self, keys: Collection[tuple[int, ...]]) -> "Changes":
-        """The changes of tuples that begin with one of some values, in 64 bits, of a relation in this process."""
+        """The changes of tuples that begin with one of the keys, values of 64 bits, of a relation in this process."""
         session, relation, change = self._made_of
         assert isinstance(change, Change)
         wanted = Block.of([np.array(column) for column in zip(*sorted(keys), strict=True)], len(keys))
@@ -199,14 +199,14 @@ class Changes(Answer):
 
 
 def _free(name: str, relation: Relation) -> str:
-    """The name, or a longer one where an attribute is called so."""
+    """The name, with underscores if an attribute has it already."""
     while any(name == attribute for attribute, _ in relation.attributes):
         name += "_"
     return name
 
 
 def _signed(change: Change) -> np.ndarray:
-    """Columns (arity + 1, n): what has gone, then what has come."""
+    """Columns (arity + 1, n): the deleted tuples, then the inserted ones."""
     parts = [_with_sign(change.lost, -1), _with_sign(change.born, 1)]
     return np.concatenate(parts, axis=1)
 

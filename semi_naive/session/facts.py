@@ -1,4 +1,4 @@
-"""The explicit facts of a session, those that somebody has given, and what a transaction asks to change about them."""
+"""The change of a relation's explicit facts that a transaction asks for."""
 
 from dataclasses import dataclass, field
 
@@ -8,16 +8,16 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, apart, empty, selected, together, within
 from semi_naive.ra.rules.table import Table
 
-FEW = 4096  # tuples in operations that wait before they are made net
+MOST_WAITING = 4096  # tuples of operations that wait to be made net; bounds their memory
 
 
 @dataclass
-class Asked:
-    """What a transaction asks of one relation, net: the last operation on a tuple wins. `explicit`: the facts that there are.
+class PendingChange:
+    """The net change that a transaction asks of one relation: the last operation on a tuple wins. explicit: its facts before.
 
-    Operations wait as (whether they insert, columns) and are made net many at a time: 100 ns a tuple.
+    Operations wait as (True for inserts, columns), and many are made net at a time: 100 ns a tuple.
 
-    >>> asked = Asked(Table(1))
+    >>> asked = PendingChange(Table(1))
     >>> asked.add(True, np.array([[1, 2]])); asked.add(False, np.array([[2, 3]]))
     >>> change, ignored = asked.net()
     >>> change.born.column(0).tolist(), change.lost.size, ignored
@@ -41,7 +41,7 @@ class Asked:
         """Insert or delete tuples, given as columns (arity, n)."""
         self.waiting.append((insert, columns))
         self.waited += columns.shape[1]
-        if self.waited > FEW:
+        if self.waited > MOST_WAITING:
             self._fold()
 
     def clear(self) -> None:
@@ -50,7 +50,7 @@ class Asked:
         self.deleted = together(self.explicit.blocks("all", tuple(range(self.arity))), self.arity)
 
     def replaced(self, columns: np.ndarray, key: tuple[int, ...]) -> Block:
-        """The facts as of now, others than those in the columns, that agree with one of them in the columns of a key."""
+        """The facts that an upsert of columns replaces: they agree with one of them in the key, and are none of them."""
         self._fold()
         mine = Table(self.arity)
         mine.insert_block(self.inserted)
@@ -59,7 +59,7 @@ class Asked:
         return together([kept, agreeing(mine, columns, key)], self.arity)
 
     def net(self) -> tuple[Change, int]:
-        """What changes, and how many of the net operations change nothing."""
+        """The change, and the number of net operations that change nothing."""
         self._fold()
         known = within(self.inserted, self.explicit)
         there = within(self.deleted, self.explicit)
@@ -76,7 +76,7 @@ class Asked:
             inserts = np.concatenate([np.full(columns.shape[1], insert) for insert, columns in waiting])
             last = last_of(columns)
             born, lost = (block_of(columns[:, last & inserts]), block_of(columns[:, last & ~inserts]))
-        elif waiting:  # of one sort, any of several that are alike will do
+        elif waiting:  # all insert, or all delete: of equal tuples any one will do
             one = block_of(np.concatenate([columns for _, columns in waiting], axis=1))
             born, lost = (one, lost) if waiting[0][0] else (born, one)
         self.inserted = together([apart(self.inserted, lost), born], self.arity)

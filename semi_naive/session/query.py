@@ -1,5 +1,5 @@
-"""An atom with constants, `_`, variables, and records or branches of these, answered from the relation as it is: the values of
-the variables, each once."""
+"""Queries of one atom, with constants, `_`, variables, and records or branches of these. The answers are the values of the
+variables in the relation, each once."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,24 +28,24 @@ EXPECTS = 'a query is one atom with constants, _ and variables, as in path(1, y)
 
 
 @dataclass
-class Terms:
-    """What stands at the places of an atom, a record or a branch: constants in 64 bits, variables, patterns. `_` is none."""
+class QueryTerms:
+    """The terms of an atom, a record or a branch, by place: constants in 64 bits, variables, patterns. `_` is left out."""
 
     constants: dict[int, int] = field(default_factory=dict)
     variables: dict[int, str] = field(default_factory=dict)
-    patterns: dict[int, "Pattern"] = field(default_factory=dict)
+    patterns: dict[int, "RecordPattern"] = field(default_factory=dict)
 
 
 @dataclass
-class Pattern:
-    """A record that is not constant; of a branch `tag` is its number. `width`: how many fields it has."""
+class RecordPattern:
+    """A record or branch with variables. width: its number of fields. tag: the number of the branch."""
 
-    terms: Terms
+    terms: QueryTerms
     width: int
     tag: int | None
 
     def opened(self, ids: np.ndarray, values) -> tuple[np.ndarray, np.ndarray]:
-        """(which of the records are of this form, the columns of their fields)"""
+        """(booleans: the records of this form, the columns of their fields)"""
         fits = ids != NIL
         if self.tag is None:
             return fits, values.fields(ids[fits], self.width)
@@ -55,11 +55,11 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Asking:
-    """`relation(terms)`. `named`: of each variable the attribute of the answers, in the order in which they are written."""
+class Query:
+    """`relation(terms)`. named: the answers' attributes by variable, in the order of the text."""
 
     relation: Relation
-    terms: Terms
+    terms: QueryTerms
     named: dict[str, Type]
     values: Any = field(compare=False, repr=False)  # of this process, or a worker's
 
@@ -69,23 +69,23 @@ class Asking:
         return Relation(self.relation.name, tuple(self.named.items()))
 
     def on_partitions(self, spread: OnPartitions) -> np.ndarray:
-        """The answers from a relation on the partitions: each is asked, by this process if it sees the runs."""
+        """The answers from a relation on the partitions. A task of each reads its runs; this process does, if it sees them."""
         if spread.cluster.local:
-            task = AskRuns(self, spread.relation)
+            task = QueryRuns(self, spread.relation)
             parts = list(unless_lost(part for partition in range(spread.pieces) for part in task(partition, ())))
         else:
             values = spread.cluster.share_values(self.values) if self.terms.patterns else None
-            parts = spread.cluster.jobs.job(AskRuns(replace(self, values=values), spread.relation))
+            parts = spread.cluster.jobs.job(QueryRuns(replace(self, values=values), spread.relation))
         columns = np.concatenate(parts, axis=1)
         if not len(columns):
             return columns[:, :1]
         return np.array(Block.of(list(columns), columns.shape[1]).columns(), np.int64)
 
     def of(self, table: Any) -> np.ndarray:
-        """The answers as columns. An index that begins with constants is searched; without one all tuples are looked at."""
+        """The answers as columns. It searches an index that begins with constants, or passes over all tuples without one."""
         columns, size = self._candidates(table)
         first: dict[str, int] = {}
-        waiting = [(self.terms, 0)]  # with where the columns of their places begin
+        waiting = [(self.terms, 0)]  # (terms, the column of their first place)
         while waiting:
             terms, begin = waiting.pop()
             rows = np.ones(size, np.bool_)
@@ -105,7 +105,7 @@ class Asking:
         return np.array(Block.of(found, size, snug(bounds_of(found))).columns(), np.int64)
 
     def _candidates(self, table: Any) -> tuple[list[np.ndarray], int]:
-        """(columns in the relation's own order, size) of tuples among which all answers are."""
+        """(columns in the relation's own order, size) of a superset of the matching tuples."""
         if is_unspelt(table) and self.terms.constants:
             columns = table.beside(*next(iter(self.terms.constants.items())))
             return list(columns), columns.shape[1]
@@ -122,33 +122,33 @@ class Asking:
         return columns, columns[0].size
 
     def _bound(self, order: tuple[int, ...]) -> int:
-        """How many columns at the beginning of an order are constants."""
+        """The number of columns at the beginning of an order that are constants."""
         return next((number for number, place in enumerate(order) if place not in self.terms.constants), len(order))
 
 
-def asking(atom: syntax.Atom, relations: dict[str, Relation], types: dict, values: Values) -> Asking:
-    """A query of one of the relations. BadInput for a constant that is not of its attribute's type."""
+def query_of(atom: syntax.Atom, relations: dict[str, Relation], types: dict, values: Values) -> Query:
+    """Check an atom as a query of one of the relations. BadInput for a constant that is not of its attribute's type."""
     if atom.relation not in relations:
         raise BadInput(f"there is no relation {atom.relation}", hint=f"there are {', '.join(sorted(relations))}")
     relation = relations[atom.relation]
     if len(atom.args) != relation.arity:
         raise BadInput(f"{relation.name} has {relation.arity} attributes, and the query has {len(atom.args)}", hint=EXPECTS)
     reading = _Reading(relation, BUILT_IN | types, Known(values), {})
-    return Asking(relation, reading.terms(atom.args, relation.attributes), reading.named, values)
+    return Query(relation, reading.terms(atom.args, relation.attributes), reading.named, values)
 
 
 @dataclass
 class _Reading:
-    """Of one query. `named`: the variables so far, with the types of where they stand first."""
+    """The reader of one query's terms. named: the variables so far, with the type of their first place."""
 
     relation: Relation
     types: dict
     known: Known
     named: dict[str, Type]
 
-    def terms(self, args: tuple, attributes) -> Terms:
+    def terms(self, args: tuple, attributes) -> QueryTerms:
         """The terms at the places of attributes, (name, type)."""
-        made = Terms()
+        made = QueryTerms()
         for place, (term, (name, type_)) in enumerate(zip(args, attributes, strict=True)):
             if isinstance(term, syntax.Variable):
                 made.variables[place] = term.name
@@ -163,7 +163,7 @@ class _Reading:
     def bits(self, term, name: str, type_: Type) -> int:
         return bits_of_value(_value(term), (name, type_), self.relation.name, self.types, self.known)
 
-    def pattern(self, term, name: str, type_: Type) -> Pattern:
+    def pattern(self, term, name: str, type_: Type) -> RecordPattern:
         tag, fields = None, type_.fields
         if isinstance(term, syntax.BranchInit):
             tag = next((number for number, each in enumerate(type_.branches) if each.name == term.name), None)
@@ -174,7 +174,7 @@ class _Reading:
             message = f"{name} is a {type_.name}, and this is none"
             raise BadInput(message, f"{self.relation.name}.{name}", hint=f"expected {expected(type_)}")
         inner = [(field, self.types[of]) for field, of in fields]
-        return Pattern(self.terms(term.args, inner), len(fields), tag)
+        return RecordPattern(self.terms(term.args, inner), len(fields), tag)
 
 
 def fact(text: str) -> tuple[str, tuple]:
@@ -188,7 +188,7 @@ def fact(text: str) -> tuple[str, tuple]:
 
 
 def atom_of(text: str) -> syntax.Atom:
-    """The atom of a text. ProgramError or BadInput for a text that is none."""
+    """Parse an atom. ProgramError or BadInput for any other text."""
     statements = parse(f"{text.strip().removesuffix('.')}.", "<query>", sandbox=NoFiles()).statements
     atoms = statements[0].heads if len(statements) == 1 and isinstance(statements[0], syntax.Clause) else ()
     if len(atoms) != 1 or statements[0].body is not None:
@@ -210,10 +210,10 @@ def _value(term):
 
 
 @dataclass
-class AskRuns:
-    """A task that answers from what its partition has of a relation."""
+class QueryRuns:
+    """A task that answers from its partition's runs of a relation."""
 
-    asking: Asking
+    asking: Query
     relation: PartitionedRelation
 
     def __call__(self, partition, records):
@@ -222,7 +222,7 @@ class AskRuns:
 
 @dataclass
 class _Runs:
-    """The same face as a table: what a partition has, in one order."""
+    """A partition's runs of a relation, in one order, with the interface of a table."""
 
     relation: PartitionedRelation
     partition: int

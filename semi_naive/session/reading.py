@@ -11,10 +11,10 @@ from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.values import Values
 from semi_naive.running.answers import Answer
 from semi_naive.running.on_partitions import OnPartitions
-from semi_naive.session.contents import Held, Made, View
+from semi_naive.session.contents import EpochDatabase, TablesOnDemand, View
 from semi_naive.session.facts import columns_of
 from semi_naive.session.maintenance.spread import Kept
-from semi_naive.session.query import Asking, asking
+from semi_naive.session.query import Query, query_of
 
 
 def answers(session: Any, atom: syntax.Atom, parameters: dict, owner: str | None = None) -> Answer:
@@ -23,11 +23,11 @@ def answers(session: Any, atom: syntax.Atom, parameters: dict, owner: str | None
     name, types, values = atom.relation, session.upkeep.program.types, session.upkeep.values
     with session.limited():
         if session.is_there(name):
-            asked = asking(atom, session.relations, types, values)
+            asked = query_of(atom, session.relations, types, values)
             session.registry.key(name, parameters)
             return _asked(session, asked, session.at(session.epoch).kept(name))
         with session.alone(), session.registry.answer(name, parameters, owner) as (relation, table):
-            return _asked(session, asking(atom, {name: relation}, types, values), table)
+            return _asked(session, query_of(atom, {name: relation}, types, values), table)
 
 
 def everything(session: Any, name: str, parameters: dict, owner: str | None = None) -> Answer:
@@ -42,10 +42,10 @@ def everything(session: Any, name: str, parameters: dict, owner: str | None = No
 def answer_of(session: Any, relation: Relation, columns: Callable[[], np.ndarray], values: Values | None = None) -> Answer:
     """An answer of tuples that the session does not keep, given by their columns. values: of which these have ids, if they are
     not the session's."""
-    held = Held({relation.name: relation}, Made({relation.name: columns}))
+    held = EpochDatabase({relation.name: relation}, TablesOnDemand({relation.name: columns}))
     return Answer(cast(Any, View({relation.name: relation}, held, session, own=values)), relation.name)
 
 
-def _asked(session: Any, asked: Asking, kept: Kept) -> Answer:
+def _asked(session: Any, asked: Query, kept: Kept) -> Answer:
     columns = asked.on_partitions(kept) if isinstance(kept, OnPartitions) else asked.of(kept)
     return answer_of(session, asked.answer, lambda: columns)

@@ -38,7 +38,7 @@ from semi_naive.session.query import atom_of
 from semi_naive.session.reading import answer_of, answers
 from semi_naive.session.registered.registry import Registry
 from semi_naive.session.registered.subscriptions import Callback, Granularity, Subscription, shown
-from semi_naive.session.served.streams import Sink
+from semi_naive.session.served.streams import StreamSink
 from semi_naive.session.system import RELATIONS, System
 from semi_naive.session.transaction import Transaction
 from semi_naive.tuples import Relations
@@ -240,7 +240,9 @@ class Session(Committing, Relations):
         with self.limited(), self.alone():
             return self.registry.subscribe(relation, callback, parameters, when, snapshot, since, name)
 
-    def sink(self, relation: str, op: str | None = None, key: Iterable[str] | None = None, query: str | None = None) -> Sink:
+    def sink(
+        self, relation: str, op: str | None = None, key: Iterable[str] | None = None, query: str | None = None
+    ) -> StreamSink:
         """For Structured Streaming: `stream.writeStream.foreachBatch(session.sink("edge", op="_change_type"))`. Each batch is a
         transaction, exactly once: one that is delivered again changes nothing, also after the session was reopened with its
         `path`.
@@ -251,7 +253,7 @@ class Session(Committing, Relations):
         query: a name in place of the stream's own, which stays the same as long as the stream's checkpoint does.
         """
         self.check_open()
-        return Sink(self, relation, op, key, query)
+        return StreamSink(self, relation, op, key, query)
 
     def end_subscription(self, name: str) -> None:
         """Keep nothing more for the name of a subscription. KeyError if there is none."""

@@ -13,7 +13,7 @@ import numpy as np
 from semi_naive.io import as_columns
 from semi_naive.io.errors import BadInput
 from semi_naive.ra.rules.table import Table
-from semi_naive.session.facts import Asked, agreeing, columns_of, last_of
+from semi_naive.session.facts import PendingChange, agreeing, columns_of, last_of
 from semi_naive.session.turns import Turn
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Transaction:
     def __init__(self, session: Any):
         self._session, self._turn = session, Turn()
         self._with: weakref.ref | None = None
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, PendingChange] = {}
         self.batch: tuple[str, int] | None = None  # of a stream, that it is
         self.epoch: int | None = None
         self.ignored = 0
@@ -127,15 +127,15 @@ class Transaction:
 
     # -- for the session
 
-    def asked(self) -> dict[str, Asked]:
+    def asked(self) -> dict[str, PendingChange]:
         return self._asked
 
-    def _asked_of(self, relation: str) -> Asked:
+    def _asked_of(self, relation: str) -> PendingChange:
         self._session.check_process()
         if not self._open:
             raise ValueError(OVER if self.epoch is not None else "a transaction begins with a with statement")
         if relation not in self._asked:
-            self._asked[relation] = Asked(self._session.explicit(relation))
+            self._asked[relation] = PendingChange(self._session.explicit(relation))
         return self._asked[relation]
 
     def _columns(self, relation: str, rows: Any) -> np.ndarray:

@@ -45,7 +45,7 @@ from semi_naive.ra.strings import places_of, string_arrays
 from semi_naive.running.manifest import DurableFiles
 from semi_naive.session.durability.log import Identity, Log, LogDamaged, records
 from semi_naive.session.durability.registrations import Registrations, changes, event
-from semi_naive.session.facts import Asked, columns_of
+from semi_naive.session.facts import PendingChange, columns_of
 from semi_naive.session.maintenance.implied import Implied
 from semi_naive.session.registered.subscriptions import History
 
@@ -395,7 +395,7 @@ def _net(logged: list[dict], given: dict[str, Table]) -> dict[str, Change]:
     for arrays in logged:
         for name in (key[1:] for key in arrays if key[0] == "+"):
             if name not in asked:
-                asked[name] = Asked(given[name])
+                asked[name] = PendingChange(given[name])
             asked[name].add(False, arrays[f"-{name}"])
             asked[name].add(True, arrays[f"+{name}"])
     return {name: change for name, each in asked.items() if (change := each.net()[0]).size}

@@ -1,7 +1,7 @@
-"""Why a tuple is there that registered rules with parameters make, for some values of these.
+"""Proofs of tuples that registered rules with parameters derive.
 
-The rules are evaluated with a parameter as an attribute, for all who ask. A proof is of the rules as they are written, where
-`$name` has one value: they are evaluated once more, for these alone, over the relations of an epoch.
+The rules are evaluated with a parameter as an attribute, for all subscribers. A proof is of the rules as they are written,
+where `$name` has one value: they are evaluated once more, for these values, over the relations of an epoch.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def reasons(session: Any, name: str, given: dict, epoch: Any) -> Iterator["Why"]:
-    """What answers about a relation whose parameters have some values, while no transaction is open. The relations that it
-    reads are those of an epoch; of the last one those, too, that nobody has needed so far."""
+    """The proofs for given parameters of a relation, while no transaction is open. The rules read the relations of an epoch; of
+    the last one also those that had no subscriber so far."""
     registry = session.registry
     with session.alone():
         key = registry.key(name, given)
@@ -39,7 +39,8 @@ def reasons(session: Any, name: str, given: dict, epoch: Any) -> Iterator["Why"]
 
 
 def _why(session: Any, rules: Registered, asked: Table, epoch: Any) -> "Why":
-    """Over the relations of an epoch, and what the rules make of these. asked: the one tuple of the parameters' values."""
+    """The proofs over the relations of an epoch and the tuples that the rules derive from these. asked: the one tuple of the
+    parameters' values."""
     from semi_naive.provenance.why import Why
     from semi_naive.running.run import Run
 

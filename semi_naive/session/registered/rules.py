@@ -24,7 +24,7 @@ from semi_naive.planning.passes import Compiled, compiled
 from semi_naive.planning.strata import strata
 from semi_naive.ra.rules import ir
 from semi_naive.sandbox import NoFiles
-from semi_naive.session.registered.shapes import Right, Shapes
+from semi_naive.session.registered.shapes import CheckedShape, Shapes
 
 MAGIC = syntax.Pragma("magic-transform", "*")
 OF_RULES = ("inline-exclude", "legacy", "magic-transform", "magic-transform-exclude", "semantics")  # pragmas that name no files
@@ -136,7 +136,7 @@ def registered(name: str, text: str, known: Known, program: ir.Program, shapes: 
     return Registered(name, text, right.parameters, evaluated, inlines, make, types, define if inline else None)
 
 
-def _checked(rules: "_Rules", known: Known, program: ir.Program) -> tuple[Right, ir.Program]:
+def _checked(rules: "_Rules", known: Known, program: ir.Program) -> tuple[CheckedShape, ir.Program]:
     reads, statements, texts = _read(rules, known), list(program.typed), rules.source.texts
     for each in reads.values():
         statements += standing_for(each, rules.name)
@@ -146,7 +146,7 @@ def _checked(rules: "_Rules", known: Known, program: ir.Program) -> tuple[Right,
         own = [each for each in error.problems if each.span.file == f"<{rules.name}>"]
         raise ProgramError(own or error.problems, {**program.texts, **texts}) from None  # a #line may give them another file
     _check_directives(checked.directives, texts)
-    return Right(reads, frozenset(rules.own) - {rules.name}, tuple(rules.parameters), rules.inline), checked
+    return CheckedShape(reads, frozenset(rules.own) - {rules.name}, tuple(rules.parameters), rules.inline), checked
 
 
 def _read(rules: "_Rules", known: Known) -> dict[str, Readable]:

@@ -1,5 +1,5 @@
 """Requests and answers as JSON: records are lists, branches, infinities and NaN are text. What is too deep or too large is
-`Wrong`, and says what to do."""
+`BadRequest`, and says what to do."""
 
 import json
 import math
@@ -8,61 +8,61 @@ from typing import Any
 from semi_naive.branch import Branch
 from semi_naive.ra.ids import UnknownId
 from semi_naive.running.answers import Answer
-from semi_naive.session.served.door import Wrong
+from semi_naive.session.served.requests import BadRequest
 
 EXAMPLE = 'expected a list like [{"insert": "edge", "rows": [[1, 2]]}]'
 OPERATIONS = ("insert", "delete", "upsert", "clear")
 MOST_TUPLES = 1_000_000  # of one answer
 MOST_CHARACTERS = 64 << 20  # of the values of one answer
 DEEPEST = 300  # levels of a value
-NOT_SHOWN = Wrong, UnknownId, RecursionError  # tuples that have no JSON
+NOT_SHOWN = BadRequest, UnknownId, RecursionError  # tuples that have no JSON
 NUMBER = 8  # characters, on average, of a value that is no text
 
 # -- in
 
 
 def parsed(body: bytes, example: str) -> Any:
-    """The JSON of a body. Wrong for what is none, or has a number that is none."""
+    """The JSON of a body. BadRequest for what is none, or has a number that is none."""
 
     def finite(text: str) -> float:
         if math.isinf(value := float(text)):
-            raise Wrong(f"{text} is out of range of float; {example}")
+            raise BadRequest(f"{text} is out of range of float; {example}")
         return value
 
     def constant(text: str):
-        raise Wrong(f"{text} is no JSON; {example}")
+        raise BadRequest(f"{text} is no JSON; {example}")
 
     try:
         return json.loads(body, parse_float=finite, parse_constant=constant)
     except RecursionError:
-        raise Wrong(f"the body is nested too deeply: a value has {DEEPEST} levels at most; {example}") from None
-    except Wrong:
+        raise BadRequest(f"the body is nested too deeply: a value has {DEEPEST} levels at most; {example}") from None
+    except BadRequest:
         raise
     except ValueError as error:
-        raise Wrong(f"the body is no JSON: {error}; {example}") from None
+        raise BadRequest(f"the body is no JSON: {error}; {example}") from None
 
 
 def operations(body: bytes) -> list[tuple]:
-    """(operation, relation, rows, key) of a transaction's JSON. Wrong, with an example, for what is none."""
+    """(operation, relation, rows, key) of a transaction's JSON. BadRequest, with an example, for what is none."""
     asked = parsed(body, EXAMPLE)
     asked = asked.get("operations") if isinstance(asked, dict) and "operations" in asked else asked
     if not isinstance(asked, list):
-        raise Wrong(f"the body is {type(asked).__name__}; {EXAMPLE}")
+        raise BadRequest(f"the body is {type(asked).__name__}; {EXAMPLE}")
     return [_operation(number, each) for number, each in enumerate(asked)]
 
 
 def _operation(number: int, each: Any) -> tuple:
     names = [name for name in OPERATIONS if isinstance(each, dict) and name in each]
     if len(names) != 1 or not isinstance(each[names[0]], str):
-        raise Wrong(f"operation {number} names neither insert, delete, upsert nor clear, or several of them; {EXAMPLE}")
+        raise BadRequest(f"operation {number} names neither insert, delete, upsert nor clear, or several of them; {EXAMPLE}")
     rows, key = each.get("rows", []), each.get("key", [])
     if not isinstance(rows, list):
-        raise Wrong(f"the rows of operation {number} are no list; {EXAMPLE}")
+        raise BadRequest(f"the rows of operation {number} are no list; {EXAMPLE}")
     key = [key] if isinstance(key, str) else key
     if not isinstance(key, list) or not all(isinstance(name, str) for name in key):
-        raise Wrong(f'the key of operation {number} is no list of attributes, as in "key": ["x"]')
+        raise BadRequest(f'the key of operation {number} is no list of attributes, as in "key": ["x"]')
     if names[0] == "upsert" and not key:
-        raise Wrong(f'operation {number} is an upsert without a key, as in "key": ["x"]')
+        raise BadRequest(f'operation {number} is an upsert without a key, as in "key": ["x"]')
     return names[0], each[names[0]], [_value(row, DEEPEST) for row in rows], key
 
 
@@ -71,7 +71,7 @@ def _value(value: Any, levels: int):
     if not isinstance(value, list):
         return value
     if not levels:
-        raise Wrong(f"a row is nested too deeply: a value has {DEEPEST} levels at most")
+        raise BadRequest(f"a row is nested too deeply: a value has {DEEPEST} levels at most")
     return tuple([_value(each, levels - 1) for each in value])
 
 
@@ -89,9 +89,9 @@ def relation_as_json(answer: Answer, limit: int) -> dict:
 
 
 def all_rows(answer: Answer) -> list[list]:
-    """All tuples of an answer, or of changes. Wrong if they are too many."""
+    """All tuples of an answer, or of changes. BadRequest if they are too many."""
     if answer.count() > MOST_TUPLES:
-        raise Wrong(f"{answer.count():,} tuples are more than one answer has, {MOST_TUPLES:,}")
+        raise BadRequest(f"{answer.count():,} tuples are more than one answer has, {MOST_TUPLES:,}")
     return _rows(answer.to_list())
 
 
@@ -101,7 +101,7 @@ def _rows(rows: list) -> list[list]:
         found.append([_shown(value, DEEPEST) for value in row])
         left -= sum(map(_size, found[-1]))
         if left < 0:
-            raise Wrong(f"the answer has more than {MOST_CHARACTERS:,} characters: ask for fewer tuples")
+            raise BadRequest(f"the answer has more than {MOST_CHARACTERS:,} characters: ask for fewer tuples")
     return found
 
 
@@ -110,7 +110,7 @@ def _shown(value: Any, levels: int):
         return value
     if isinstance(value, tuple | list):
         if not levels:
-            raise Wrong(f"a record has more than {DEEPEST} levels: let a rule take it apart")
+            raise BadRequest(f"a record has more than {DEEPEST} levels: let a rule take it apart")
         return [_shown(each, levels - 1) for each in value]
     return str(value) if isinstance(value, Branch) or isinstance(value, float) and not math.isfinite(value) else value
 

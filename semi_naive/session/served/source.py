@@ -38,17 +38,17 @@ class ChangesSource(DataSource):
 
     def simpleStreamReader(self, schema) -> "ChangesReader":
         kinds = [kind for _, kind in self._attributes()]
-        server = Server(self._option("url"), self.options.get("token"))
+        server = ServerClient(self._option("url"), self.options.get("token"))
         since, parameters = int(self.options.get("since", -1)), self.options.get("parameters", "")
         return ChangesReader(server, self._option("relation"), kinds, since, parameters)
 
     def _attributes(self) -> list[tuple[str, str]]:
-        relation, server = self._option("relation"), Server(self._option("url"), self.options.get("token"))
-        found = {each["name"]: each for each in server.asked("/relations")["relations"]}
-        registered = [each["name"] for each in server.asked("/rules")]
+        relation, server = self._option("relation"), ServerClient(self._option("url"), self.options.get("token"))
+        found = {each["name"]: each for each in server.get("/relations")["relations"]}
+        registered = [each["name"] for each in server.get("/rules")]
         if relation not in {*found, *registered}:
             raise ValueError(f"the server has no relation {relation!r}: it has {', '.join([*sorted(found), *registered])}")
-        shape = found[relation] if relation in found else server.asked(f"/rules/{urllib.parse.quote(relation)}")
+        shape = found[relation] if relation in found else server.get(f"/rules/{urllib.parse.quote(relation)}")
         kinds = zip(shape["attributes"], shape["kinds"], strict=True)
         attributes = [(name, kind) for (name, _), kind in kinds]
         if wrong := [name for name, kind in attributes if kind not in TYPES]:
@@ -64,7 +64,7 @@ class ChangesSource(DataSource):
 class ChangesReader(SimpleDataSourceStreamReader):
     """Reads in one place: what changes is small."""
 
-    def __init__(self, server: "Server", relation: str, kinds: list[str], since: int, parameters: str):
+    def __init__(self, server: "ServerClient", relation: str, kinds: list[str], since: int, parameters: str):
         self.server, self.relation, self.kinds, self.since, self.parameters = server, relation, kinds, since, parameters
 
     def initialOffset(self) -> dict:
@@ -80,7 +80,7 @@ class ChangesReader(SimpleDataSourceStreamReader):
     def _between(self, since: int, until: int | None = None) -> dict:
         given = {"since": since} | ({} if until is None else {"until": until})
         options = "&".join(filter(None, [urllib.parse.urlencode(given), self.parameters]))
-        return self.server.asked(f"/differences/{urllib.parse.quote(self.relation)}?{options}")
+        return self.server.get(f"/differences/{urllib.parse.quote(self.relation)}?{options}")
 
     def _rows(self, told: dict) -> Iterator[tuple]:
         read = {"unsigned": Decimal, "float": float}
@@ -93,14 +93,14 @@ def _same(value):
 
 
 @dataclass
-class Server:
-    """A server that is asked, as the client that a token stands for."""
+class ServerClient:
+    """A client of a server, with a token."""
 
     url: str
     token: str | None
 
-    def asked(self, path: str) -> Any:
-        """The JSON that the server answers. ValueError, with the server's own words, for an error."""
+    def get(self, path: str) -> Any:
+        """The JSON at a path. ValueError, with the server's own message, for an error."""
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         request = urllib.request.Request(self.url.rstrip("/") + path, headers=headers)
         try:

@@ -14,7 +14,7 @@ DELETES = {"delete", "update_preimage", "-D", "-U", "d", "-1"}
 QUERY = "sql.streaming.queryId"  # the local property that Spark names a query by while it runs a batch
 
 
-class Sink:
+class StreamSink:
     """What `foreachBatch` calls with each batch: a transaction of one relation. See `Session.sink`."""
 
     def __init__(self, session: Any, relation: str, op: str | None, key, query: str | None):
@@ -24,7 +24,7 @@ class Sink:
         self.session, self.relation, self.op, self.key, self.query = session, relation, op, key, query
 
     def __repr__(self) -> str:
-        return f"<Sink of {self.relation}>"
+        return f"<StreamSink of {self.relation}>"
 
     def __call__(self, frame, batch: int) -> None:
         """A batch of Spark's, by its number. All its deletes come before its inserts."""

@@ -46,8 +46,8 @@ from semi_naive.session.registered.rules import Registered
 from semi_naive.session.registered.subscriptions import Granularity, Subscription
 from semi_naive.session.served.as_json import MOST_TUPLES, NOT_SHOWN, all_rows, operations, parsed, relation_as_json
 from semi_naive.session.served.clients import Client, Clients, NotAllowed
-from semi_naive.session.served.door import Asked, Door, Missing, TooLarge, Wrong, answered, not_routed
 from semi_naive.session.served.events import Events, Stream, left
+from semi_naive.session.served.requests import BadRequest, BodyTooLarge, ClientRequest, Door, NotFound, answered, not_routed
 
 USUAL = 1000  # tuples of a relation, or of an answer, where no limit is asked for
 SHOWN = 200  # epochs that the page has
@@ -70,7 +70,7 @@ class Web:
 
     def app(self, names: set[str], clients: Clients | None = None) -> Starlette:
         """names: of this host, by which requests may call it. clients: those with tokens; None: everyone may do everything."""
-        calls: dict[str, dict[str, Callable[[Asked], Any]]] = {
+        calls: dict[str, dict[str, Callable[[ClientRequest], Any]]] = {
             "/": {"GET": self.page},
             "/relations": {"GET": self.relations},
             "/relations/{name}": {"GET": self.relation},
@@ -119,11 +119,11 @@ class Web:
 
     # -- relations
 
-    def page(self, asked: Asked) -> Response:
+    def page(self, asked: ClientRequest) -> Response:
         text = files("semi_naive.session.served").joinpath("page.html").read_text("utf-8")
         return HTMLResponse(text.replace("{{style}}", style()))
 
-    def relations(self, asked: Asked) -> dict:
+    def relations(self, asked: ClientRequest) -> dict:
         now, found = self.session.at(self.session.epoch), []
         for name, relation in self.session.declared.items():
             if name in now.tables and asked.client.reads_whole(name, self.session.registry):
@@ -131,22 +131,22 @@ class Web:
                 found.append({"name": name} | _shape(relation) | known)
         return {"program": self.name, "epoch": now.number, "relations": found}
 
-    def relation(self, asked: Asked) -> dict:
+    def relation(self, asked: ClientRequest) -> dict:
         given = asked.options()
         limit, name = _limit(given), self._readable(asked.client, asked.name)
         values = self._values(asked.client, name, given)
         return relation_as_json(everything(self.session, name, values, asked.client.viewer), limit)
 
-    def query(self, asked: Asked) -> dict:
+    def query(self, asked: ClientRequest) -> dict:
         given = asked.options()
         text, limit = given.pop("atom", None), _limit(given)
         if text is None:
-            raise Wrong("a query has an atom: /query?atom=path(1,y)")
+            raise BadRequest("a query has an atom: /query?atom=path(1,y)")
         atom = atom_of(text)
         values = self._values(asked.client, self._readable(asked.client, atom.relation), given)
         return relation_as_json(answers(self.session, atom, values, asked.client.viewer), limit)
 
-    def differences(self, asked: Asked) -> dict:
+    def differences(self, asked: ClientRequest) -> dict:
         """since=-1: from when nothing was there. Without until: up to now."""
         given, name = asked.options(), self._readable(asked.client, asked.name)
         since, until = _number(given.pop("since", "-1"), int, "since"), _number(given.pop("until", None), int, "until")
@@ -155,7 +155,7 @@ class Web:
         self.session.registry.check_given(name, values)  # which may not be left out here
         return {"epoch": until, "changes": all_rows(self.session.between(name, since, until, **values))}
 
-    def last_epochs(self, asked: Asked) -> list:
+    def last_epochs(self, asked: ClientRequest) -> list:
         reads, registry = asked.client.reads_whole, self.session.registry
         return [{"epoch": each.epoch, "at": each.at, "seconds": each.seconds,
                  "changes": {name: counts for name, counts in each.changes.items() if reads(name, registry)}}
@@ -163,14 +163,14 @@ class Web:
 
     # -- what changes it
 
-    def transactions(self, asked: Asked) -> dict:
+    def transactions(self, asked: ClientRequest) -> dict:
         asked.check_json()
         wanted = operations(asked.body)
         for _, relation, _, _ in wanted:
             asked.client.check_writes(relation)
             if relation not in self.session.declared:
                 may = ", ".join(sorted(self.session.changeable))
-                raise Missing(f"the program has no relation {relation!r}: facts may be changed of {may or 'none'}")
+                raise NotFound(f"the program has no relation {relation!r}: facts may be changed of {may or 'none'}")
         with self.session.transaction() as transaction:
             for operation, relation, rows, key in wanted:
                 more = {"clear": (), "upsert": (rows, key)}.get(operation, (rows,))
@@ -197,7 +197,7 @@ class Web:
 
     # -- rules
 
-    def rules(self, asked: Asked) -> list:
+    def rules(self, asked: ClientRequest) -> list:
         registry, client, found = self.session.registry, asked.client, []
         for each in list(registry.rules.values()):
             if client.asks(each.name, registry):
@@ -206,38 +206,38 @@ class Web:
                 found.append({"name": each.name, "parameters": list(each.parameters), "subscriptions": users})
         return found
 
-    def rule(self, asked: Asked) -> dict:
+    def rule(self, asked: ClientRequest) -> dict:
         rules = self._registered(self._readable(asked.client, asked.name))
         attributes = rules.relation.attributes[len(rules.parameters) :]
         shape = {"name": rules.name, "parameters": list(rules.parameters)} | _shape(Relation(rules.name, attributes))
         return shape | ({"text": rules.text} if asked.client.owns(rules.name) else {})
 
-    def register(self, asked: Asked) -> dict:
+    def register(self, asked: ClientRequest) -> dict:
         client, registry = asked.client, self.session.registry
         client.check_name(asked.name)
         if len(asked.body) > MOST_OF_RULES:
-            raise TooLarge(f"the rules have more than {MOST_OF_RULES:,} bytes: register them as several relations")
+            raise BodyTooLarge(f"the rules have more than {MOST_OF_RULES:,} bytes: register them as several relations")
         try:
             text = asked.body.decode()
         except UnicodeDecodeError as error:
-            raise Wrong(f"the rules are not UTF-8: {error.reason} at byte {error.start}") from None
+            raise BadRequest(f"the rules are not UTF-8: {error.reason} at byte {error.start}") from None
         with self.session.limited(), self.session.alone():
             registry.register(asked.name, text, lambda rules: client.check_rules(rules, registry))
         return {"name": asked.name}
 
-    def unregister(self, asked: Asked) -> dict:
+    def unregister(self, asked: ClientRequest) -> dict:
         asked.client.check_name(asked.name)
         self.session.unregister(self._registered(asked.name).name)
         return {}
 
     def _registered(self, name: str) -> Registered:
         if name not in self.session.registry.rules:
-            raise Missing(f"{name!r} is not registered")
+            raise NotFound(f"{name!r} is not registered")
         return self.session.registry.rules[name]
 
     # -- who is told
 
-    def changes(self, asked: Asked) -> Response:
+    def changes(self, asked: ClientRequest) -> Response:
         """Begin a stream. Its thread waits until the client has been sent the last message: what comes meanwhile becomes one
         sum."""
         given, client, name = asked.options(), asked.client, self._readable(asked.client, asked.name)
@@ -247,7 +247,7 @@ class Web:
         since = _number(asked.request.headers.get("last-event-id") or options["since"], int, "since")
         epochs, seconds = _number(options["epochs"] or "1", int, "epochs"), _number(options["seconds"] or "0", float, "seconds")
         if not seconds <= threading.TIMEOUT_MAX:
-            raise Wrong(f"seconds is {seconds}: expected {threading.TIMEOUT_MAX:.0f} at most")
+            raise BadRequest(f"seconds is {seconds}: expected {threading.TIMEOUT_MAX:.0f} at most")
         values, when = self._values(client, name, given), Granularity(epochs, seconds, background=True)
         called = client.prefix + options["name"] if options["name"] else None
         return self._begun(
@@ -274,7 +274,7 @@ class Web:
             self.durable[called] = end
         return Events(stream, end)
 
-    def subscriptions(self, asked: Asked) -> list:
+    def subscriptions(self, asked: ClientRequest) -> list:
         registry, prefix = self.session.registry, asked.client.prefix
         connected = {each.name for each in registry.subscriptions}
         return [{"name": called.removeprefix(prefix), "relation": history.relation,
@@ -291,41 +291,41 @@ class Web:
         [row] = all_rows(answer_of(self.session, Relation(name, rules.relation.attributes[: len(key)]), lambda: columns))
         return dict(zip(rules.parameters, row, strict=True))
 
-    def acknowledge(self, asked: Asked) -> dict:
+    def acknowledge(self, asked: ClientRequest) -> dict:
         asked.check_json()
         example = 'expected {"acknowledge": 41}, with an epoch'
         body = parsed(asked.body, example)
         epoch = body.get("acknowledge") if isinstance(body, dict) else None
         if type(epoch) is not int:
-            raise Wrong(f"the body acknowledges no epoch: {example}")
+            raise BadRequest(f"the body acknowledges no epoch: {example}")
         with self.session.alone():
             self.session.registry.acknowledge(self._durable(asked), epoch)
         return {"acknowledged": epoch}
 
-    def end(self, asked: Asked) -> dict:
+    def end(self, asked: ClientRequest) -> dict:
         called = self._durable(asked)
         if called in self.durable:
             self.durable[called]()
         self.session.end_subscription(called)
         return {}
 
-    def _durable(self, asked: Asked) -> str:
-        """The name that the session has for a durable subscription of the client. Missing if it has none."""
+    def _durable(self, asked: ClientRequest) -> str:
+        """The name that the session has for a durable subscription of the client. NotFound if it has none."""
         prefix, known = asked.client.prefix, list(self.session.registry.histories)
         if prefix + asked.name not in known:
             own = sorted(each.removeprefix(prefix) for each in known if each.startswith(prefix))
-            raise Missing(f"there is no durable subscription {asked.name!r}: there are {', '.join(own) or 'none'}")
+            raise NotFound(f"there is no durable subscription {asked.name!r}: there are {', '.join(own) or 'none'}")
         return prefix + asked.name
 
     # -- names and values
 
     def _readable(self, client: Client, name: str) -> str:
-        """The name of a relation that the client may read, at least in part. Missing for one that is not there."""
+        """The name of a relation that the client may read, at least in part. NotFound for one that is not there."""
         registry = self.session.registry
         client.check_asks(name, registry)
         if name not in self.session.declared and name not in registry.rules and not registry.is_system(name):
             known = ", ".join([*self.session.declared, *registry.rules])
-            raise Missing(f"there is no relation {name!r}: there are {known}")
+            raise NotFound(f"there is no relation {name!r}: there are {known}")
         return name
 
     def _values(self, client: Client, name: str, given: dict[str, str]) -> dict:
@@ -337,7 +337,7 @@ class Web:
         for each, text in given.items():
             each = each.removeprefix("$")
             if each in values:
-                raise Wrong(f"{each} is given twice")
+                raise BadRequest(f"{each} is given twice")
             values[each] = _number(text, reading.get(each, str), each)
             if each in reading:
                 client.check_value(each, text, reading[each])
@@ -353,11 +353,11 @@ def _number(text: str | None, kind: type, what: str):
     try:
         return None if text is None else kind(text)
     except ValueError:
-        raise Wrong(f"{what} is {shown(text)}: expected a number") from None
+        raise BadRequest(f"{what} is {shown(text)}: expected a number") from None
 
 
 def _limit(given: dict) -> int:
     limit = _number(given.pop("limit", str(USUAL)), int, "limit")
     if not 0 <= limit <= MOST_TUPLES:
-        raise Wrong(f"limit is {shown(limit)}: expected a number from 0 to {MOST_TUPLES:,}")
+        raise BadRequest(f"limit is {shown(limit)}: expected a number from 0 to {MOST_TUPLES:,}")
     return limit

@@ -1,7 +1,7 @@
-"""The door of a server: whom it lets in, how much it reads of a request, and how it tells what is wrong.
+"""Requests to a server: authentication, limits of their size, and errors.
 
-Every error is JSON, {"error": text}: 400 for a request that makes no sense, 401 without a token, 403 for what the client may
-not have, 404 for names and addresses that are not there, 413 for a body that is too large. A failure of the server itself is
+Every error is JSON, {"error": text}: 400 for a malformed request, 401 without a token, 403 for a relation that the client may
+not read, 404 for unknown names and addresses, 413 for a body that is too large. A failure of the server itself is
 500; the traceback is in its log.
 """
 
@@ -32,23 +32,23 @@ JSON = "application/json"
 log = logging.getLogger("semi_naive")
 
 
-class Wrong(ValueError):
-    """A request that makes no sense."""
+class BadRequest(ValueError):
+    """A malformed request."""
 
 
-class TooLarge(Wrong):
+class BodyTooLarge(BadRequest):
     """A body beyond the limit."""
 
 
-class Missing(LookupError):
-    """A request names something that there is not."""
+class NotFound(LookupError):
+    """A request for an unknown name."""
 
 
 STATUS = {
     LimitExceeded: 503,
-    Missing: 404,
+    NotFound: 404,
     NotAllowed: 403,
-    TooLarge: 413,
+    BodyTooLarge: 413,
     ValueError: 400,
     EvaluationError: 400,
     UnknownId: 400,
@@ -56,7 +56,7 @@ STATUS = {
 
 
 class Door:
-    """Answers requests of clients that are known, for a host that is this machine. Others it refuses."""
+    """Authentication in front of an application: pass on requests of known clients for this host, refuse others."""
 
     def __init__(self, app: ASGIApp, clients: Clients, names: set[str]):
         self.app, self.clients, self.names = app, clients, {name.lower() for name in names}
@@ -66,7 +66,7 @@ class Door:
         await (refused or self.app)(scope, receive, send)
 
     def _refused(self, scope: Scope, headers: Headers) -> Response | None:
-        """The answer to a request that is refused; otherwise its client is in the scope."""
+        """The answer that refuses a request, or None; then the scope has its client."""
         host = headers.get("host", "")
         if not known_host(host, self.names):
             return error_answer(f"this server does not answer for the host {shown(host)}: --alias names one more", 400)
@@ -86,8 +86,8 @@ class Door:
 
 
 @dataclass
-class Asked:
-    """A request with its whole body, of a client."""
+class ClientRequest:
+    """A client's request with its whole body."""
 
     client: Client
     request: Request
@@ -100,28 +100,28 @@ class Asked:
         return self.request.path_params["name"]
 
     def options(self) -> dict[str, str]:
-        """What stands behind the ? by its names. Wrong for a name that is there twice."""
+        """The options behind the ?, by name. BadRequest for a name that occurs twice."""
         found: dict[str, str] = {}
         for name, value in self.request.query_params.multi_items():
             if name in found:
-                raise Wrong(f"{name} is given twice")
+                raise BadRequest(f"{name} is given twice")
             found[name] = value
         return found
 
     def check_json(self) -> None:
-        """Wrong for a body of another type: a page of another site can send a form without asking, and no JSON."""
+        """Raise BadRequest for a body of another type: a page of another site can send a form without asking, but no JSON."""
         if self.request.headers.get("content-type", "").split(";")[0].strip() != JSON:
-            raise Wrong(f"the body has the content type {JSON}")
+            raise BadRequest(f"the body has the content type {JSON}")
 
 
-def answered(call: Callable[[Asked], Any], most: int, run: Callable[..., Awaitable[Any]]) -> Callable:
+def answered(call: Callable[[ClientRequest], Any], most: int, run: Callable[..., Awaitable[Any]]) -> Callable:
     """A route. call: makes the answer, a `Response` or what is sent as JSON; run: calls it in a thread. most: bytes of the
     body."""
 
     async def answer(request: Request) -> Response:
         client: Client = request.scope.get(CLIENT, Client())
         try:
-            asked = Asked(client, request, await _body(request, most), asyncio.get_running_loop())
+            asked = ClientRequest(client, request, await _body(request, most), asyncio.get_running_loop())
             found = await run(request, call, asked)
             return found if isinstance(found, Response) else JSONResponse(found)
         except ClientDisconnect:
@@ -133,20 +133,20 @@ def answered(call: Callable[[Asked], Any], most: int, run: Callable[..., Awaitab
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """The body of a request; TooLarge as soon as it is more than so many bytes."""
+    """Read the body of a request. BodyTooLarge as soon as it has more than `most` bytes."""
     body, told = bytearray(), f"the body has more than {most:,} bytes: send it in several requests"
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > most:
-        raise TooLarge(told)
+        raise BodyTooLarge(told)
     async for piece in request.stream():
         body += piece
         if len(body) > most:
-            raise TooLarge(told)
+            raise BodyTooLarge(told)
     return bytes(body)
 
 
 def failed(client: Client, error: Exception) -> Response:
-    """The answer that tells of an error. A client that is not the owner is not shown the values that a rule failed with."""
+    """The answer for an error. Only the owner is shown the values that a rule failed with."""
     if isinstance(error, EvaluationError) and not client.owner:
         log.warning("a transaction or a query of %s has failed: %s", client.name, error)
         return error_answer("a rule has no value for this, so nothing was changed; the log of the server tells which", 400)
@@ -160,7 +160,7 @@ def failed(client: Client, error: Exception) -> Response:
 
 
 async def not_routed(request: Request, error: Exception) -> Response:
-    """The answer for an address that there is not, or that has no such method."""
+    """The answer for an unknown address, or a method that it does not have."""
     assert isinstance(error, HTTPException)
     told = "there is no such address; docs/sessions.md has all" if error.status_code == 404 else error.detail
     return error_answer(f"{request.method} {request.url.path}: {told}", error.status_code, error.headers)
