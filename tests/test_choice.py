@@ -211,9 +211,21 @@ def test_a_relation_with_a_choice_that_is_to_be_inlined_stays():
         (".decl p(x: number) choice-domain z", (1, 34), "Attribute z not found in relation definition"),
         (".decl p(x: number) choice-domain x, (x, z)", (1, 37), "Attribute z not found in relation definition"),
         (".decl p() choice-domain x", (1, 25), "Attribute x not found in relation definition"),
-        (".decl p(x: number, y: number) eqrel choice-domain x", (1, 37), "Equivalence relation p has a choice-domain"),
-        (".decl p(x: number, y: number) choice-domain x\np(1, min(2)).", (2, 1), "min cannot aggregate in a head of p"),
-        (".decl p(x: number, y: number) choice-domain x\np(1, count(2)) :- true.", (2, 1), "count cannot aggregate in a head"),
+        (
+            ".decl p(x: number, y: number) eqrel choice-domain x",
+            (1, 37),
+            "Relation p has the qualifier eqrel and a choice-domain",
+        ),
+        (
+            ".decl p(x: number, y: number) choice-domain x\np(1, min(2)).",
+            (2, 1),
+            "Relation p has a choice-domain and min in its heads",
+        ),
+        (
+            ".decl p(x: number, y: number) choice-domain x\np(1, count(2)) :- true.",
+            (2, 1),
+            "Relation p has a choice-domain and count in its heads",
+        ),
         (
             ".decl p(x: number) choice-domain x\n.decl q(x: number)\n.semantics wellfounded\nq(1).\np(x) :- q(x), !p(x).",
             (1, 7),

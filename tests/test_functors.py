@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from bench.fuzz.operators import substr
 from semi_naive import Program
 from semi_naive.ra.rules import ir, patterns
-from semi_naive.ra.rules.functors import EvaluationError, evaluate, holds
 from semi_naive.ra.rules.ir import Autoinc, Call, Compare, Const, Kind, Pack, Truth, Var, Wild
 from semi_naive.ra.rules.kinds import as_bits, dtype_of, numbers
 from semi_naive.ra.rules.patterns import BadPattern, compiled
 from semi_naive.ra.rules.ranges import range_counts, range_values
+from semi_naive.ra.rules.terms import EvaluationError, evaluate, holds
 from semi_naive.ra.rules.text import FUNCTIONS, TESTS
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.symbols import SymbolTable

@@ -257,8 +257,12 @@ WRONG = {
     "computed Bottom": (M.replace("Bottom -> 0", "Bottom -> x"), "Bottom of lattice Mask<> is not constant", 4),
     "no lattice": (M + "\n.decl m(v: number<>)", "There is no lattice number<>", 5),
     "order": (M + "\n.decl m(v: Mask<>, k: number)", "Attribute k comes after one of a lattice", 5),
-    "eqrel": (M + "\n.decl m(v: Mask<>, w: Mask<>) eqrel", "Equivalence relation m has an attribute of a lattice", 5),
-    "inline": (M + "\n.decl m(v: Mask<>) inline", "Relation m has an attribute of a lattice and cannot be inlined", 5),
+    "eqrel": (
+        M + "\n.decl m(v: Mask<>, w: Mask<>) eqrel",
+        "Relation m has the qualifier eqrel and an attribute of a lattice",
+        5,
+    ),
+    "inline": (M + "\n.decl m(v: Mask<>) inline", "Relation m has the qualifier inline and an attribute of a lattice", 5),
     "choice": (
         M + "\n.decl m(k: number, v: Mask<>) choice-domain k",
         "Relation m has an attribute of a lattice and a choice-domain",
@@ -271,7 +275,7 @@ WRONG = {
     ),
     "head": (
         M + "\n.decl m(k: number, v: Mask<>)\nm(k, max(v)) :- m(k, v).",
-        "max cannot aggregate in a head of m, which has an attribute of a lattice",
+        "Relation m has an attribute of a lattice and max in its heads",
         6,
     ),
     "field": (M + "\n.type P = [a: number, v: Mask<>]", "Field v cannot be of a lattice", 5),

@@ -12,7 +12,6 @@ from bench.fuzz.oracle import relations_in, solve, strata, value
 from bench.fuzz.random_programs import FEATURES, random_case
 from bench.fuzz.rounds import random_cases
 from semi_naive.ra.rules import ir
-from semi_naive.ra.rules.functors import EvaluationError, evaluate
 from semi_naive.ra.rules.ir import (
     Aggregate,
     Atom,
@@ -31,6 +30,7 @@ from semi_naive.ra.rules.ir import (
     Wild,
 )
 from semi_naive.ra.rules.kinds import numbers
+from semi_naive.ra.rules.terms import EvaluationError, evaluate
 from semi_naive.ra.rules.values import Values
 from semi_naive.ra.symbols import SymbolTable
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Term
 from semi_naive.ra.rules.steps import START, Context, Exchange, Join, matched
+from semi_naive.ra.rules.terms import evaluate
 
 OFFER = "@offer"  # the least count of a binding so far, and which atom made it; in the end only the latter
 BLOCKS = 1 << 32  # more than an index has blocks on a partition

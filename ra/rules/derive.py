@@ -6,10 +6,10 @@ import numpy as np
 
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.block import Block, Chunked, merged_as
-from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Order, Term, Var
 from semi_naive.ra.rules.steps import Context, run_steps
 from semi_naive.ra.rules.table import NOBODY
+from semi_naive.ra.rules.terms import evaluate
 
 GATHERED = 1 << 22  # head tuples that are sorted and compared with what is known at a time
 TOGETHER = 1 << 17  # words of blocks that are united before they are compared with what is known

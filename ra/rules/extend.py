@@ -18,9 +18,9 @@ import numpy as np
 from semi_naive.host import limits
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.intersecting import BLOCKS, kept, meet
 from semi_naive.ra.rules.steps import GROUP, WEIGHT, Context, Join, run_steps
+from semi_naive.ra.rules.terms import evaluate
 from semi_naive.ra.rules.thinned import Thinned
 from semi_naive.ra.words import sort
 

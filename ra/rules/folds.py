@@ -9,9 +9,9 @@ depend on where its tuples lie; a value that several bindings have is taken as o
 import numpy as np
 
 from semi_naive.ra.rules import text
-from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Aggregate, Kind
 from semi_naive.ra.rules.kinds import ordered
+from semi_naive.ra.rules.terms import evaluate
 
 
 class Fold:

@@ -14,10 +14,10 @@ from semi_naive.ra.rules.aggregates import reduce_groups
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.folds import Fold
-from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Aggregate, Kind
 from semi_naive.ra.rules.kinds import as_bits, numbers
 from semi_naive.ra.rules.steps import grouped, resulting
+from semi_naive.ra.rules.terms import evaluate
 
 FROM, COUNT, VALUE = "@from", "@count", "@value"
 

@@ -306,9 +306,10 @@ class Relation:
         return self.name.endswith("@iteration")
 
     @property
-    def joined_key(self) -> tuple[int, ...]:
-        """The places of the attributes that are of no user's lattice."""
-        return tuple(range(self.arity - len(self.joins)))
+    def keys(self) -> tuple[tuple[int, ...], ...]:
+        """The keys in which no two tuples that rules make agree, as the places of attributes."""
+        values = len(self.joins) or int(bool(self.lattice))
+        return (tuple(range(self.arity - values)),) if values else self.choice
 
     @property
     def removal(self) -> str:
@@ -355,7 +356,7 @@ class Loop:
 
     Without `now`, an alternating fixpoint: each round begins with the facts and knows the round before
     (`language.wellfounded`). Else each round is for the keys in the relations `now`, one for each pair, whose keys are in
-    r@key, and adds to what is known (`language.in_order`)."""
+    r@key, and adds to what is known (`language.recursive_sums`)."""
 
     pairs: tuple[tuple[str, str], ...]
     now: tuple[str, ...] = ()

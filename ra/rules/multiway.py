@@ -23,9 +23,9 @@ from semi_naive.ra.multiway.tries.shared import SharedTries
 from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.rules.batch import Batch, joined
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Var
 from semi_naive.ra.rules.steps import MOST, Context, Join
+from semi_naive.ra.rules.terms import evaluate
 
 BOUND = "@bound"  # the relation of what a batch has bound
 WORTH = 4_000_000  # bindings made by binary joins, 50 ns each, from which loops are worth compiling

@@ -18,10 +18,10 @@ from semi_naive.ra.rules.aggregates import Reduction
 from semi_naive.ra.rules.batch import Batch, joined
 from semi_naive.ra.rules.block import HALVES, Block, Chunked, halved
 from semi_naive.ra.rules.folds import Fold
-from semi_naive.ra.rules.functors import evaluate, holds
 from semi_naive.ra.rules.ir import Aggregate, Compare, Kind, Range, Term, Truth
 from semi_naive.ra.rules.kinds import numbers
 from semi_naive.ra.rules.ranges import range_counts, range_values
+from semi_naive.ra.rules.terms import evaluate, holds
 from semi_naive.ra.rules.thinned import is_searched
 
 MOST = 1 << 21  # bindings of one batch, about: what bounds the memory of a body

@@ -11,9 +11,9 @@ from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.ages import AGE, Aged, Older
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
-from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Call, Compare, Const, Kind, Order, Range, Term, Truth, Var
 from semi_naive.ra.rules.multiway import Multiway
+from semi_naive.ra.rules.terms import evaluate
 from semi_naive.ra.tuple_at_a_time import layout as at
 
 FEW = 64  # bindings that binary joins are expected to make of one, up to which they are done instead of a cyclic core

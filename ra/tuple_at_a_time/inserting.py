@@ -4,7 +4,6 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.functors import ordered
 from semi_naive.ra.tuple_at_a_time.indexing import fetch_home, index_new, newest
 from semi_naive.ra.tuple_at_a_time.memory import (
     COMPILED,
@@ -17,6 +16,7 @@ from semi_naive.ra.tuple_at_a_time.memory import (
     row_at,
     value_at,
 )
+from semi_naive.ra.tuple_at_a_time.operations import ordered
 from semi_naive.ra.tuple_at_a_time.searching import find, first_left, in_blocks, value_in
 
 NEW, KNOWN, BETTER = -1, -2, -3  # of a head: nothing is known of it, it is no news, or it improves on what was there before

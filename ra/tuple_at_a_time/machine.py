@@ -14,7 +14,6 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.functors import compared, computed
 from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_born, index_rows
 from semi_naive.ra.tuple_at_a_time.inserting import insert, insert_proposed, insert_rows, propose
 from semi_naive.ra.tuple_at_a_time.joining import bind_next, bind_value, exists, passed
@@ -29,6 +28,7 @@ from semi_naive.ra.tuple_at_a_time.memory import (
     row_at,
     value_at,
 )
+from semi_naive.ra.tuple_at_a_time.operations import compared, computed
 from semi_naive.ra.tuple_at_a_time.searching import tick_of
 
 SWEPT = 1 << 12  # rows of a lattice from which on those that have been superseded are taken out, once they are half of them

@@ -15,9 +15,9 @@ from semi_naive.host.limits import LimitExceeded
 from semi_naive.host.numbers import counted
 from semi_naive.io.bits import BUILT_IN, float_text, of_text, shown, to_value
 from semi_naive.io.errors import BadInput
-from semi_naive.io.in_order import Columns
 from semi_naive.io.patterns import files_of
 from semi_naive.io.record_text import Readable
+from semi_naive.io.sorted_rows import Columns
 from semi_naive.io.writing import lines
 from semi_naive.language.errors import ProgramError
 from semi_naive.ra.rules.arithmetic import EvaluationError

@@ -95,7 +95,7 @@ def _held(type_, types: dict) -> set:
 
 
 class KeyedArrays:
-    """Record batches of what `io.in_order.InOrder` gives, whose columns have `keys`: what repeats is made once for all."""
+    """Record batches of `io.sorted_rows.SortedRows`, whose columns have `keys`. Repeated values are made once."""
 
     def __init__(self, relation, types: dict, values, keys):
         types = BUILT_IN | types

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from semi_naive.host.numbers import counted
 from semi_naive.io.bits import BUILT_IN, short_float_text
 from semi_naive.io.formats import Format
-from semi_naive.io.in_order import InOrder
 from semi_naive.io.order import FEW, ordered
 from semi_naive.io.record_text import Tables
+from semi_naive.io.sorted_rows import SortedRows
 from semi_naive.io.writing import lines, write_rows
 from semi_naive.ra.rules.ir import Kind
 
@@ -26,7 +26,7 @@ FORMATS = ("souffle", "table", "json", "markdown", *PLAIN)
 
 
 class Shown(NamedTuple):
-    """A relation to be printed. rows: a source of `io.in_order`."""
+    """A relation to be printed. rows: a source of `io.sorted_rows`."""
 
     relation: object
     types: dict
@@ -130,7 +130,7 @@ def _first(shown: Shown) -> Iterator[list[str]]:
             listed = column.numbers().tolist() if numbers else [column.distinct[key] for key in column.keys.tolist()]
             yield [_cell(column.kind, value) for value in islice(listed, SHOWN)]
         return
-    found = InOrder(shown.rows, *given, FEW)
+    found = SortedRows(shown.rows, *given, FEW)
     for keys, column in zip(found.keys, found.piece(0)[:, :SHOWN], strict=True):
         if keys.bits is None:
             yield [str(value) for value in (column if keys.kind == Kind.NUMBER else column.view("uint64")).tolist()]

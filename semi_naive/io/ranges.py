@@ -16,9 +16,9 @@ import numpy as np
 
 from semi_naive.host import private
 from semi_naive.io.errors import BadInput
-from semi_naive.io.in_order import Blocks
 from semi_naive.io.order import comparable
 from semi_naive.io.record_text import Readable
+from semi_naive.io.sorted_rows import Blocks
 from semi_naive.io.writing import write_rows
 from semi_naive.ra.checksum import Checksum, checksum_of_file
 from semi_naive.ra.jobs import RunsLost

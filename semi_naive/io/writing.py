@@ -14,10 +14,10 @@ import numpy as np
 from semi_naive.io.bits import BUILT_IN, float_text, short_float_text
 from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_of
 from semi_naive.io.files import written
-from semi_naive.io.in_order import Columns, InOrder, Keys
 from semi_naive.io.order import FEW, Ordered, ordered
 from semi_naive.io.read_back import check_texts
 from semi_naive.io.record_text import Json, Readable, Tables
+from semi_naive.io.sorted_rows import Columns, Keys, SortedRows
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.text_rows import SIGNED, UNSIGNED, RowFormat, joined
 
@@ -28,9 +28,9 @@ GROUP = 1 << 20  # rows of a row group of parquet
 def write(directive, relation, types: dict, rows, folder: str, values, options: Options = DEFAULT) -> str | None:
     """Write the tuples of `relation` as the directive says; the path of the file, or None for standard output.
 
-    `rows`: a source of `io.in_order`, or columns (arity, n), in any order, without repetitions. `folder` is where relative file
-    names start; "-" sends every .output to standard output, in Soufflé's layout. A file appears whole, or not at all. BadInput
-    when it cannot be written.
+    `rows`: a source of `io.sorted_rows`, or columns (arity, n), in any order, without repetitions. `folder` is where relative
+    file names start; "-" sends every .output to standard output, in Soufflé's layout. A file appears whole, or not at all.
+    BadInput when it cannot be written.
     """
     form = format_of(directive, relation, to_stdout=folder == STDOUT)
     types = BUILT_IN | types
@@ -84,7 +84,7 @@ def _write_parquet(file, rows, relation, types: dict, values, threads: int | Non
         with parquet_writer(file, (table := arrow_table(relation, types, rows.all(), values)).schema) as writer:
             writer.write_table(table)
         return
-    found = InOrder(rows, relation, types, values, Readable(), GROUP, threads)
+    found = SortedRows(rows, relation, types, values, Readable(), GROUP, threads)
     arrays = KeyedArrays(relation, types, values, found.keys)
     with parquet_writer(file, arrays.schema) as writer:
         for batch in found.pieces(arrays.batch):
@@ -110,7 +110,7 @@ def lines(
     """The text of all rows, in order, in pieces. `seams`: what is before, between and after the fields of each; `check`: called
     first, as `read_back.check_texts` is."""
     if rows.size > FEW:
-        found = InOrder(rows, relation, types, values, style, ROWS, threads)
+        found = SortedRows(rows, relation, types, values, style, ROWS, threads)
         if check:
             check([keys.texts for keys in found.keys], map(found.piece, range(len(found.cuts) - 1)))
         yield from found.pieces(RowFormat(seams, [_shown(keys, show, plain) for keys in found.keys]).bytes)

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from semi_naive.language import syntax
 from semi_naive.language.anonymous import without_anonymous
+from semi_naive.language.best_values import lattice_problems, lattices
 from semi_naive.language.checks import (
     WARNING,
     clause_problems,
@@ -20,12 +21,12 @@ from semi_naive.language.checks import (
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.grounded import grounded_problems
 from semi_naive.language.heads import head_aggregates, input_problems, kind_problems
-from semi_naive.language.in_order import group_problems
 from semi_naive.language.inference import typed
 from semi_naive.language.inlining import Expansions, inline_problems, inline_relations, without_excluded
 from semi_naive.language.iterations import birth_edges, birth_problems, number_problems, with_births
-from semi_naive.language.lattices import lattice_problems, lattices
 from semi_naive.language.lower import lowered
+from semi_naive.language.recursive_sums import group_problems
+from semi_naive.language.reductions import reduction_problems
 from semi_naive.language.scopes import Scoped, resolve
 from semi_naive.language.single import Single, singles
 from semi_naive.language.subsumption import subsumed_lattices, subsumption_problems, without_rules
@@ -84,7 +85,7 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
     relations = without_excluded(source, declared_relations(source, env, problems))
     found = [each for single in singles(source, problems) for each in without_anonymous(single, env, relations)]
     bounds = lattice_bounds(source, env, problems)
-    problems += attribute_problems(source, relations, bounds, found)
+    problems += attribute_problems(source, relations)
     found = [each for single in found for each in with_bounds(single, relations, bounds, problems)]
     graph = _graph(found, relations, [*birth_edges(relations), *(companion_edges(relations) if wellfounded else [])])
     heads = head_aggregates(found, relations, problems)
@@ -99,7 +100,8 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
     problems += directive_problems(source, relations)
     problems += input_problems(source, summed)
     problems += group_problems(found, summed, graph.group)
-    problems += subsumption_problems(source, relations, heads)
+    problems += subsumption_problems(source, relations)
+    problems += reduction_problems(relations, found, heads)
     problems += birth_problems(source, relations, found)
     problems += number_problems(found, relations, summed, graph.group)
     problems += _clause_problems(scoped, relations, graph)

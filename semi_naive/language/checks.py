@@ -49,9 +49,6 @@ def _declaration_problems(declaration, env):
             yield Problem(f"Equivalence relation {declaration.name} is not binary", declaration.span)
         elif kinds[0] != kinds[1]:
             yield Problem(f"Domains of equivalence relation {declaration.name} are different", declaration.span)
-        if declaration.choice.keys:
-            hint = "what makes it an equivalence would have to go with what is not chosen: leave out one of the two"
-            yield Problem(f"Equivalence relation {declaration.name} has a choice-domain", declaration.choice.span, hint)
     for key, span in zip(declaration.choice.keys, declaration.choice.spans, strict=True):
         if missing := [name for name in key if name not in names]:
             hint = f"a key is made of attributes: {', '.join(name for name, _ in declaration.attributes) or 'there is none'}"

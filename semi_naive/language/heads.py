@@ -9,7 +9,7 @@ distinct values of its arguments, whichever rules they come from. A rule without
 tuples: to a count or a sum as a number to be added.
 
 `min` or `max` alone in the last column is a lattice (see `lattices`). All else is (in recursion, for the keys whose turn it is:
-see `in_order`) one rule with aggregates of its own body, if it is the only rule:
+see `recursive_sums`) one rule with aggregates of its own body, if it is the only rule:
 
     degree(x, n) :- edge(x, y), n = count : { edge(x, y.1) }.
 
@@ -52,26 +52,12 @@ def head_aggregates(found: list[Single], relations, problems: list[Problem]) -> 
         elif own and ops[name] != own:
             problems.append(_clash(name, own, ops[name], single, first[name]))
     problems += doubled.values()
-    for name, single in first.items():
-        for word in {"eqrel", "inline"} & relations[name].qualifiers if name in relations else ():
-            problems.append(
-                Problem(f"{_listed(ops[name])} cannot aggregate in a head of {word} relation {name}", single.head.span)
-            )
-        what = ""
-        if name in relations and relations[name].lattices:
-            what = "an attribute of a lattice"
-        elif name in relations and relations[name].choice.keys:
-            what = "a choice-domain"
-        if what:
-            hint = "of each key there is one tuple, with what is aggregated: leave out one of the two"
-            message = f"{_listed(ops[name])} cannot aggregate in a head of {name}, which has {what}"
-            problems.append(Problem(message, single.head.span, hint))
     return ops
 
 
 def _clash(name: str, own: Ops, ops: Ops, single: Single, first: Single) -> Problem:
     at = next((at for at in own if own[at] != ops.get(at)), min(own))
-    notes = [(f"{_listed(ops)} here", first.head.span)]
+    notes = [(f"{listed(ops)} here", first.head.span)]
     span = single.head.args[at].span
     if at in ops:
         return Problem(f"{name} is aggregated by both {ops[at]} and {own[at]}", span, notes=notes)
@@ -79,7 +65,7 @@ def _clash(name: str, own: Ops, ops: Ops, single: Single, first: Single) -> Prob
     return Problem(f"{name} is aggregated in different columns", span, hint, notes=notes)
 
 
-def _listed(ops: Ops) -> str:
+def listed(ops: Ops) -> str:
     return ", ".join(dict.fromkeys(ops.values()))
 
 

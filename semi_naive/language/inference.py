@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 
 from semi_naive.language import syntax
-from semi_naive.language.functors import INFIX, OVERLOADS, Overload, preference
+from semi_naive.language.signatures import INFIX, OVERLOADS, Overload, preference
 from semi_naive.language.single import Single
 from semi_naive.language.trees import walk
 from semi_naive.language.types import CONSTANT, TypeEnvironment

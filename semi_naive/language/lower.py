@@ -13,9 +13,9 @@ from itertools import count
 from semi_naive.language import syntax
 from semi_naive.language.errors import ProgramError
 from semi_naive.language.heads import Head, Ops, Summed, is_aggregate
-from semi_naive.language.in_order import InOrder
 from semi_naive.language.inference import Typing
 from semi_naive.language.iterations import NUMBER, followed, number_of
+from semi_naive.language.recursive_sums import RecursiveSums
 from semi_naive.language.single import Single
 from semi_naive.language.trees import names, variables, walk
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
@@ -57,7 +57,7 @@ def lowered(
     found |= followed(found, rules, {name: node.born_of for name, node in relations.items() if node.born_of}, group)
     sums = {name: (ops, tuple(heads[name])) for name, ops in summed.items()}
     groups = sorted({tuple(sorted(group(name))) for name in summed if group(name)})
-    orders = [InOrder(names, summed, found, heads) for names in groups]
+    orders = [RecursiveSums(names, summed, found, heads) for names in groups]
     if problems := [problem for order in orders for problem in order.problems]:
         raise ProgramError(problems, source.texts)
     for order in orders:

@@ -13,9 +13,9 @@ value of each key: so the relation is a lattice, as with min(c) in its heads, wh
 from collections.abc import Iterator
 
 from semi_naive.language import syntax
+from semi_naive.language.best_values import uses
 from semi_naive.language.errors import Problem
 from semi_naive.language.inference import NUMERIC, Typing
-from semi_naive.language.lattices import uses
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 OWN = ("brie", "btree", "eqrel")  # representations from which nothing can be removed
@@ -26,8 +26,8 @@ def dominations(source: syntax.Source) -> list[syntax.Clause]:
     return [node for node in source.statements if isinstance(node, syntax.Clause) and node.dominating is not None]
 
 
-def subsumption_problems(source: syntax.Source, relations, heads) -> Iterator[Problem]:
-    """Of such clauses, and of relations that have them. heads: relations whose heads aggregate."""
+def subsumption_problems(source: syntax.Source, relations) -> Iterator[Problem]:
+    """Report such clauses that compare two relations, and relations that cannot have them."""
     clauses = dominations(source)
     names = dict.fromkeys(clause.heads[0].relation for clause in clauses)
     for clause in clauses:
@@ -46,9 +46,6 @@ def subsumption_problems(source: syntax.Source, relations, heads) -> Iterator[Pr
                 f"leave out {', '.join(sorted(declaration.qualifiers.intersection(OWN)))}, or write btree_delete in its place"
             )
             yield Problem(f'Relation "{name}" {what}', declaration.span, hint)
-        if name in heads:
-            hint = "min and max in heads keep the best tuple of each key: leave out one of the two"
-            yield Problem(f"{name} is aggregated in its heads and cannot have subsumptive rules", declaration.span, hint)
 
 
 def without_rules(source: syntax.Source, relations) -> Iterator[syntax.RelationDecl]:

@@ -3,8 +3,8 @@
 from semi_naive.host.numbers import counted
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
-from semi_naive.language.functors import OVERLOADS
 from semi_naive.language.inference import ANY, Typing, literal_kinds
+from semi_naive.language.signatures import OVERLOADS
 from semi_naive.language.trees import shown
 from semi_naive.language.types import KIND
 from semi_naive.ra.rules.ir import Kind

@@ -3,8 +3,8 @@
     .lattice Sign<> { Bottom -> $Bottom(), Lub -> @lub(_, _), Glb -> @glb(_, _) }
     .decl value(x: symbol, s: Sign<>)
 
-Of each key a relation has one tuple, with the least upper bounds (`ra.reduce.upper_bounds`). A tuple says that its value, and
-every lesser one, is there. So in a body
+A relation has one tuple of each key, with the least upper bound (`ra.reduce.upper_bounds`). A tuple states its value and all
+lower values. So in a body
 
     r(x, s) :- value(x, s), other(x, s).        is  r(x, s) :- value(x, a), other(x, b), s = @glb(a, b), s != $Bottom().
     r(x) :- value(x, $Zero()).                  is  r(x) :- value(x, a), @glb(a, $Zero()) = $Zero().
@@ -116,13 +116,10 @@ def _value_problems(name: str, word: str, value, env: TypeEnvironment) -> Iterat
     yield from type_problems(Typing(Single(head, (), syntax.Clause((head,), span=value.span)), env, {"lattice": relation}))
 
 
-def attribute_problems(source: syntax.Source, relations, bounds: dict, found: list[Single]) -> Iterator[Problem]:
-    """Of relations with attributes that are of a lattice."""
+def attribute_problems(source: syntax.Source, relations) -> Iterator[Problem]:
+    """Report attributes of lattices that are not declared, or that have a key after them."""
     known = {node.name for node in declared_lattices(source)}
-    dominated = {single.head.relation for single in found if single.dominates}
-    for name, node in relations.items():
-        if not node.lattices:
-            continue
+    for node in (node for node in relations.values() if node.lattices):
         for at in node.lattices:
             attribute, type_ = node.attributes[at]
             if type_ not in known:
@@ -132,17 +129,6 @@ def attribute_problems(source: syntax.Source, relations, bounds: dict, found: li
             if at not in node.lattices:
                 attribute, span = node.attributes[at][0], node.spans[at] if node.spans else node.span
                 yield Problem(f"Attribute {attribute} comes after one of a lattice", span, "attributes of lattices come last")
-        if "eqrel" in node.qualifiers:
-            yield Problem(f"Equivalence relation {name} has an attribute of a lattice", node.span, "leave out eqrel or <>")
-        if "inline" in node.qualifiers:
-            hint = "its tuples have to be there to be united: leave out inline or <>"
-            yield Problem(f"Relation {name} has an attribute of a lattice and cannot be inlined", node.span, hint)
-        if node.choice.keys:
-            hint = "of each key there is one tuple, with the least upper bound: leave out the choice"
-            yield Problem(f"Relation {name} has an attribute of a lattice and a choice-domain", node.choice.span, hint)
-        if name in dominated:
-            hint = "of each key there is one tuple, with the least upper bound: leave out the rules"
-            yield Problem(f"Relation {name} has an attribute of a lattice and subsumptive rules", node.span, hint)
 
 
 def with_bounds(single: Single, relations, bounds: dict, problems: list[Problem]) -> list[Single]:

@@ -13,9 +13,9 @@ import numpy as np
 
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.block import Block, bounds_of, snug
-from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Compare, Const, Var
 from semi_naive.ra.rules.steps import Filter, Generate, Join
+from semi_naive.ra.rules.terms import evaluate
 
 MOST = 1 << 13  # bindings that go on from a join, unless more were drawn of its relation
 BELIEVED = 10  # bindings in a trial, from which it is known how many there are

@@ -22,7 +22,6 @@ from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.inline import copies
 from semi_naive.planning.strata import Stratum
 from semi_naive.provenance.sums import as_said
-from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import (
     Aggregate,
     Atom,
@@ -41,6 +40,7 @@ from semi_naive.ra.rules.ir import (
     Wild,
 )
 from semi_naive.ra.rules.table import Table, snapshot
+from semi_naive.ra.rules.terms import evaluate
 from semi_naive.ra.rules.values import Values
 from semi_naive.running.database import Database
 from semi_naive.running.local import Local

@@ -17,7 +17,6 @@ from semi_naive.planning.order import Greedy
 from semi_naive.provenance.closures import Paths
 from semi_naive.provenance.instances import UNNAMED
 from semi_naive.ra.rules.batch import Batch, joined
-from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import (
     Aggregate,
     Atom,
@@ -35,6 +34,7 @@ from semi_naive.ra.rules.ir import (
     Wild,
 )
 from semi_naive.ra.rules.steps import run_steps
+from semi_naive.ra.rules.terms import evaluate
 from semi_naive.running.database import Database
 
 Row = tuple[int, ...]  # a tuple in 64 bits each

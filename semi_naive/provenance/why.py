@@ -243,12 +243,12 @@ class Why:
         return Failure(asked.text, _place(rule), _lack(missing), example)
 
     def _rival(self, name: str, row: Row) -> str:
-        """The tuple that a choice, or the best of a key, has kept instead of one that a rule makes; empty if there is none."""
+        """Name the tuple that the relation keeps instead of one that a rule makes; empty if there is none."""
         relation = self.program.relations[name]
-        best = [tuple(range(relation.arity - 1))] if relation.lattice else [relation.joined_key] if relation.joins else []
+        keys = relation.keys
         if name in self.program.sums:
-            best = [tuple(place for place in range(relation.arity) if place not in self.program.sums[name][0])]
-        for key in (*relation.choice, *best):
+            keys = (tuple(place for place in range(relation.arity) if place not in self.program.sums[name][0]),)
+        for key in keys:
             order = *key, *(place for place in range(relation.arity) if place not in key)
             for block in self.tables[name].blocks("all", order):
                 lows, highs = block.ranges([np.array([row[place]]) for place in key], 1)

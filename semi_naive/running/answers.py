@@ -15,8 +15,8 @@ from semi_naive.host.numbers import counted
 from semi_naive.io import Options, arrow_table, together, write
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
-from semi_naive.io.in_order import Blocks, Columns
 from semi_naive.io.relations import held, table_of
+from semi_naive.io.sorted_rows import Blocks, Columns
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.table import Table

@@ -6,16 +6,16 @@ from functools import partial
 import numpy as np
 
 from semi_naive.io.bits import BUILT_IN
-from semi_naive.io.in_order import Blocks, Columns
 from semi_naive.io.order import keyed
 from semi_naive.io.record_text import Readable
+from semi_naive.io.sorted_rows import Blocks, Columns
 from semi_naive.planning.fanout import alone
 from semi_naive.ra.reduce.of_relation import reduction_of
-from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Const, Order, Program
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import MOST
 from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.terms import evaluate
 from semi_naive.ra.rules.unpacking import Part, parts_of, resting
 from semi_naive.ra.rules.values import Values
 from semi_naive.running.on_partitions import OnPartitions, Remade

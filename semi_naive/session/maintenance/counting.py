@@ -31,11 +31,11 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, own_order
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.extend import Weigh
-from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import Aggregate, Atom, Compare, Const, Kind, Not, Rule, Truth, Var, Wild
 from semi_naive.ra.rules.slices import slices
 from semi_naive.ra.rules.steps import WEIGHT, Join, run_steps
 from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.terms import evaluate
 from semi_naive.threads import in_threads
 
 LITERALS = Atom, Not, Compare, ir.Test, Truth  # of a body whose bindings are counted

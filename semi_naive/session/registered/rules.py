@@ -214,7 +214,7 @@ def _check_directives(directives: list[ir.Directive], texts: dict[str, str]) -> 
 
 def _declaration(relation: ir.Relation) -> syntax.RelationDecl:
     attributes = tuple((name, type_.name) for name, type_ in relation.attributes)
-    lattices = tuple(range(len(relation.joined_key), relation.arity))
+    lattices = tuple(range(relation.arity - len(relation.joins), relation.arity))
     return syntax.RelationDecl(relation.name, attributes, lattices=lattices)
 
 

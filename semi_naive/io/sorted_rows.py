@@ -120,7 +120,7 @@ class Keys:
         return ranks[np.searchsorted(values, column)]
 
 
-class InOrder:
+class SortedRows:
     """The rows of a source, in pieces of about `size` rows, in order. `style` says how records are shown.
 
     threads: None for one for each core; 1 in a task of Spark, beside which others run.
