@@ -2,7 +2,6 @@
 of them, and the changes that were told add up to them."""
 
 import math
-from itertools import count
 
 import numpy as np
 import pytest
@@ -17,11 +16,11 @@ from semi_naive.ra.rules.changes import difference, grown, within, without
 from semi_naive.ra.rules.lattice import LatticeTable
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.thinned import Thinned, thinned
-from semi_naive.session.maintenance.pace import Pace, Stopwatch
-from semi_naive.session.maintenance.suspecting import InTime
 from semi_naive.session.maintenance.upkeep import Upkeep
 
 pytestmark = pytest.mark.usefixtures("patient")
+
+BUDGETS = 0, 1, 10, 30, 100, math.inf  # bindings
 
 
 @settings(max_examples=80, **SETTINGS)
@@ -70,15 +69,13 @@ def test_suspects_that_have_older_witnesses_stay(guarded, case, data):
 
 
 @settings(max_examples=80, **SETTINGS)
-@given(programs(), st.data(), st.integers(1, 12))
-def test_following_may_take_too_long_at_any_time(machine, case, data, looks):
-    """Every so many looks at a stopwatch end an attempt. The stratum is computed anew then, with ages where these may help."""
-    looked = count(1)
+@given(programs(), st.data(), st.sampled_from(BUDGETS), st.sampled_from([0, 1000]))
+def test_maintenance_may_exceed_its_budget_at_any_time(machine, case, data, bindings, small_delta):
+    """The attempt is undone and the stratum is computed anew, with ticks where these may help."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Stopwatch, "over", property(lambda watch: watch.most < math.inf and next(looked) % looks == 0))
-        patch.setattr(InTime, "_goes_on", lambda local: False)
-        patch.setattr(Pace, "allowed", lambda pace, kind: 1e9)
-        agrees(case, data)
+        patch.setattr("semi_naive.session.maintenance.budget.FREE", bindings)
+        patch.setattr("semi_naive.host.budget.CALL", 3)
+        agrees(case, data, small_delta=small_delta, follow=1e-9)
 
 
 pairs = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)))
