@@ -46,6 +46,14 @@ CHAIN = """
 step(0).
 step(n + 1) :- step(n), n < LAST.
 """
+LINE = """
+.decl edge(x: number, y: number)
+.input edge
+.decl reached(x: number)
+.output reached
+reached(0).
+reached(y) :- reached(x), edge(x, y).
+"""
 
 
 @dataclass(frozen=True)
@@ -184,6 +192,18 @@ def seconds(text: str, name: str | None) -> Callable:
     return measure
 
 
+def following(settings: dict, toy: bool) -> str:
+    """Processor time of a session for an edge near the end of a line that goes."""
+    size = 500 if toy else 100_000
+    with Program(LINE).session({"edge": [(n, n + 1) for n in range(size)]}, **settings) as session:
+        spent = []
+        for number in range(2, 5):
+            begun = time.process_time()
+            session.delete("edge", [(size - number, size - number + 1)])
+            spent.append(time.process_time() - begun)
+        return f"{min(spent):.3f} s, {session['reached'].count():,} tuples"
+
+
 def iterations(settings: dict, toy: bool) -> str:
     with transitive_closure(graph("tree", toy), Ranks(4), "balanced", **settings) as found:
         return f"{found.iterations:,} iterations, {found.count():,} pairs"
@@ -224,6 +244,7 @@ EFFECTS = (
     Effect("memory", (None, 1_000_000), "tree", plan),
     Effect("replicate_bytes", (1 << 30, 0), "RMAT", on_ranks("RMAT", bytes_shipped)),
     Effect("multiway", ("auto", "never"), "triangles", seconds(TRIANGLES, "cyclic")),
+    Effect("follow", (0.15, 0), "a line of edges", following),
     Effect("max_iterations", (None, 3), "tree", iterations),
     Effect("query_seconds", (None, 0.001), "tree", ended),
     Effect("query_bytes", (None, 1_000_000), "tree", ended),

@@ -59,6 +59,9 @@ class Config:
         each tuple is on one host. The default is 1 GiB.
     multiway: "auto" joins the cyclic core of a rule's body variable by variable where binary joins are expected to make many
         more bindings; "always" does so wherever it is possible, "never" nowhere.
+    follow: in a session a stratum may visit this part of the bindings that it takes to compute it, to follow a change. Beyond
+        that, the attempt is undone and the stratum is computed anew. 10,000 bindings are always allowed; 0 computes every
+        stratum anew.
     max_iterations: every recursive stratum stops after so many iterations of semi-naive evaluation. The first iteration is the
         stratum's facts and its rules without recursion. Each further one applies all rules to what there was at the end of the
         one before. So a closure has the paths of up to that length, and by path-path those of up to
@@ -100,6 +103,7 @@ class Config:
     memory: int | None = None
     replicate_bytes: int = 1 << 30
     multiway: str = "auto"
+    follow: float = 0.15
     max_iterations: int | None = None
     query_seconds: float | None = None
     query_bytes: int | None = None
@@ -116,6 +120,7 @@ class Config:
             self._check(name, lambda value: isinstance(value, int) and value >= 0, "a whole number from 0")
         self._check("query_seconds", lambda value: 0 < value < inf, "a number of seconds above 0")
         self._check("refinement_ratio", lambda value: value >= 1, "a number from 1")
+        self._check("follow", lambda value: 0 <= value < inf, "a number from 0")
         self._check("tolerance", lambda value: value >= 1, "a number from 1")
         self._check("grain", lambda value: value > 0, "a number above 0")
         self._check("horizon", lambda value: value > 0, "a number above 0")

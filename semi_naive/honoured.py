@@ -33,6 +33,7 @@ class Rule(NamedTuple):
 
 RULES = (
     Rule(("rule",), lambda config, plans: True, "a program has its own rules"),
+    Rule(("follow",), lambda config, plans: True, "it is for sessions"),
     Rule(("checkpoint_interval",), lambda config, plans: not config.checkpoint_dir, "no checkpoint_dir is given"),
     Rule((*SPREAD, *BALANCED), lambda config, plans: plans == {"local"}, LOCAL),
     Rule(("small_delta",), lambda config, plans: "local" not in plans, "no stratum was evaluated in the driver"),

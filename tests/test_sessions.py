@@ -18,11 +18,11 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.thinned import parted
 from semi_naive.ra.tuple_at_a_time.assembled import Assembled
 from semi_naive.ra.tuple_at_a_time.rows import Rows
-from semi_naive.ra.tuple_at_a_time.stratum import Interpreter
+from semi_naive.ra.tuple_at_a_time.stratum import SLICE, Interpreter
 from semi_naive.session.maintenance import closures, upkeep
 from semi_naive.session.maintenance.following import Following
 from semi_naive.session.maintenance.implied import is_unspelt
-from semi_naive.session.maintenance.suspecting import SLICE, InTime
+from semi_naive.session.maintenance.suspecting import Incremental
 from semi_naive.session.maintenance.upkeep import Upkeep
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -575,9 +575,9 @@ REACH_GIVEN = REACH.replace(".decl reach", ".input reach\n.decl reach")
 
 
 def test_suspects_of_a_long_recursion_are_found_a_tuple_at_a_time(machine, suspected, monkeypatch):
-    blocks, iterate, derive = [], InTime.iterate, InTime._derive
-    monkeypatch.setattr(InTime, "iterate", lambda self: blocks.append(1) or iterate(self))
-    monkeypatch.setattr(InTime, "_derive", lambda self, *one: blocks.append(one[0].text) or derive(self, *one))
+    blocks, iterate, derive = [], Incremental.iterate, Incremental._derive
+    monkeypatch.setattr(Incremental, "iterate", lambda self: blocks.append(1) or iterate(self))
+    monkeypatch.setattr(Incremental, "_derive", lambda self, *one: blocks.append(one[0].text) or derive(self, *one))
     edges = [(i, i + 1) for i in range(300)]
     [told] = same(REACH, {"seed": [(0,)], "edge": edges}, ("delete", "edge", [(100, 101)]))
     assert len(told["reach"]) == 200 and suspected[-1] == {"reach": 200} and blocks == []
@@ -668,7 +668,7 @@ def test_the_same_of_a_closure_of_many_edges_whose_rules_are_quick(many_edges, b
 
 
 def test_rules_of_a_closure_that_take_too_long_give_way_to_components(monkeypatch, many_edges, by_rules, by_components, anew):
-    monkeypatch.setattr("semi_naive.session.maintenance.pace.Pace.allowed", lambda *given: 1e-9)
+    monkeypatch.setattr("semi_naive.session.maintenance.budget.Budget.bindings", lambda *given: 0)
     told = same(PATHS, {"edge": [(1, 2)]}, ("insert", "edge", [(2, 3), (3, 4)]), ("delete", "edge", [(2, 3)]))
     assert len(told[0]["path"]) == 5 and len(told[1]["path"]) == 4
     assert by_rules and len(by_components) == 2 and anew == []
@@ -766,7 +766,7 @@ def test_who_is_told_and_rules_that_read_a_closure_have_its_pairs(implied):
 
 
 def test_a_stratum_that_follows_for_too_long_is_computed_anew(monkeypatch, anew):
-    monkeypatch.setattr("semi_naive.session.maintenance.pace.Pace.allowed", lambda *given: 1e-9)
+    monkeypatch.setattr("semi_naive.session.maintenance.budget.Budget.bindings", lambda *given: 0)
     around = PATHS.replace("edge(y, z).", "edge(y, z), edge(z, _).")
     steps = [("insert", "edge", [(2, 3), (3, 4), (4, 5)]), ("delete", "edge", [(2, 3)])]
     told = same(around, {"edge": [(1, 2)]}, *steps)
@@ -888,7 +888,7 @@ def test_what_is_computed_anew_is_packed_as_before_and_reads_single_blocks(monke
 
     rows = [(i, i % 7, i % 5, 1.5 + i % 3) for i in range(500)]
     with Program(MEANS).session({"pay": rows}) as session:
-        session.upkeep.paces[session.upkeep.read_by["pay"].pop()].anew = 1.0  # so that one block is soon made
+        session.upkeep.budgets[session.upkeep.read_by["pay"].pop()].visited = 1 << 20  # so that one block is soon made
         before = session["paid"].count(), session.upkeep.tables["paid"].packing
         monkeypatch.setattr(Upkeep, "_anew", noted)
         session.insert("pay", [(1000, 1, 1, 1.5)])
@@ -945,7 +945,7 @@ def test_rules_in_the_machine_are_assembled_once(machine, monkeypatch):
     assert 0 < len(mine) < len(steps)
 
 
-def test_a_following_looks_at_the_clock_more_often_than_a_run(machine, monkeypatch):
+def test_the_machine_looks_at_a_budget_as_soon_as_it_may_be_exceeded(machine, monkeypatch):
     slices, run = [], Interpreter.run
 
     def noted(self, bounds, *given):
@@ -957,4 +957,7 @@ def test_a_following_looks_at_the_clock_more_often_than_a_run(machine, monkeypat
     with Program(REACH).session({"seed": [(0,)], "edge": edges}) as session:
         session.delete("edge", edges[20:21])
         assert session["reach"].count() == 21
-    assert set(slices) == {None, SLICE}
+        assert set(slices) == {SLICE}
+        monkeypatch.setattr("semi_naive.session.maintenance.budget.FREE", 1000)
+        session.delete("edge", edges[10:11])
+        assert slices[-1] <= 1001

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from bench.fuzz.rounds import random_cases
 from semi_naive import Program, RunsLost
 from semi_naive.ra.runs import subtracted
 from semi_naive.ra.words import merge_all
-from semi_naive.session.maintenance import continuing, spread
+from semi_naive.session.maintenance import budget, continuing, spread
 
 SPREAD = {"local_tuples": 0, "partitions": 2, "buckets": 4}
 EDGES = {(i, (7 * i + 3) % 40) for i in range(40)}
@@ -40,10 +41,8 @@ FEW, REPLICATED = st.sampled_from(FEWEST), st.sampled_from(SMALL)
 FAR = ".decl far(y: number)\nfar(y) :- path($x, y), !edge(y, _)."
 
 
-@pytest.fixture(autouse=True)
-def in_time(monkeypatch):
-    """However busy the machine is, what goes on by delta rules does."""
-    monkeypatch.setattr(continuing, "LEAST", 1e9)
+pytestmark = pytest.mark.usefixtures("patient")
+BUDGETS = 0, 1, 100, inf  # bindings
 
 
 @pytest.fixture
@@ -58,13 +57,12 @@ def nothing_here(monkeypatch):
     monkeypatch.setattr(spread, "FEW", -2)
 
 
-@random_cases(40)
+@random_cases(50)
 def test_any_transactions_leave_what_a_fresh_run_makes(case, random, here):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spread, "FEW", random.choice(FEWEST))
-        if random.randrange(2):
-            patch.setattr(continuing.Continuing, "_can_go_on", lambda *_: False)
-        agrees(case, spark=here, replicate_bytes=random.choice(SMALL), **SPREAD)
+        patch.setattr(budget, "FREE", random.choice(BUDGETS))
+        agrees(case, spark=here, replicate_bytes=random.choice(SMALL), follow=1e-9, **SPREAD)
 
 
 @settings(max_examples=30, **SETTINGS)
@@ -76,12 +74,15 @@ def test_any_transactions_leave_what_a_fresh_run_makes(case, random, here):
     REPLICATED,
     st.sampled_from([0, 1000]),
     st.booleans(),
+    st.sampled_from(BUDGETS),
 )
-def test_graphs_whose_edges_come_and_go(here, step, edges, data, few, replicated, ahead, closed):
+def test_graphs_whose_edges_come_and_go(here, step, edges, data, few, replicated, ahead, closed, bindings):
     """Paths that were suspected come back, by rules that are linear and by others."""
-    program, config = Program(PATHS.replace(LINEAR, step)), SPREAD | {"replicate_bytes": replicated, "run_ahead": ahead}
+    program = Program(PATHS.replace(LINEAR, step))
+    config = SPREAD | {"replicate_bytes": replicated, "run_ahead": ahead, "follow": 1e-9}
     with pytest.MonkeyPatch.context() as patch, program.session({"edge": edges}, spark=here, **config) as session:
         patch.setattr(spread, "FEW", few)
+        patch.setattr(budget, "FREE", bindings)
         patch.setattr(continuing, "MANY", 1000 if closed else -1)
         for _ in range(4):
             before = {name: session[name].to_set() for name in program.outputs}
@@ -175,24 +176,16 @@ def test_a_closure_is_followed_without_a_look_at_its_pairs(here, anew, monkeypat
         assert files(session) == session["path"].stored.paths and len(files(session)) < 20
 
 
-def test_what_takes_longer_than_to_begin_anew_begins_anew(here, anew, monkeypatch, by_rules):
-    """And is not tried the next times."""
+def test_a_stratum_that_exceeds_its_budget_on_partitions_is_computed_anew(here, anew, monkeypatch, by_rules):
     tried, go_on = [], continuing.Continuing._go_on
     monkeypatch.setattr(continuing.Continuing, "_go_on", lambda upkeep, *rest: tried.append(rest) or go_on(upkeep, *rest))
-    with Program(PATHS).session({"edge": EDGES}, spark=here, **SPREAD) as session:
-        monkeypatch.setattr(continuing, "LEAST", -1e9)
-        for number in range(4):
-            for pace in session.upkeep.paces.values():
-                pace.anew = -1e9
-            session.insert("edge", [(5, 77 + number)])
-            assert session["path"].to_set() == run(session["edge"].to_set())["path"]
-        assert len(tried) == 2 and len(anew) == 4
-        monkeypatch.setattr(continuing, "LEAST", 1e9)
-        monkeypatch.setattr(continuing, "SOME", 3)
-        monkeypatch.setattr(continuing, "MOST", 0.01)
-        session.upkeep.waits.clear()
+    with Program(PATHS).session({"edge": EDGES}, spark=here, follow=10, **SPREAD) as session:
+        monkeypatch.setattr("semi_naive.session.maintenance.budget.FREE", 0)
+        session.insert("edge", [(100, 101)])
+        assert len(tried) == 1 and not anew
         session.delete("edge", [(5, 38)])  # suspects more paths than that
-        assert session["path"].to_set() == run(session["edge"].to_set())["path"] and len(tried) == 3 and len(anew) == 5
+        assert len(tried) == 2 and len(anew) == 1
+        assert session["path"].to_set() == run(session["edge"].to_set())["path"]
 
 
 def test_files_that_nobody_reads_any_more_are_removed(here):

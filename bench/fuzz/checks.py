@@ -12,10 +12,11 @@ from bench.fuzz.oracle import solve, value
 from semi_naive import BadInput, Config, Program
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION
+from semi_naive.host.budget import OverBudget, Work
 from semi_naive.planning.passes import compiled
 from semi_naive.ra.rules import ir
 from semi_naive.running.run import Run
-from semi_naive.session.maintenance.pace import Pace, Stopwatch
+from semi_naive.session.maintenance.budget import Budget
 
 LAYOUTS = [
     Config(local_tuples=0, partitions=3, buckets=5),
@@ -159,27 +160,27 @@ def agrees(case: Case, **config) -> None:
 
 @contextmanager
 def ending(fails: Callable[[int], bool]) -> Iterator[Iterator[int]]:
-    """Following has no budget, but some looks at the budget find that it is exceeded: those by whose number `fails` says so."""
-    looks = count()
+    """Maintenance has a budget that no change exceeds, but some of the counts of its work do: those by whose number
+    `fails` says so. To compute a stratum anew has no budget."""
+    times, visit = count(), Work.visit
 
-    def over(watch: Stopwatch) -> bool:
-        watch.most = watch.most if watch.most == math.inf or not fails(next(looks)) else -1.0
-        return watch.most < 0
+    def visited(work: Work, bindings: int) -> None:
+        if work.most < math.inf and fails(next(times)):
+            raise OverBudget
+        visit(work, bindings)
 
     with ExitStack() as stack:
-        for module in ("pace", "continuing"):
-            stack.enter_context(patch(f"semi_naive.session.maintenance.{module}.LEAST", 1e9))
-        stack.enter_context(patch.object(Pace, "allowed", lambda *_: 1e9))
-        stack.enter_context(patch.object(Pace, "expected", lambda *_: 0.0 if fails(next(looks)) else 1e9))
-        stack.enter_context(patch.object(Stopwatch, "over", property(over)))
-        stack.enter_context(patch.object(Stopwatch, "goes_on"))
-        yield looks
+        stack.enter_context(patch("semi_naive.session.maintenance.budget.FREE", 10**15))
+        stack.enter_context(patch.object(Budget, "tries", lambda *_: True))
+        stack.enter_context(patch.object(Work, "visit", visited))
+        yield times
 
 
-def agrees_wherever_it_ends(case: Case, **config) -> None:
-    """Following ends at each look at the budget."""
-    with ending(lambda _: False) as looks:
+def agrees_wherever_it_ends(case: Case, most: int = 60, **config) -> None:
+    """Maintenance ends each of the times that its work is counted; of more than `most`, at so many of them."""
+    with ending(lambda _: False) as times:
         agrees(case, **config)
-    for at in range(next(looks)):
-        with ending(lambda look, at=at: look == at):
+    counted = next(times)
+    for at in range(0, counted, 1 + counted // most):
+        with ending(lambda time, at=at: time == at):
             agrees(case, **config)

@@ -6,7 +6,6 @@ which that can still be said without what has gone needs no other proof (Szabó 
 program analyses in Datalog", and Motik et al. 2019, cut what is suspected of having no derivation in the same way).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -154,10 +153,9 @@ def in_order(packing: Packing, words: np.ndarray, ticks: np.ndarray) -> Layer:
 
 @dataclass(eq=False)
 class Now:
-    """The ticks of now, for steps that are kept while these change. look: called each time that they are asked for."""
+    """The current ticks, for steps that are kept while these change."""
 
     ticks: Ticks
-    look: Callable[[], None]
 
     def layers(self, name: str) -> list[Layer]:
         """Those of a relation that have any tuples, the newest first."""
@@ -191,6 +189,5 @@ class Older:
 
 
 def _ticks_of(step: Aged | Older, batch: Batch, context: Context) -> np.ndarray:
-    step.now.look()
     columns = [evaluate(term, batch.columns, batch.size, context.values) for term in step.terms]
     return step.now.ticks.of(step.relation, columns, batch.size)

@@ -12,6 +12,7 @@ from semi_naive.ra.words import seek
 
 SAMPLE = 1 << 13  # bindings from which it is known to 1 % how many are repetitions
 EVERY_HASH = (1 << 64) - (1 << 11)  # the greatest that a float holds
+COMPOSED = 8  # pairs of tuples that a join with its deduplication compares in the time that another one takes for a binding
 
 
 class Batch:
@@ -37,6 +38,13 @@ class Batch:
     def block(self) -> Block:
         """The pairs, of a batch that has them."""
         return self._block
+
+    @property
+    def visited(self) -> int:
+        """Its part of the work: its bindings or, of pairs in bitmaps, words; and some of the pairs that met."""
+        block = self._block
+        made = 2 * block.chunks[0].size if isinstance(block, Chunked) else self.size
+        return made + max(0, self.joined - self.size) // COMPOSED
 
     @property
     def columns(self) -> dict[str, np.ndarray]:

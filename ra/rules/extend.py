@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from semi_naive.host import limits
-from semi_naive.ra.rules.batch import Batch
+from semi_naive.host import budget, limits
+from semi_naive.ra.rules.batch import COMPOSED, Batch
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.intersecting import BLOCKS, kept, meet
 from semi_naive.ra.rules.steps import GROUP, WEIGHT, Context, Join, run_steps
@@ -173,7 +173,9 @@ class Meeting:
     def _proposals(self) -> Iterator[tuple[int, int, np.ndarray]]:
         """(the side that proposes, the one that is asked first, the bindings for which it is so)."""
         counts = np.array([side.counts for side in self.sides])
-        fewest, some = counts.argmin(axis=0), counts.min(axis=0) > 0
+        fewest, proposed = counts.argmin(axis=0), counts.min(axis=0)
+        budget.visit(int(proposed.sum()) // COMPOSED)
+        some = proposed > 0
         for proposing in range(len(self.sides)):
             order = np.flatnonzero(some & (fewest == proposing))
             if order.size:

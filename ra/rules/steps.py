@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from semi_naive.host import limits
+from semi_naive.host import budget, limits
 from semi_naive.ra import local_join_by_row, unions
 from semi_naive.ra.local_join import KeyedJoin
 from semi_naive.ra.rules import branches, ir, kernels
@@ -66,7 +66,9 @@ def run_steps(steps, batch: Batch, context: Context):
         limits.check()
         if made is None:
             running.pop()
-        elif made.size and len(running) < len(steps):
+            continue
+        budget.visit(budget.CALL + made.visited)
+        if made.size and len(running) < len(steps):
             running.append(iter(steps[len(running)](made, context)))
         elif made.size:
             yield made

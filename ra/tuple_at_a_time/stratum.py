@@ -27,7 +27,7 @@ class Bounds:
     made: int  # heads of one iteration, with repetitions
     work: int  # instructions of one iteration
     iterations: int | None = None
-    slice: int | None = None  # instructions between two looks at the world outside, if these are fewer than `SLICE`
+    slice: int = SLICE  # instructions between two looks at the world outside
 
 
 class Interpreter:
@@ -112,10 +112,9 @@ class Interpreter:
         done."""
         iterations = -1 if bounds.iterations is None else bounds.iterations
         self.state[[at.SMALL, at.MOST, at.BUDGET, at.ITERATIONS]] = bounds.small, bounds.most, bounds.made, iterations
-        size = min(SLICE, bounds.slice or SLICE)
-        self.state[[at.MOST_WORK, at.SLICE]] = bounds.work, size
+        self.state[[at.MOST_WORK, at.SLICE]] = bounds.work, bounds.slice
         while True:
-            why = self._share(size, pause) if self._is_for_threads() else self._go_on()
+            why = self._share(bounds.slice, pause) if self._is_for_threads() else self._go_on()
             if why == at.SHARING:
                 continue
             if why == at.GROW and self.state[at.GROWING] < 0:
@@ -125,7 +124,7 @@ class Interpreter:
             elif why == at.COMPACT:
                 self._compact()
             elif why == at.PAUSED and pause():
-                self.state[at.SLICE] = size
+                self.state[at.SLICE] = bounds.slice
             elif why == at.OTHERS and self._advised(do_others):
                 continue
             else:

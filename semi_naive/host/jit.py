@@ -49,10 +49,9 @@ _now = _Now()
 
 
 class _Spent:
-    """Of all kernels, uncompiled; until they were compiled, or their machine code was loaded; whether numba has been loaded."""
+    """The seconds that kernels have spent uncompiled; whether numba has been loaded."""
 
     seconds = 0.0
-    loading = 0.0, 0.0
     numba = False
 
 
@@ -155,10 +154,8 @@ class Kernel:
                 if self.dispatcher is None:
                     from semi_naive.host.kernel_cache import dispatcher_of
 
-                    _Spent.numba, known, begun = True, _Spent.loading, (time.perf_counter(), time.process_time())
+                    _Spent.numba = True
                     self.dispatcher = dispatcher_of(self)
-                    spent = time.perf_counter() - begun[0], time.process_time() - begun[1]
-                    _Spent.loading = known[0] + spent[0], known[1] + spent[1]  # with those that this one calls
         return self.dispatcher
 
 
@@ -177,11 +174,6 @@ def load(names: Iterable[str] = ()) -> None:
     for kernel in _known:
         if mode != "uncompiled" and (not names or name_of(kernel) in names) and kept(kernel):
             kernel.compiled()
-
-
-def loading() -> tuple[float, float]:
-    """Seconds that have passed until kernels were compiled, or their machine code was loaded, and of this process's work."""
-    return _Spent.loading
 
 
 def name_of(kernel: Kernel) -> str:

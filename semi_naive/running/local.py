@@ -77,7 +77,6 @@ class Local:
     cores: int = 1  # of this host, that it may use
     spent: float = 0.0  # seconds that such iterations have taken a block at a time
     slow: set[int] = field(default_factory=set)  # places among its rule versions that are not for the machine
-    slice: int | None = None  # instructions of the machine between two looks, if not as many as usual
     rest: int = 1  # iterations that are done a block at a time after one that was too much for the machine
     rested: int = 0  # the iteration that they end with
     beside: dict[str, Any] = field(default_factory=dict)  # tables of others whose delta versions begin with, in the machine

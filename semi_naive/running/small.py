@@ -9,14 +9,14 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from semi_naive.host import limits, memory
+from semi_naive.host import budget, limits, memory
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.ir import Atom
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.assembler import Unknown
-from semi_naive.ra.tuple_at_a_time.stratum import Bounds, Interpreter
+from semi_naive.ra.tuple_at_a_time.stratum import SLICE, Bounds, Interpreter
 from semi_naive.threads import in_threads
 
 __all__ = ["Small", "Unknown"]
@@ -43,6 +43,7 @@ class Small:
         self.tuples = self.machine.tuples  # when it begins
         self.planned = max(64, self.tuples)
         self.before = -1, self.machine.versions[:, at.WORK].copy()  # an iteration, and the instructions that were done by then
+        self.counted = 0  # instructions that its budget knows of
 
     def run(self) -> bool:
         """Whether at least one iteration has been done."""
@@ -58,8 +59,9 @@ class Small:
             return False
         with memory.at(self._place, made=self._made_so_far):
             self._look()
-            bounds = Bounds(GROWN * local.small, most, made, local.work, iterations, local.slice)
+            bounds = Bounds(GROWN * local.small, most, made, local.work, iterations, self._slice())
             why = self.machine.run(bounds, self._pause, self._do_others)
+            self._count()
         if why in (at.FAULT, at.TOO_MANY):
             self.done = []
         self.machine.store()
@@ -76,6 +78,7 @@ class Small:
     def _pause(self) -> bool:
         """Look and tell. Whether to go on: not if binary joins, instead of a cyclic core, turn out to be what takes long. Nor
         if any rule does though joins were planned for an eighth of the tuples that the iteration began with."""
+        self._count()
         self._look()
         self._tell()
         if self.machine.tuples > PLANNED * self.planned:
@@ -86,6 +89,16 @@ class Small:
         slow = [self.machine.known[number] for number in self.machine.binary if work[number] > LONG]
         self.local.slow.update(slow)
         return not slow and not (self.machine.begun > PLANNED * self.planned and work.max() > STALE)
+
+    def _slice(self) -> int:
+        """Instructions between two looks: no more than are left of a budget."""
+        return int(min(SLICE, 1 + budget.left()))
+
+    def _count(self) -> None:
+        """Tell the budget what the machine has done since the last time."""
+        done = int(self.machine.versions[:, at.WORK].sum())
+        budget.visit(done - self.counted)
+        self.counted = done
 
     def _look(self) -> None:
         """Look at the limits of the evaluation, and at the memory that is left. LimitExceeded, OutOfMemory."""

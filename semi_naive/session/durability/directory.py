@@ -46,6 +46,7 @@ from semi_naive.running.manifest import DurableFiles
 from semi_naive.session.durability.log import Identity, Log, LogDamaged, records
 from semi_naive.session.durability.registrations import Registrations, changes, event
 from semi_naive.session.facts import PendingChange, columns_of
+from semi_naive.session.maintenance.budget import Budget
 from semi_naive.session.maintenance.implied import Implied
 from semi_naive.session.registered.subscriptions import History
 
@@ -178,7 +179,7 @@ class Directory:
             "batches": batches,
             "rules": [list(each) for each in registered.rules.items()],
             "names": [self._history(name, history, blocks) for name, history in registered.names.items()],
-            "seconds": {upkeep.strata[number].relations[0]: pace.anew for number, pace in upkeep.paces.items()},
+            "visited": {upkeep.strata[number].relations[0]: each.visited for number, each in upkeep.budgets.items()},
         })  # fmt: skip
 
     def _go_on(self) -> None:
@@ -308,7 +309,8 @@ class Directory:
             if not saved.get("spread"):
                 upkeep.taken_up[name] = self._read(saved["whole" if "whole" in saved else "given"], saved["arity"])
         for number, stratum in enumerate(upkeep.strata):
-            upkeep.paces[number].anew = manifest["seconds"].get(stratum.relations[0], 0.0)
+            if bindings := manifest.get("visited", {}).get(stratum.relations[0]):
+                upkeep.budgets[number] = Budget(bindings)
 
     def _read_registrations(self, manifest: dict) -> None:
         self.registered = Registrations(dict(map(tuple, manifest.get("rules", []))))

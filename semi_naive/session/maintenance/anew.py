@@ -1,11 +1,10 @@
 """Strata that are computed anew, by the plan that a run would choose, and compared with what they were."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
-from semi_naive.host import memory
+from semi_naive.host import budget, memory
 from semi_naive.planning.loops import Loop
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.ages import Ticks
@@ -15,15 +14,13 @@ from semi_naive.running.detect_closure import SMALL, following
 from semi_naive.running.detect_closure import Following as Closure
 from semi_naive.running.local import Local, TooLarge
 from semi_naive.running.loops import rounds
+from semi_naive.session.maintenance.budget import Budget
 from semi_naive.session.maintenance.implied import MOST, Implied, implied
-from semi_naive.session.maintenance.pace import Pace, Stopwatch
 from semi_naive.session.maintenance.placed import Placed
 from semi_naive.session.maintenance.spread import AnyChange, Kept
 from semi_naive.session.maintenance.ticks import Clock
 
 MOST_GONE = 1 / 32  # of a relation that is computed anew may be taken out of its indexes; else those are that come with it
-SOON = 0.1  # of the seconds in which a stratum is computed anew
-COPIED = 3e-9  # seconds a tuple
 PAIRS = 4  # times local_tuples: a closure of so many pairs comes to this process, where an edge that changes few is quick
 
 
@@ -32,7 +29,7 @@ class Anew(Placed):
 
     def __post_init__(self):
         super().__post_init__()
-        self.paces: defaultdict[int, Pace] = defaultdict(Pace)  # of strata
+        self.budgets: dict[int, Budget] = {}  # of strata
         self.shared: set[str] = set()  # relations whose explicit facts are all that they have
         self.whole: dict[str, Table] = {}  # relations that the open transaction has changed, in as few blocks as a run has
         self.dense: dict[int, bool] = {}  # of strata: whether they get ticks when they are next computed, and can have them
@@ -50,20 +47,24 @@ class Anew(Placed):
         return not eqrel and not self._is_stepwise(stratum)
 
     def _all_anew(self, number: int, before: Mapping[str, Kept]) -> dict[str, AnyChange]:
-        watch, stratum = Stopwatch(), self.strata[number]
         with self._wholly(number):
             self._anew(number)
-        found = {name: self._compared(name, before[name]) for name in stratum.relations}
-        self.paces[number].anew = self._seconds(watch)
-        return found
+        return {name: self._compared(name, before[name]) for name in self.strata[number].relations}
+
+    def _budget(self, number: int) -> Budget:
+        """The budget of a stratum. One that has not been computed here took as many bindings as it has and reads tuples."""
+        if number not in self.budgets:
+            stratum = self.strata[number]
+            self.budgets[number] = Budget(sum(map(self.database.count, stratum.reads | set(stratum.relations))))
+        return self.budgets[number]
 
     @contextmanager
     def _wholly(self, number: int) -> Iterator[None]:
-        """What a stratum reads is in one block each, as in a run, if that is soon done; what is new among all other tuples."""
-        told, least = {}, SOON * self.paces[number].anew / COPIED
+        """Merge what a stratum reads into one block each, as in a run, if that copies no more tuples than the rules visit."""
+        told, most = {}, self._budget(number).visited
         for name in self.strata[number].reads - set(self.strata[number].relations):
             table = self.tables[name]
-            if is_compact(table) or table.count * len(table.full) > least:
+            if is_compact(table) or table.count * len(table.full) > most:
                 continue
             if name not in self.whole:
                 self.whole[name] = compacted(table)
@@ -72,10 +73,6 @@ class Anew(Placed):
             yield
         finally:
             self.tables.update({name: table for name, table in told.items() if table.delta_size})
-
-    def _seconds(self, watch: Stopwatch) -> float:
-        """That something has taken: by the clock, once other processes work for this one."""
-        return watch.clock if self.cluster.started else watch.seconds
 
     def _compared(self, name: str, before: Kept) -> AnyChange:
         """What has changed of a relation that was computed anew. A table keeps the indexes that it had, where that is less
@@ -126,9 +123,16 @@ class Anew(Placed):
                 self._anew(number)
 
     def _anew(self, number: int) -> None:
-        """Compute a stratum as a run does, from the facts of its relations and the strata below. What is large and on the
-        partitions then stays there."""
-        stratum, watch = self.strata[number], Stopwatch()
+        """Compute a stratum as a run does, and count the bindings that this takes."""
+        with budget.of() as work:
+            self._computed(number)
+        tuples = sum(map(self.database.count, self.strata[number].relations))
+        self.budgets.setdefault(number, Budget()).visited = max(work.bindings, tuples)
+
+    def _computed(self, number: int) -> None:
+        """Compute a stratum from the facts of its relations and the strata below. What is large and on the partitions then
+        stays there."""
+        stratum = self.strata[number]
         if self.shared.issuperset(stratum.relations):
             self.tables |= {name: self.facts.given[name] for name in stratum.relations}
             return
@@ -147,9 +151,6 @@ class Anew(Placed):
         for name, each in below.items():
             self._keep(name, each)  # also what has been collected, for a stratum that is evaluated in one place
         self.plans.clear()
-        if number not in self.paces:
-            tuples = sum(self.database.count(name) for name in {*stratum.reads, *stratum.relations})
-            self.paces[number].begins(self._seconds(watch), tuples)
 
     def _counted(self, number: int) -> bool:
         """Whether a stratum is a large closure that is known by its edges from now on."""
@@ -181,8 +182,7 @@ class Anew(Placed):
             self.tables[name] = plain(self.tables[name])
 
     def _anew_timed(self, number: int, stratum: Stratum) -> bool:
-        """Compute a stratum in this process, and when its tuples are born. Not if there is no room for it. What has been tried
-        in vain may succeed then."""
+        """Compute a stratum in this process with the ticks of its tuples. False if there is no room for it."""
         clock = Clock(stratum, 0)
         for name in stratum.relations:
             self._restart(name)
@@ -198,8 +198,12 @@ class Anew(Placed):
         for name in stratum.relations:
             self.tables[name] = plain(self.tables[name])
         self.ticks[number] = Ticks.of_all({name: self.tables[name] for name in stratum.relations}, clock.births, clock.now)
-        self.paces[number].forget()
         return True
+
+    def _may_have_ticks(self, number: int) -> bool:
+        """True if ticks can guard the suspects of a stratum."""
+        stratum = self.strata[number]
+        return stratum.recursive and number not in self.closures and self._can_have_ticks(stratum)
 
     def _detect(self, number: int) -> None:
         """Whether a stratum is a closure; its relations have their facts and no more."""

@@ -1,9 +1,9 @@
-"""A stratum in this process that follows by delta rules: its tables before, what its rules make of the change (`following`),
-and its tables after. Where it takes longer than it is worth, that is TooSlow, and whoever asked has the tables of before.
+"""Maintain a stratum in this process by delta rules: its tables before, what its rules make of the change (`following`), and
+its tables after. If that visits more bindings than the caller allows, it raises OverBudget, and the caller restores the tables.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import cast
 
 from semi_naive.planning.strata import Stratum
@@ -29,9 +29,7 @@ from semi_naive.session.maintenance.continuing import Continuing
 from semi_naive.session.maintenance.flips import flips, is_exact
 from semi_naive.session.maintenance.following import Following
 from semi_naive.session.maintenance.improving import may_improve
-from semi_naive.session.maintenance.pace import Kind, Stopwatch, kind_of
 from semi_naive.session.maintenance.spread import AnyChange
-from semi_naive.session.maintenance.suspecting import TooSlow
 from semi_naive.session.maintenance.ticks import Clock
 
 LARGE = 0.2  # of what a stratum reads and has: where more of it is new, the stratum is computed anew
@@ -83,27 +81,19 @@ class ByRules(Continuing):
 
         return may_improve(stratum, better, blocks)
 
-    def _kind(self, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> Kind:
-        read = [change for name, change in changes.items() if name in stratum.reads]
-        return kind_of((change.born.size, change.lost.size) for change in [*read, *own.values()])
-
-    def _follow(self, number: int, stratum: Stratum, own: dict, changes: dict, allowed: Stopwatch) -> dict[str, Change]:
-        """What changes of a stratum, by its rules, if it takes no longer than is allowed; else TooSlow."""
+    def _follow(self, number: int, stratum: Stratum, own: dict, changes: dict) -> dict[str, Change]:
+        """Maintain a stratum by its rules, and return what changes of it."""
         tables, local = self.tables, self._following(number, stratum)
-        changes = changes | self._recounted(local, changes, allowed)
+        changes = changes | self._recounted(local, changes)
         below = {name: changes[name] for name in local.below & changes.keys()}
-        before, begun = {name: tables[name] for name in stratum.relations}, allowed.seconds
         for name, order in local.searches(below):
-            if name in before or name in below:
-                tables[name].blocks("full", order)  # an index that is missing is made once, whatever becomes of this
-        allowed.most, allowed.longest = (each + allowed.seconds - begun for each in (allowed.most, allowed.longest))
-        begun, local.each = allowed.seconds, 0.0
-        suspected = self._suspected(local, own, below, allowed, self.ticks.get(number))
+            if name in stratum.relations or name in below:
+                tables[name].blocks("full", order)  # an index that is missing is made once, also for later transactions
+        suspected = self._suspected(local, own, below, self.ticks.get(number))
         found: dict[str, Change] = {}
         if suspected or own or self._come(local, below):
             derived = self._derived_once if local.is_straight else self._derived
-            with self._expecting(number, begun, suspected, before, allowed) if suspected else nullcontext():
-                found = derived(number, own, below, suspected, allowed)
+            found = derived(number, own, below, suspected)
         for one in local.counts.counted:
             tables[one.relation].settle()
         return found
@@ -112,25 +102,7 @@ class ByRules(Continuing):
         """Whether a change below may make anything."""
         return any(change.born.size or any(flip.relation == name for flip in local.flips) for name, change in below.items())
 
-    @contextmanager
-    def _expecting(
-        self, number: int, begun: float, suspected: dict[str, Block], before: dict[str, Table], allowed: Stopwatch
-    ) -> Iterator[None]:
-        """From suspects on, which have been looked for since `begun` among the tuples of before: TooSlow if what comes now is
-        likely to take too long."""
-        pace, looked = self.paces[number], allowed.seconds - begun
-        part = sum(block.size for block in suspected.values()) / max(1, sum(table.count for table in before.values()))
-        if not (expected := pace.expected(looked, part)):
-            raise TooSlow
-        allowed.goes_on(begun + expected)
-        try:
-            yield
-        finally:
-            pace.learn(looked, allowed.seconds - begun)
-
-    def _derived(
-        self, number: int, own: dict, below: dict[str, Change], suspected: dict[str, Block], allowed: Stopwatch
-    ) -> dict[str, Change]:
+    def _derived(self, number: int, own: dict, below: dict[str, Change], suspected: dict[str, Block]) -> dict[str, Change]:
         """The same, once the suspects are known."""
         tables, stratum, local = self.tables, self.strata[number], self.local[number]
         before = {name: tables[name] for name in stratum.relations}
@@ -145,8 +117,7 @@ class ByRules(Continuing):
             tables[name] = clock.timed(name, snapshot(table)) if clock else snapshot(table)
             if name in own:
                 tables[name].insert_block(own[name].born)
-        local.each = 0.0 if suspected else self.paces[number].each(sum(table.count for table in before.values()))
-        local.follow(own, below, suspected, allowed)
+        local.follow(own, below, suspected)
         found = {}
         for name, table in rest.items():
             if name in local.closed:
@@ -160,16 +131,13 @@ class ByRules(Continuing):
             self.ticks[number] = ticks.after(clock.births, clock.now, {name: change.lost for name, change in found.items()})
         return found
 
-    def _derived_once(
-        self, number: int, own: dict, below: dict[str, Change], suspected: dict[str, Block], allowed: Stopwatch
-    ) -> dict[str, Change]:
+    def _derived_once(self, number: int, own: dict, below: dict[str, Change], suspected: dict[str, Block]) -> dict[str, Change]:
         """The same of a relation that none of its rules reads: all that is asked of it is whether it has what they make."""
         (name,), local = self.strata[number].relations, self.local[number]
         table = self.tables[name]
-        local.each = 0.0 if suspected else self.paces[number].each(table.count)
         born, gone = (own[name].born if name in own else empty(table.arity)), suspected.get(name) or empty(table.arity)
         again = gone if name in own or name not in local.single else None  # what was a fact may be derived as well
-        made = together([born, local.heads(name, below, "born", again, allowed)], table.arity)
+        made = together([born, local.heads(name, below, "born", again)], table.arity)
         change = Change(selected(made, ~within(made, table)), apart(gone, made))
         self.tables[name] = grown(without(table, change.lost), change.born) if change.size else table
         return {name: change}
@@ -179,18 +147,17 @@ class ByRules(Continuing):
         missing = [one for one in local.counts.counted if one.relation not in self.tables]
         if not missing:
             return
-        local.allowed = Stopwatch()
         with self._reversed({name: change for one in missing for name, change in changes.items() if name in one.reads}):
             for one in missing:
                 self.tables[one.relation] = local.counts.whole(one)
 
-    def _recounted(self, local: Following, changes: dict[str, Change], allowed: Stopwatch) -> dict[str, Change]:
+    def _recounted(self, local: Following, changes: dict[str, Change]) -> dict[str, Change]:
         """What changes of the counts that a stratum's rules have; their tables then have what is new as their delta."""
         wanted = [one for one in local.counts.counted if one.reads & changes.keys()]
         if not wanted:
             return {}
         below = {name: change for one in wanted for name, change in changes.items() if name in one.reads}
-        local.allowed, found = allowed, {}
+        found = {}
         with self._reversed(below):
             lost = [local.counts.changed(one, below, gained=False) for one in wanted]
         for one, parts in zip(wanted, lost, strict=True):
@@ -231,7 +198,7 @@ class ByRules(Continuing):
         self.tables[name] = grown(table, change.born) if change.size else before
         return change
 
-    def _suspected(self, local: Following, own: dict, below: dict[str, Change], allowed: Stopwatch, ticks) -> dict[str, Block]:
+    def _suspected(self, local: Following, own: dict, below: dict[str, Change], ticks) -> dict[str, Block]:
         """The tuples of a stratum that may have no derivation left."""
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
         shut = {flip.relation for flip in local.flips}
@@ -239,7 +206,7 @@ class ByRules(Continuing):
             return {}
         given = {name: self._explicit(name) for name in local.stratum.relations if name in local.known}
         with self._reversed(below):
-            found = local.suspect(deleted, below, given, allowed, ticks)
+            found = local.suspect(deleted, below, given, ticks)
         return {name: block for name, block in found.items() if block.size}
 
     def _following(self, number: int, stratum: Stratum) -> Following:
@@ -252,8 +219,3 @@ class ByRules(Continuing):
                 known=set(self.facts.given) | set(self.facts.written),
             )  # fmt: skip
         return self.local[number]
-
-    def _may_have_ticks(self, number: int) -> bool:
-        """Whether the suspects of a stratum can be guarded."""
-        stratum = self.strata[number]
-        return stratum.recursive and number not in self.closures and self._can_have_ticks(stratum)

@@ -5,15 +5,16 @@
 3. with all as it is now, what is suspected and still has a derivation comes back, what is new of the relations below makes
    new tuples, and the recursion goes on from these
 
-Each step is evaluated by the balanced plan. Where it takes longer than to compute the stratum anew, or much is suspected,
-the stratum is computed anew.
+Each step is evaluated by the balanced plan. If partitions make more tuples than the budget allows, the stratum is computed
+anew.
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from semi_naive.host import budget
+from semi_naive.host.budget import OverBudget
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.rules.changes import Change, own_order
 from semi_naive.ra.rules.ir import Atom, Rule
@@ -31,15 +32,12 @@ from semi_naive.session.maintenance.continued import Continued
 from semi_naive.session.maintenance.flips import flips, is_exact
 from semi_naive.session.maintenance.following import rederiving
 from semi_naive.session.maintenance.spread import FEW, AnyChange, Kept, here, index_of, laid_out, side
-from semi_naive.session.maintenance.suspecting import TooSlow, explicit, suspecting, suspects
+from semi_naive.session.maintenance.suspecting import explicit, suspecting, suspects
 
 GAINED, LOST = "+", "-"  # of a relation, what it has gained or lost; no program has one of such a name
 MANY = 1 << 22  # pairs of a closure that come and go, and are found here
-MOST = 0.2  # of a stratum's tuples may be suspected, and of what it reads be new or gone
-LEAST = 0.5  # seconds that it may go on in any case
+MOST = 0.2  # of a stratum's tuples, and of what it reads, may be new or gone
 SOME = 10_000  # tuples that may be in any case
-
-Watch = Callable[..., None]
 
 
 @dataclass
@@ -76,7 +74,6 @@ class Continuing(Anew):
     def __post_init__(self):
         super().__post_init__()
         self.deltas: dict[int, Deltas] = {}
-        self.waits: dict[int, list[int]] = {}  # of strata that took too long: transactions that do not try, of them to come
 
     def _on_partitions(
         self, number: int, stratum: Stratum, own: dict[str, Change], changes: Mapping[str, AnyChange]
@@ -85,17 +82,18 @@ class Continuing(Anew):
         before = {name: self.kept(name) for name in stratum.relations}
         if (found := self._of_closure(number, own, changes)) is not None:
             return found
-        if self._can_go_on(number, stratum, own, changes):
+        allowed, loses = self._budget(number), self._loses(stratum, own, changes)
+        if self._can_go_on(number, stratum, own, changes) and allowed.tries(loses):
             try:
-                self._go_on(number, stratum, own, changes)
-                self.waits.pop(number, None)
+                with budget.of(allowed.bindings(self.config.follow)):
+                    self._go_on(number, stratum, own, changes)
+                allowed.kept(loses, ticks=False)
                 self._rest_there(number, stratum)
                 return {name: self._compared(name, before[name]) for name in stratum.relations}
-            except TooSlow:
+            except OverBudget:
+                allowed.exceeded(loses, ticks=False)
                 for name, kept in before.items():
                     self._keep(name, kept)
-                wait = 2 * self.waits.get(number, [0, 1])[1]
-                self.waits[number] = [wait, wait]
         return self._all_anew(number, before)
 
     def _of_closure(self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]) -> dict[str, AnyChange] | None:
@@ -134,24 +132,26 @@ class Continuing(Anew):
         names = self.deltas[number].below | set(stratum.relations)
         if self.deltas[number].closed & changes.keys():
             return False
-        if not self._few_changed(names, own, changes, SOME, MOST):
-            return False
-        if wait := self.waits.get(number):
-            wait[0] -= 1
-        return not wait or wait[0] < 0
+        return self._few_changed(names, own, changes, SOME, MOST)
 
     def _few_changed(self, names: Set[str], own: Mapping, changes: Mapping, few: int, part: float) -> bool:
         """Whether no more than a part of some relations' tuples, or than a few, have changed."""
         changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
         return changed <= few or changed <= part * sum(self.database.count(name) for name in names)
 
+    def _loses(self, stratum: Stratum, own: Mapping[str, Change], changes: Mapping[str, AnyChange]) -> bool:
+        """True if explicit facts of a stratum, or tuples that it reads, are gone."""
+        return any(change.went for change in own.values()) or any(
+            change.went for name, change in changes.items() if name in stratum.reads
+        )
+
     def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> None:
-        """The relations of the stratum follow. TooSlow, and they are good for nothing."""
-        until, deltas = time.perf_counter() + max(LEAST, self.paces[number].anew), self.deltas[number]
+        """Maintain the relations of a stratum. After OverBudget they are inconsistent."""
+        deltas = self.deltas[number]
         below = {name: changes[name] for name in deltas.below & changes.keys()}
         whole = {name: self._as_spread(name) for name in stratum.relations if self.database.count(name)}
         with self._beside() as put:
-            gone = self._suspected_there(number, deltas, own, below, put, until)
+            gone = self._suspected_there(number, deltas, own, below, put)
             rest = {name: self._without(each, gone.get(name)) for name, each in whole.items()}
             once = [rule for rule in deltas.rederiving if rule.head.relation in gone]
             for name in (name for name, change in below.items() if change.came):
@@ -165,17 +165,17 @@ class Continuing(Anew):
                     table.insert_block(own[name].born)
                 self._keep(name, table)
             apart = {suspects(name) for name, each in gone.items() if each.count > FEW}
-            self._evaluated(number, stratum, once, rest, frozenset(apart), self._watching(until))
+            self._evaluated(number, stratum, once, rest, frozenset(apart))
 
     def _suspected_there(
-        self, number: int, deltas: Deltas, own: Mapping, below: Mapping[str, AnyChange], put: Callable, until: float
+        self, number: int, deltas: Deltas, own: Mapping, below: Mapping[str, AnyChange], put: Callable
     ) -> dict[str, PartitionedRelation]:
         """The tuples that may have no derivation left, of each relation that has any."""
         names = deltas.stratum.relations
         lost = [name for name, change in below.items() if change.went]
         if not lost and not any(name in own and own[name].lost.size for name in names):
             return {}
-        now, most = {name: self.kept(name) for name in below}, max(SOME, MOST * sum(map(self.database.count, names)))
+        now = {name: self.kept(name) for name in below}
         for name in lost:
             put(name + LOST, name, side(self.cluster, name + LOST, below[name], born=False))
         for name in deltas.known:
@@ -189,7 +189,7 @@ class Continuing(Anew):
         for name in below:
             self._keep(name, self.origin.kept(name))
         try:
-            self._evaluated(number, deltas.suspecting, once, {}, frozenset(names), self._watching(until, most))
+            self._evaluated(number, deltas.suspecting, once, {}, frozenset(names))
         finally:
             for name, kept in now.items():
                 self._keep(name, kept)
@@ -203,26 +203,16 @@ class Continuing(Anew):
         table.settle()
         return table
 
-    def _evaluated(
-        self, number: int, stratum: Stratum, once: list[Rule], begun: dict, apart: frozenset[str], watch: Watch
-    ) -> None:
+    def _evaluated(self, number: int, stratum: Stratum, once: list[Rule], begun: dict, apart: frozenset[str]) -> None:
         """A stratum on the partitions, where its relations have `begun`, by some rules once and by its recursion."""
         local = Local(
-            stratum, number, self.database, self.indexes, self.profile, tell=watch, multiway=self.config.multiway,
+            stratum, number, self.database, self.indexes, self.profile, multiway=self.config.multiway,
             returns=RETURNS, cores=self.cluster.here,
         )  # fmt: skip
         local.once = once
         self.database.kept.clear()
         partitioned = Continued(local, self.database, self.cluster, self.config, begun=begun, apart=apart)
         Fixpoint(partitioned, self.recovery).run()
-
-    @staticmethod
-    def _watching(until: float, most: float = float("inf")) -> Watch:
-        def watch(iteration: int, delta: int, tuples: int) -> None:
-            if tuples > most or time.perf_counter() > until:
-                raise TooSlow
-
-        return watch
 
     @contextmanager
     def _beside(self) -> Iterator[Callable[[str, str, Kept], None]]:

@@ -216,7 +216,6 @@ class Counts:
         def summed(given: tuple[list, Batch]):
             (steps, batch), found = given, []
             for made in run_steps(steps[1:], batch, context):
-                local._in_time()
                 found.append(self._weighed(one, made, names))
             return self._summed(one, found)
 

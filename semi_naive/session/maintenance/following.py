@@ -35,12 +35,20 @@ from semi_naive.session.maintenance.counting import Counts, counting
 from semi_naive.session.maintenance.flips import NEGATED, flips
 from semi_naive.session.maintenance.guard import Guard, Proof, proof
 from semi_naive.session.maintenance.heads import Heads
-from semi_naive.session.maintenance.pace import Stopwatch
-from semi_naive.session.maintenance.suspecting import InTime, Suspecting, asked, explicit, lost, suspecting, suspects, there
+from semi_naive.session.maintenance.suspecting import (
+    Incremental,
+    Suspecting,
+    asked,
+    explicit,
+    lost,
+    suspecting,
+    suspects,
+    there,
+)
 
 
 @dataclass
-class Following(InTime):
+class Following(Incremental):
     """One stratum of a session, from one transaction to the next: its plans are kept. known: the relations that may have
     explicit facts."""
 
@@ -92,11 +100,11 @@ class Following(InTime):
             self._plan(wanted)
             return set().union(*(self._body(*one).searched for one in wanted))
 
-    def follow(self, own: dict[str, Change], below: dict[str, Change], suspected: dict[str, Block], allowed: Stopwatch) -> None:
+    def follow(self, own: dict[str, Change], below: dict[str, Change], suspected: dict[str, Block]) -> None:
         """To the fixpoint. The relations of `below`, which have changed, have what is new as their delta, those of the stratum
-        have new explicit facts, of `own`, in `new`, and lack what is `suspected`. TooSlow or TooLarge, or whatever error a rule
-        ends in: then the tables are good for nothing."""
-        self.begin(allowed)
+        have new explicit facts, of `own`, in `new`, and lack what is `suspected`. After an error, as OverBudget, the
+        tables are inconsistent."""
+        self.begin()
         self.tables = {name: self.database.tables[name] for name in self.stratum.relations}
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         with self._flipped(below, "lost") as flipped:
@@ -107,13 +115,13 @@ class Following(InTime):
             self.begin_with([*first, *self._of_changed({name for name, change in below.items() if change.born.size})])
         self.go_on()
 
-    def heads(self, name: str, below: dict[str, Change], part: str, rederived: Block | None, allowed: Stopwatch) -> Block:
+    def heads(self, name: str, below: dict[str, Change], part: str, rederived: Block | None) -> Block:
         """All that the rules for a relation that none of them reads make of what is "born" of the relations below, or of what
         they have "lost", with all else as it is; and what is `rederived` of some tuples."""
         table = cast(Table, self.database.tables[name])
         heads = Heads(table.arity, table.packing)
         self.tables, self.marks = {name: heads}, {name: heads.mark()}
-        self.begin(allowed)
+        self.begin()
         changed = {other for other, change in below.items() if getattr(change, part).size}
         flip = "lost" if part == "born" else "born"
         asked = {name: rederived} if rederived is not None and rederived.size else {}
@@ -123,18 +131,17 @@ class Following(InTime):
         return heads.united()
 
     def suspect(
-        self, deleted: dict[str, Block], below: dict[str, Change], given: dict[str, Table], allowed: Stopwatch,
-        ticks: Ticks | None = None,
-    ) -> dict[str, Block]:  # fmt: skip
+        self, deleted: dict[str, Block], below: dict[str, Change], given: dict[str, Table], ticks: Ticks | None = None
+    ) -> dict[str, Block]:
         """Of each relation of the stratum the tuples that may have no derivation any more: all that have one from `deleted`
         explicit facts, or from what relations below have lost, which is their delta, or lack, with what they have now; and
         from such tuples. given: explicit facts of each, without what is deleted; ticks: of all tuples, if they are known. The
         tables stay as they are."""
         if self.is_straight:
             (name,) = self.stratum.relations
-            gone = together([*deleted.values(), self.heads(name, below, "lost", None, allowed)], self.indexes.arities[name])
+            gone = together([*deleted.values(), self.heads(name, below, "lost", None)], self.indexes.arities[name])
             return {name: selected(gone, ~within(gone, given[name])) if name in given else gone}
-        self.begin(allowed)
+        self.begin()
         linear = len(self.suspecting.again) > len(self.kinds) and not any(each.eqrel for each in self.closed.values())
         guard = self._guard(below, ticks) if linear and ticks else None
         if linear and not deleted and not any(flip.relation in below for flip in self.flips):
@@ -175,7 +182,7 @@ class Following(InTime):
             tables[explicit(name)] = given.get(name) or Table(first.arity)
         try:
             self.suspecting.guard = guard
-            self.suspecting.begin(self.allowed)
+            self.suspecting.begin()
             if losing:
                 self.suspecting.begin_with(losing)
             self.suspecting.go_on()
@@ -261,7 +268,7 @@ class Following(InTime):
         planned = [(each.of.head.relation, self._planned(each).derivation.steps) for each in open_]
         proofs = {name: [steps for head, steps in planned if head == name] for name in self.stratum.relations}
         if self.guard is None or not self.guard.has(proofs):
-            self.guard = Guard(proofs, Now(ticks, self._in_time), suspects, self.kinds)
+            self.guard = Guard(proofs, Now(ticks), suspects, self.kinds)
         self.guard.now.ticks = ticks
         return self.guard
 
@@ -286,12 +293,8 @@ class Following(InTime):
             for name in suspected:
                 tables.pop(suspects(name), None)
 
-    def _count(self) -> int:
-        made = sum(table.count for table in self.tables.values() if isinstance(table, Heads))
-        return super()._count() + made if self.each else 0
-
-    def begin(self, allowed: Stopwatch) -> None:
-        super().begin(allowed)
+    def begin(self) -> None:
+        super().begin()
         self.database.kept.clear()
 
     def _of_changed(self, changed: set[str]) -> list[tuple]:

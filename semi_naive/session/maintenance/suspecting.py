@@ -15,35 +15,22 @@ from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Literal, Not, Ord
 from semi_naive.ra.tuple_at_a_time.ready import ready
 from semi_naive.running.local import Local
 from semi_naive.session.maintenance.guard import Guard, Kinds, columns_of
-from semi_naive.session.maintenance.pace import Stopwatch
-
-SLICE = 50_000  # instructions of the machine between two looks at the clock: some 1 ms
-
-
-class TooSlow(Exception):
-    """To follow takes longer than to compute anew may be worth."""
 
 
 @dataclass
-class InTime(Local):
-    """A stratum that is evaluated for some seconds and no longer: then TooSlow."""
-
-    allowed: Stopwatch = field(default_factory=Stopwatch)
-    each: float = 0.0  # seconds more that it may take for each tuple that is born
+class Incremental(Local):
+    """A stratum that is evaluated once a transaction, from deltas that the caller provides."""
 
     def __post_init__(self):
         super().__post_init__()
-        self.usual, self.slice = self.small, SLICE
-        self.tell = self._told
+        self.usual = self.small
         self.first: list[tuple] = []  # versions of the first iteration alone
         self.own = len(list(self.every(False)))  # versions of the recursion, which come before these in the machine
-        self.least, self.begun, self.tuples = 0.0, 0, 0
 
-    def begin(self, allowed: Stopwatch) -> None:
-        """Before the first iteration; a stratum is evaluated many times."""
-        self.allowed, self.iteration, self.small = allowed, 1, self.usual
+    def begin(self) -> None:
+        """Prepare the first iteration of another evaluation."""
+        self.iteration, self.small = 1, self.usual
         self.made, self.rest, self.rested = 0, 1, 0
-        self.least, self.begun, self.tuples = allowed.most, self._count(), 0
         self.slow = {place for place in self.slow if place < self.own}
 
     def begin_with(self, first: Sequence[tuple]) -> None:
@@ -80,38 +67,13 @@ class InTime(Local):
         suspects again need no other index than these."""
         return number < 0
 
-    def _count(self) -> int:
-        return sum(self.database.tables[name].count for name in self.stratum.relations) if self.each else 0
-
-    def _told(self, iteration: int, delta: int, tuples: int, **_) -> None:
-        self.tuples = tuples
-        self._in_time()
-
     def _indexes_made(self) -> dict[str, set[Order]]:
         """An index of a large relation takes longer than what most transactions search in it."""
         return self.database.orders()
 
-    def _exceeds(self) -> bool:
-        self._in_time()
-        return super()._exceeds()
-
-    def _completed(self, delta: int) -> None:
-        super()._completed(delta)
-        self._in_time()
-
-    def _in_time(self) -> None:
-        if self.allowed.over and not self._goes_on():
-            raise TooSlow
-
-    def _goes_on(self) -> bool:
-        """Whether so much has been born by now that to compute all of it anew would take as long."""
-        born = max(self.tuples, self._count()) - self.begun
-        self.allowed.goes_on(self.least + self.each * born)
-        return not self.allowed.over
-
 
 @dataclass
-class Suspecting(InTime):
+class Suspecting(Incremental):
     """The stratum of a stratum's suspects. guard: drops those that need not go, if ages tell that."""
 
     guard: Guard | None = None

@@ -4,7 +4,7 @@
 2. A stratum that reads what has changed, and none of it negated or in an aggregate, follows by delta rules (`by_rules`).
 3. One on the partitions goes on there by delta rules, too (`continuing`).
 4. Any other stratum is computed anew, by the plan that a run would choose, and compared with what it was: a pass over sorted
-   blocks. So is one for which a large part of what it reads has changed, and one that has followed for too long.
+   blocks. So is a stratum for which a large part of what it reads has changed, and one whose maintenance exceeds its budget.
 
 What the next strata see of a relation is its table without what it has lost, and what is new as its delta. Tables are never
 changed in place: those of the epoch before stay as they are, and are there again if anything fails.
@@ -15,7 +15,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from semi_naive.host import limits, memory
+from semi_naive.host import budget, limits, memory
+from semi_naive.host.budget import OverBudget
 from semi_naive.host.jit import load
 from semi_naive.planning.passes import Compiled
 from semi_naive.planning.strata import Stratum, is_fact, readers
@@ -37,10 +38,8 @@ from semi_naive.session.maintenance.anew import Closure
 from semi_naive.session.maintenance.by_rules import ByRules
 from semi_naive.session.maintenance.closures import differing, felt, is_dense
 from semi_naive.session.maintenance.implied import Counted, Implied, is_unspelt, is_worth_it
-from semi_naive.session.maintenance.pace import Stopwatch
 from semi_naive.session.maintenance.placed import State
 from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
-from semi_naive.session.maintenance.suspecting import TooSlow
 
 MOST = 0.5  # of a relation's facts: where more come or go, its indexes are made again when they are searched
 MANY = 1 << 17  # tuples of a session whose transactions call kernels by their machine code, from the first one on
@@ -144,7 +143,7 @@ class Upkeep(ByRules):
                     each.pop(name, None)
                 self.shared.discard(name)
                 self.indexes.arities.pop(name, None)
-            for kept in (self.local, self.closures, self.paces, self.ticks, self.dense, self.deltas, self.waits):
+            for kept in (self.local, self.closures, self.budgets, self.ticks, self.dense, self.deltas):
                 kept.pop(number, None)
             self.strata[number] = Stratum((), [], False)
         while self.strata and not self.strata[-1].relations:
@@ -178,14 +177,14 @@ class Upkeep(ByRules):
         """Go back to a state, and forget what is kept from one transaction for the next."""
         self._go_on_from(state)
         self.tables = {name: table for name, table in self.tables.items() if name in self.program.relations}
-        for kept in (self.local, self.deltas, self.waits, self.whole, self.database.kept):
+        for kept in (self.local, self.deltas, self.whole, self.database.kept):
             kept.clear()
         self.sweep()
 
     def saved(self) -> Structure:
         """What `extend` and `retract` change, for `restore`."""
         places = self.program.relations, self.program.types, self.indexes.arities
-        kept = {name: getattr(self, name).copy() for name in ("strata", "shared", "lines", "paces", "dense")}
+        kept = {name: getattr(self, name).copy() for name in ("strata", "shared", "lines", "budgets", "dense")}
         return self.state(), [(place, place.copy()) for place in places], kept
 
     def restore(self, saved: Structure) -> None:
@@ -252,26 +251,20 @@ class Upkeep(ByRules):
         dense = closure and is_dense(self.tables[closure.edges], before[closure.relation])
         if closure and dense and (found := self._by_components(number, closure, changes)):
             return found
-        if self._can_follow(stratum, own, changes):
-            pace, kind = self.paces[number], self._kind(stratum, own, changes)
-            if seconds := pace.allowed(kind):
-                self._tell(stratum.reads, changes)
-                self.tables.update(counts)
-                self._count_missing(self._following(number, stratum), changes)
-            allowed = Stopwatch(seconds, max(seconds, pace.longest(kind)))
+        loses, allowed = self._loses(stratum, own, changes), self._budget(number)
+        if self._can_follow(stratum, own, changes) and allowed.tries(loses):
+            self._tell(stratum.reads, changes)
+            self.tables.update(counts)
+            self._count_missing(self._following(number, stratum), changes)
             try:
-                found = self._follow(number, stratum, own, changes, allowed) if seconds else None
-                if found is not None:
-                    pace.following(kind, allowed.seconds)
-                    return found
-            except (TooSlow, TooLarge):
+                with budget.of(allowed.bindings(self.config.follow)):
+                    found = self._follow(number, stratum, own, changes)
+                allowed.kept(loses, number in self.ticks)
+                return found
+            except (OverBudget, TooLarge):
                 self.tables = before.copy()
-                pace.failing(kind, allowed.seconds, number in self.ticks)
-                known = number in self.ticks
-                if known and not pace.in_vain or pace.wants_ticks(kind) and self._may_have_ticks(number):
-                    self.dense.setdefault(number, True)  # it is computed anew in any case
-                    if not known:
-                        pace.invest(kind)
+                if allowed.exceeded(loses, number in self.ticks) and self._may_have_ticks(number):
+                    self.dense.setdefault(number, True)  # it is computed in any case
         if closure and not dense and (found := self._by_components(number, closure, changes)):
             return found
         return self._all_anew(number, before)

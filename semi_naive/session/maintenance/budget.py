@@ -1,0 +1,62 @@
+"""The budget of a stratum: how many bindings its maintenance may visit until the stratum is computed anew.
+
+The effect of a change is not known in advance: one edge may connect two halves of a graph. So maintenance begins, and ends as
+soon as it has visited a part (`Config.follow`) of the bindings that the stratum took when it was computed last. All decisions
+are made by counts, so a session makes the same ones on every machine (see `host.budget`).
+"""
+
+from dataclasses import dataclass, field
+
+FREE = 10_000  # bindings that any maintenance may visit: 20 batches, some 1 ms
+TRIES, ROUND = (
+    2,
+    6,
+)  # of 6 changes in a row that exceed the budget 2 are tried; else `small` of bench.sessions takes 1.4×
+
+
+@dataclass
+class Budget:
+    """The budget of one stratum. Changes that delete tuples and changes that only insert some are counted apart, by `loses`."""
+
+    visited: int = 0  # bindings when the stratum was computed last
+    in_vain: dict[bool, int] = field(default_factory=dict)  # changes in a row that exceeded the budget, or were not tried
+    helped: bool = False  # a change that deletes has been followed since the stratum has ticks
+
+    def bindings(self, follow: float) -> float:
+        """The bindings that maintenance may visit, where a part of those of a computation may be."""
+        return max(FREE, follow * self.visited) if follow else 0
+
+    def tries(self, loses: bool) -> bool:
+        """True if the next change is to be followed.
+
+        >>> budget, tried = Budget(), []
+        >>> for _ in range(12):
+        ...     tried.append(budget.tries(True))
+        ...     if tried[-1]:
+        ...         _ = budget.exceeded(True, False)
+        >>> [place for place, each in enumerate(tried) if each], budget.tries(False)
+        ([0, 1, 6, 7], True)
+        """
+        tried = self.in_vain.get(loses, 0) % ROUND < TRIES
+        self.in_vain[loses] = self.in_vain.get(loses, 0) + (not tried)
+        return tried
+
+    def kept(self, loses: bool, ticks: bool) -> None:
+        """Note that a change was followed within the budget, of a stratum with or without ticks."""
+        self.in_vain[loses] = 0
+        self.helped |= loses and ticks
+
+    def exceeded(self, loses: bool, ticks: bool) -> bool:
+        """Note that a change exceeded the budget. True if the stratum is better computed with ticks: after a deletion that had
+        none, and where those that it has have helped. To compute them takes hardly longer.
+
+        >>> budget = Budget()
+        >>> budget.exceeded(loses=False, ticks=False), budget.exceeded(loses=True, ticks=False)
+        (False, True)
+        >>> budget.kept(loses=True, ticks=True)
+        >>> budget.exceeded(loses=True, ticks=True), budget.exceeded(loses=True, ticks=True)
+        (True, False)
+        """
+        self.in_vain[loses] = self.in_vain.get(loses, 0) + 1
+        wanted, self.helped = self.helped if ticks else loses, False
+        return wanted
