@@ -20,9 +20,10 @@ demo: java $(STAMP)
 	  --set replicate_bytes=0 --trace demo/run.json --plot demo/balance.png
 	@echo "the picture of the balance: demo/balance.png; the record of the run: demo/run.json"
 
-# In two processes, a file of tests in one of them: most tests keep one core busy. WORKERS=0: in this one.
+# In two processes, a file of tests in one of them: most tests keep one core busy. WORKERS=0: in this one. ROOM=planning: the tests
+# of one room, those in tests/planning.
 test: java $(CLASSES)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(if $(ROOM),tests/$(ROOM))
 
 # Spark's classes as Java keeps them, which tests/conftest.py says to the Javas of the tests. Without them all is the same.
 $(CLASSES): $(STAMP) tests/classes_of_spark.py

@@ -21,7 +21,7 @@ OPTIONS = {"max_iterations": 20, "local_tuples": 1 << 40}
 
 def programs() -> list[str]:
     """Programs of the tests and of the benchmark, their facts left out."""
-    paths = sorted([*(ROOT / "tests" / "datalog").glob("*/*.dl"), *(ROOT / "bench" / "programs").glob("*.dl")])
+    paths = sorted([*(ROOT / "tests" / "language" / "programs").glob("*/*.dl"), *(ROOT / "bench" / "programs").glob("*.dl")])
     return [path.read_text() for path in paths]
 
 

@@ -1,0 +1,176 @@
+"""Kernels mean the same compiled and uncompiled, and a small run loads nothing that it can do without."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from semi_naive.host import jit, kernel_cache, private
+from semi_naive.host.jit import njit, types
+from semi_naive.ra.tuple_at_a_time import ready
+
+u64 = types.Array(types.uint64, 1, "C")
+HEAVY = ("numba", "scipy", "pyspark", "networkx", "matplotlib", "rich")
+SMALL = """
+import sys
+from semi_naive import Program
+text = '''.decl edge(x: number, y: number) .decl path(x: number, y: number) .output path
+edge(1, 2). edge(2, 3). path(x, y) :- edge(x, y). path(x, z) :- path(x, y), edge(y, z).'''
+with Program(text).run() as result:
+    result.write("-")
+"""
+
+CLOSURE = """
+import sys
+from semi_naive import transitive_closure
+with transitive_closure([(1, 2), (2, 3), (3, 4)]) as closure:
+    assert closure.count() == 6
+"""
+COMMAND = """
+import sys
+from semi_naive.__main__ import main
+open("e.tsv", "w").write("1\\t2\\n2\\t3\\n")
+main(["tc", "e.tsv", "-q"])
+"""
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """As in a process that has not loaded numba."""
+    monkeypatch.setattr(jit, "mode", "auto")
+    monkeypatch.setattr(jit._Spent, "numba", False)
+    monkeypatch.setattr(jit._Spent, "seconds", 0.0)
+
+
+def test_a_machine_that_cannot_be_compiled_is_asked_for_now_and_then_and_told_of_once(monkeypatch, caplog):
+    asked = []
+    monkeypatch.setattr(jit, "mode", "auto")
+    monkeypatch.setattr(ready, "_loaded", lambda: False)
+    monkeypatch.setattr(ready, "_Beside", SimpleNamespace(process=None, until=0.0))
+    monkeypatch.setattr(ready, "_compiling", lambda: SimpleNamespace(poll=lambda: 1))
+    monkeypatch.setattr(kernel_cache, "kept", lambda kernel: asked.append(kernel))
+    with monkeypatch.context() as still:
+        still.setattr(ready.time, "monotonic", lambda: 5.0)
+        assert not any(ready.ready(1.0) for _ in range(1000)) and len(asked) == 1
+    for now in (6.0, 7.0, 8.0):
+        with monkeypatch.context() as later:
+            later.setattr(ready.time, "monotonic", lambda now=now: now)
+            assert not ready.ready(1.0)
+    assert len(asked) == 2 and caplog.text.count("kernels could not be compiled") == 1
+
+
+def loop(words):
+    total = np.uint64(0)
+    for word in words:
+        total += word
+    return total
+
+
+def kernel(**options):
+    return njit(types.uint64(u64), **options)(loop)
+
+
+@pytest.mark.parametrize("tests", ["ra/test_kernels.py", "language/test_golden.py", "multiway/test_bigjoin.py"])
+def test_all_of_it_uncompiled(tests):
+    """Whole programs on this process and on partitions, patterns, and the kernels against numpy and Python's sets. How much
+    work a plan has on large graphs does not depend on how kernels are run."""
+    env = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    which = ["-k", "not spark and not large and not work", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", *which, str(Path(__file__).parents[1] / tests)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+@pytest.mark.parametrize("script", [SMALL, CLOSURE, COMMAND], ids=["program", "closure", "command"])
+def test_a_small_run_loads_little(script, tmp_path):
+    there = f"print(*sorted({set(HEAVY)!r} & sys.modules.keys()), 'loaded', file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script + there], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr.strip() == "loaded", done.stderr
+
+
+def test_a_closure_of_a_few_edges_loads_no_pandas_and_no_parser(tmp_path):
+    """From a file, from pairs of names and of numbers, to a file and to Python: pyarrow would load pandas to make an array."""
+    (tmp_path / "edges.tsv").write_text("1\t2\n2\t3\n")
+    script = f"""
+import sys
+from semi_naive import transitive_closure
+assert transitive_closure("edges.tsv").to_set() == {{(1, 2), (2, 3), (1, 3)}}
+names = transitive_closure([("a", "b"), ("b", "c")])
+assert names.to_set() == {{("a", "b"), ("b", "c"), ("a", "c")}} and len(list(names.to_batches())) == 1
+names.write("names.tsv")
+assert len(transitive_closure([(1, 2), (2, 3)]).to_numpy()) == 3
+print(*sorted({{"pandas", "lark", *{HEAVY!r}}} & sys.modules.keys()), "loaded", file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr.strip() == "loaded", done.stderr
+    assert sorted((tmp_path / "names.tsv").read_text().splitlines()) == ["a\tb", "a\tc", "b\tc"]
+
+
+def test_functors_of_strings_load_no_pandas():
+    script = """
+import sys
+from semi_naive import Program
+text = '''.decl a(x: symbol) .decl b(x: symbol, n: number) .output b
+a("x"). a("yy"). a("zzz").
+b(cat(x, "k"), strlen(x)) :- a(x), match("y.*|x", x), x < "z".
+b(substr(x, 0, 1), to_number("3")) :- a(x), contains("z", x).
+b(to_string(n), n) :- b(_, n), n < 3.'''
+with Program(text).run() as result:
+    assert result["b"].to_set() == {("xk", 1), ("yyk", 2), ("z", 3), ("1", 1), ("2", 2)}
+print(*{"pandas"} & sys.modules.keys(), "loaded", file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr.strip() == "loaded", done.stderr
+
+
+def test_arguments_and_results_are_those_of_compiled_code(patient):
+    plain, made = kernel(), kernel().compiled()
+    words = np.array([2**64 - 1, 3], np.uint64)
+    assert plain(words) == made(words) == 2 and type(plain(words)) is type(made(words)) is int
+    assert plain.dispatcher is None
+    for wrong in (words.astype(np.int64), words[::-1], words[None], words.tolist()):
+        for one in (plain, made):
+            with pytest.raises(TypeError):
+                one(wrong)
+
+
+def test_a_large_array_has_it_compiled(patient):
+    found = kernel(few=10)
+    found(np.ones(10, np.uint64))
+    assert found.dispatcher is None
+    assert found(np.ones(11, np.uint64)) == 11
+    assert found.dispatcher
+
+
+def test_scratch_does_not_count(patient):
+    found = njit(types.uint64(u64, u64), scratch="room", few=10)(lambda words, room: words[0])
+    assert found(np.ones(1, np.uint64), np.ones(99, np.uint64)) == 1
+    assert found.dispatcher is None
+
+
+def test_much_small_work_has_it_compiled(patient, monkeypatch):
+    """First numba is loaded, then each kernel, when it has taken as long as that."""
+    found = kernel()
+    jit._Spent.seconds = 2 * jit.PATIENCE
+    found(np.ones(1, np.uint64))
+    assert jit._Spent.numba and found.dispatcher is None
+    found.seconds = 2 * jit.COMPILING
+    found(np.ones(1, np.uint64))
+    assert found.dispatcher
+
+
+def test_long_compiling_is_told_once(patient, caplog, tmp_path, monkeypatch):
+    folder = Path(private.folder(tmp_path / "kernels"))
+    monkeypatch.setattr(kernel_cache, "home", lambda: folder)
+    monkeypatch.setattr(kernel_cache, "LONG", 0.0)
+    monkeypatch.setattr(kernel_cache._Compiling, "told", False)
+    caplog.set_level("INFO", logger="semi_naive.compiling")
+    for number in range(3):
+        njit(types.int64(types.int64), cache=True)(eval(f"lambda x: x + {number}")).compiled()
+    assert [line for line in caplog.messages if "compiling" in line] == [
+        "compiling what this machine has never run: some seconds, once"
+    ]

@@ -1,0 +1,254 @@
+"""Leapfrog triejoin: random queries over random relations equal the oracle's answer, listed, counted and grouped."""
+
+from collections import Counter
+from itertools import combinations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from multiway_cases import arrays, interpreted, rows_of
+
+from bench.fuzz.oracle import answer
+from bench.fuzz.random_queries import FACTORS, random_query, random_relations, scaled
+from bench.fuzz.rounds import random_cases
+from semi_naive.graphs import generators
+from semi_naive.ra.multiway import leapfrog
+from semi_naive.ra.multiway.loops import compiled
+from semi_naive.ra.multiway.loops.codegen import Generator
+from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
+from semi_naive.ra.multiway.tries import local, orders, seeks
+from semi_naive.ra.multiway.tries.shape import Shape
+from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
+
+
+def edges(*pairs, relation="e", **options):
+    return Query(tuple(Atom(relation, tuple(pair)) for pair in pairs), **options)
+
+
+TRIANGLE = edges("xy", "yz", "xz")
+CLIQUE = edges(*combinations("wxyz", 2))
+HOUSE = edges("xy", "yz", "xz", "xw", "wv", "vy")  # a triangle on a square
+
+
+@pytest.fixture(scope="module")
+def uncompiled():
+    """The generated source is interpreted: an example costs milliseconds whatever its shape."""
+    leapfrog.nest.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leapfrog, "compiled", interpreted)
+        yield
+    leapfrog.nest.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def oriented():
+    """An RMAT graph of 512 nodes, every edge from the smaller to the larger id."""
+    return np.unique(np.sort(generators.rmat(9, 4 << 9), axis=1), axis=0)
+
+
+def agree(query, relations):
+    expected = sorted(answer(query, relations))
+    tries = Tries.of(arrays(relations))
+    assert rows_of(leapfrog.run(query, tries)) == expected
+    assert leapfrog.run(query, tries, count=True) == len(expected)
+
+
+@random_cases(300, random_query)
+def test_any_query_equals_the_oracle(case, random, uncompiled):
+    agree(case.query, case.facts)
+
+
+@random_cases(150, random_query)
+def test_any_prefix_of_the_order_is_listed_with_the_count_of_the_rest(case, random, uncompiled):
+    query, relations = case.query, case.facts
+    if query.order is None:
+        return
+    first = query.order[: random.randint(0, len(query.order))]
+    places = [query.variables.index(name) for name in first]
+    expected = Counter(tuple(row[place] for place in places) for row in answer(query, relations))
+    rows, counts = leapfrog.grouped(query, arrays(relations), first)
+    assert dict(zip(map(tuple, rows.tolist()), counts.tolist(), strict=True)) == expected
+
+
+COMPILED = [
+    edges("xy", "yz", "xz", relation="b"),
+    Query((Atom("d", ("x", "y", "z")), Atom("b", ("x", "y")), Atom("c", ("y", Constant(2))), Atom("a", ("z",), True))),
+    Query(
+        (Atom("b", ("x", "y")), Atom("c", ("y", "z")), Atom("b", ("x", "z"), True)),
+        (
+            Comparison("<", "x", "z"),
+            Comparison("=", "w", ("+", "x", ("*", "y", Constant(3)))),
+            Comparison("!=", "w", Constant(4)),
+        ),
+        ("x", "y", "z", "w"),
+    ),
+]
+
+
+@pytest.mark.parametrize("query", COMPILED, ids=str)
+@random_cases(40, random_query)
+def test_compiled_kernels_equal_the_oracle(case, random, query):
+    agree(*scaled(query, random_relations(random), random.choice(FACTORS)))
+
+
+sets = st.one_of(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 400), min_size=150))
+
+
+@given(left=sets, right=sets)
+@settings(deadline=None)
+def test_intersections_whatever_the_lengths(left, right):
+    a, b = (np.array(sorted(values), np.int32) for values in (left, right))
+    expected, mark = sorted(left & right), np.zeros(512, np.uint8)
+    seeks.put(mark, a, 0, a.size, 1)
+    ranges = a, 0, a.size, b, 0, b.size
+    out = np.zeros(1 + min(a.size, b.size), np.int32)
+    for kernel in (seeks.keep_common, seeks.keep_galloping):
+        assert out[: kernel(*ranges, out)].tolist() == expected
+    assert out[: seeks.keep_marked(mark, *ranges, out)].tolist() == expected
+    assert seeks.count_marked(mark, *ranges) == seeks.count_galloping(*ranges) == len(expected)
+    own = b.copy()  # into what it is read from
+    assert own[: seeks.keep_common(a, 0, a.size, own, 0, own.size, own)].tolist() == expected
+
+
+def test_triangles_and_cliques_are_those_of_networkx(oriented):
+    triangles = sum(nx.triangles(nx.Graph(oriented.tolist())).values()) // 3
+    assert leapfrog.run(TRIANGLE, {"e": oriented}, count=True) == triangles > 1000
+    dense = np.unique(np.sort(generators.gnp(40, 0.2, seed=1), axis=1), axis=0)
+    sizes = Counter(map(len, nx.enumerate_all_cliques(nx.Graph(dense.tolist()))))
+    assert leapfrog.run(CLIQUE, {"e": dense}, count=True) == sizes[4] > 50
+
+
+def test_runs_of_variables_are_joined_by_bits(oriented, monkeypatch):
+    """With every set short enough, some, or none; listed in part, and in a pattern that is not a whole clique."""
+    pattern = [*combinations("vwxyz", 2)][:-1]
+    for pairs in (combinations("vwxyz", 2), pattern):
+        query, counts, rows = edges(*pairs, order=tuple("vwxyz")), set(), []
+        source = Generator(Shape(query, query.order), 0).kernel()
+        assert "count_both" in source
+        for limit in (0, 20, local.LIMIT):
+            kernel = compiled.compiled(source.replace("LIMIT:", f"{limit}:"))
+            monkeypatch.setattr(leapfrog, "compiled", lambda _, kernel=kernel: kernel)
+            leapfrog.nest.cache_clear()
+            counts.add(leapfrog.run(query, {"e": oriented}, count=True))
+        monkeypatch.undo()
+        leapfrog.nest.cache_clear()
+        for first in ("vw", "vwx", "vwxyz"):
+            found, ways = leapfrog.grouped(query, {"e": oriented}, tuple(first))
+            rows.append(
+                Counter(dict(zip(map(tuple, found[:, :2].tolist()), ways.tolist(), strict=True))) if first == "vw" else found
+            )
+            counts.add(int(ways.sum()))
+        assert len(counts) == 1 and min(counts) > 1000
+        assert Counter(map(tuple, rows[-1][:, :2].tolist())) == rows[0] and len(np.unique(rows[-1], axis=0)) == min(counts)
+
+
+def test_threads_and_orders_do_not_change_the_answer(oriented, monkeypatch):
+    monkeypatch.setattr(leapfrog, "LEAST_PIECE", 10)
+    expected = rows_of(leapfrog.run(TRIANGLE, {"e": oriented}, threads=1))
+    for order, threads in (("xyz", 2), ("yxz", 3), ("yxz", 1)):
+        rows = leapfrog.run(edges("xy", "yz", "xz", order=tuple(order)), {"e": oriented}, threads=threads)
+        assert rows_of(rows) == expected
+
+
+def test_variables_that_nothing_connects_are_counted_apart(oriented):
+    """The house's roof is bound to the walls alone, its floor likewise: the product of two counts."""
+    order = ("x", "y", "z", "w", "v")
+    house = edges("xy", "yz", "xz", "xw", "wv", "vy", order=order)
+    shape = Shape(house, order)
+    assert shape.components([2, 3, 4]) == [[2], [3, 4]]
+    small = oriented[oriented.max(axis=1) < 150]
+    assert leapfrog.run(house, {"e": small}, count=True) == len(leapfrog.run(house, {"e": small})) > 1000
+
+
+def test_names_and_values_do_not_change_the_kernel():
+    renamed = edges("qr", "rs", "qs", relation="knows")
+    sources = {Generator(Shape(query, query.variables), 0).kernel() for query in (TRIANGLE, renamed)}
+    constants = (Query((Atom("e", (Constant(value), "x")),), (Comparison("<", "x", Constant(value)),)) for value in (1, 9))
+    assert len(sources) == 1 == len({Generator(Shape(query, ("x",)), 1).kernel() for query in constants})
+
+
+def test_machine_code_is_kept_for_other_processes(oriented):
+    source = Generator(Shape(TRIANGLE, TRIANGLE.variables), 0).kernel()
+    compiled.compiled(source).compiled()
+    again = compiled.compiled.__wrapped__(source).compiled()
+    assert sum(again.stats.cache_hits.values()) == 1 and not again.stats.cache_misses
+
+
+def test_a_good_order_is_chosen(oriented):
+    """Every next variable is joined to one before it, and a relation of few tuples comes first."""
+    query = Query((Atom("e", ("x", "y")), Atom("e", ("y", "z")), Atom("few", ("z", "w"))))
+    tries = Tries.of({"e": oriented, "few": [[5], [400]]})
+    assert orders.choose(query, tries)[0] in ("z", "w")
+    assert orders.choose(query, tries, first=("x",))[0] == "x"
+    path = edges(*zip("abcdefg", "bcdefgh", strict=True))  # too many variables to try every order
+    assert orders.Estimate(path, tries).connected(orders.choose(path, tries))
+
+
+def test_tries_in_files_are_the_same(tmp_path):
+    rng = np.random.default_rng(1)
+    for arity in (1, 2, 3, 5):  # 5 columns of 17 bits are two words a tuple
+        columns = [rng.integers(0, 70_000, 500) % 7 * 9_999 for _ in range(arity)]
+        trie = TrieArray.build(columns, 70_000)
+        read = TrieFile.write(trie, tmp_path / f"{arity}.trie").open()
+        tuples = sorted(set(zip(*(column.tolist() for column in columns), strict=True)))
+        assert list(zip(*(column.tolist() for column in read.columns()), strict=True)) == tuples
+        assert len(read) == len(tuples) and read.bytes == trie.bytes
+
+
+def test_relations_without_tuples_and_queries_without_variables():
+    nothing = np.empty((0, 2), np.int64)
+    assert leapfrog.run(TRIANGLE, {"e": nothing}).shape == (0, 3)
+    assert leapfrog.run(TRIANGLE, {"e": nothing}, count=True) == 0
+    ground = Query((Atom("e", (Constant(1), Constant(2))),))
+    assert leapfrog.run(ground, {"e": [[1], [2]]}).shape == (1, 0)
+    assert leapfrog.run(ground, {"e": [[2], [1]]}).shape == (0, 0)
+
+
+LARGEST = (1 << 63) - 1
+
+
+def test_the_ends_of_64_bits():
+    query = Query(
+        (Atom("e", ("x", "y")),), (Comparison("<=", "x", Constant(LARGEST)), Comparison(">", "y", Constant(-LARGEST - 1)))
+    )
+    rows = leapfrog.run(query, {"e": [[LARGEST, -LARGEST - 1, 0], [0, LARGEST, -LARGEST - 1]]})
+    assert rows_of(rows) == [(-LARGEST - 1, LARGEST), (LARGEST, 0)]
+
+
+WRONG = [
+    (edges("xy", relation="f"), "no relation is called f; there are e"),
+    (edges("xyz"), r"e\(x, y, z\) has 3 terms, and the relation e has 2 columns"),
+    (edges("xy", comparisons=(Comparison("<", "x", "u"),)), "variable u is not bound"),
+    (Query((Atom("e", ("x", "y")), Atom("e", ("x", "u"), True))), "variable u is not bound"),
+    (edges("xy", comparisons=(Comparison("~", "x", "y"),)), "'~' is not a comparison"),
+    (edges("xy", comparisons=(Comparison("=", "x", ("/", "y", "x")),)), "is not arithmetic"),
+    (edges("xy", comparisons=(Comparison("=", "x", 3),)), "expected the name of a variable or Constant"),
+    (edges("xy", order=("x",)), "the variable order x misses y"),
+    (edges("xy", order=("x", "y", "q")), "the variable order has q"),
+    (edges("xy", order=("x", "y", "x")), "has a variable twice"),
+    (edges("xy", comparisons=(Comparison("=", "u", ("+", "x", "y")),), order=("x", "u", "y")), "has u before the variables"),
+    (Query((Atom("e", (Constant(1 << 64), "x")),)), "does not fit in 64 bits"),
+]
+
+
+@pytest.mark.parametrize("query, message", WRONG)
+def test_what_cannot_be_evaluated_is_said(query, message):
+    with pytest.raises(QueryError, match=message):
+        leapfrog.run(query, {"e": np.array([[1, 2]])})
+
+
+@pytest.mark.parametrize("relation", [np.array([1, 2]), [[1, 2], [3]], [[1.5], [2.5]]])
+def test_relations_that_are_none(relation):
+    with pytest.raises(QueryError):
+        leapfrog.run(edges("xy"), {"e": relation})
+
+
+def test_variables_asked_for_first_that_cannot_be():
+    given_order = edges("xy", "yz", order=("x", "y", "z"))
+    with pytest.raises(QueryError, match="z are to be bound first"):
+        leapfrog.grouped(given_order, {"e": np.array([[1, 2]])}, ["z"])
+    equation = edges("xy", comparisons=(Comparison("=", "u", ("+", "x", "y")),))
+    with pytest.raises(QueryError, match="no variable order begins with u"):
+        leapfrog.grouped(equation, {"e": np.array([[1, 2]])}, ["u"])
