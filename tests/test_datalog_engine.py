@@ -136,6 +136,29 @@ def test_records_are_numbered_by_one_thread(monkeypatch):
         assert result["p"].to_set() == {((n, n),) for n in range(1, 30)}
 
 
+MOVING = """
+.type Pair = [a: number, b: number]
+.decl e(x: number, y: number)
+.decl f(x: number, s: symbol)
+e(1, 2). e(2, 3). e(3, 4). e(4, 5).
+f(2, "b"). f(3, "c"). f(4, "d"). f(5, "e").
+.decl strings(s: symbol, t: symbol)
+.output strings
+strings(cat(t, u), t) :- e(x, y), s = to_string(x), f(y, a), t = cat(s, a), f(y + 1, u), strlen(t) = 2, x > 1.
+.decl records(n: number, p: Pair)
+.output records
+records(n, p) :- e(x, y), p = [x, y], e(y, z), e(z, _), n = count : { e(a, b), p = [a, b] }.
+"""
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_what_rules_make_on_one_partition_is_read_on_another(here, partitions):
+    """A worker knows the symbols and records that it has made itself, and those that the driver knew before the iteration."""
+    with Program(MOVING).run(spark=here, local_tuples=0, replicate_bytes=0, partitions=partitions) as result:
+        assert result["strings"].to_set() == {("2cd", "2c"), ("3de", "3d")}
+        assert result["records"].to_set() == {(1, (1, 2)), (1, (2, 3))}
+
+
 def test_threads_insert_what_needs_a_wider_packing(monkeypatch):
     """While others sort what they have made by the one before; a lattice and an equivalence, too."""
     monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
