@@ -71,7 +71,7 @@ def marked(case, random) -> ir.Program:
     program = case.checked
     derived = [name for name in program.relations if name not in case.facts and "@" not in name]
     wanted = set(random.choices(derived, k=random.randint(1, 2)))
-    chosen = [rule.body for rule in program.rules if program.relations[rule.head.relation].choice]
+    chosen = [each for rule in program.rules if program.relations[rule.head.relation].choice for each in rule.body]
     fixed = {node.relation for node in rewrite.walk(chosen) if isinstance(node, ir.Atom)}  # a choice depends on how many rules
     inlined = {name for name in derived if random.randrange(3) == 0} - wanted - fixed
     relations = {
