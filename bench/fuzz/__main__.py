@@ -51,7 +51,8 @@ def parsed(arguments):
     told = "compare with Soufflé (64 bit), which is in this folder; without one in SEMI_NAIVE_SOUFFLE, or on the PATH"
     parser.add_argument("--souffle", metavar="DIR", nargs="?", const="", help=told)
     parser.add_argument("--spark", type=int, default=0, metavar="N", help="run every Nth program on Spark as well")
-    parser.add_argument("--only", metavar="CHECKS", help="only these checks, separated by commas: tuples,blocks,partitions,spark,…")
+    told = "only these checks, separated by commas: tuples, blocks, partitions, spark, session, budget, interrupted, souffle"
+    parser.add_argument("--only", metavar="CHECKS", help=told)
     return parser.parse_args(arguments)
 
 
