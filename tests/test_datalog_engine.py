@@ -20,13 +20,13 @@ path(x, z) :- path(x, y), path(y, z), x >= 0.
 """
 
 
-@random_cases(160)
+@random_cases(200)
 def test_the_driver_agrees_with_the_oracle(case, random, machine):
     """A block at a time, a tuple at a time, and to and fro between them."""
     check(case, Config(small_delta=random.choice([0, 1, 2, 3, 5, 50_000])))
 
 
-@random_cases(50)
+@random_cases(100)
 def test_rules_on_several_cores_agree_with_the_oracle(case, random, monkeypatch, here):
     """In slices, and together, however little there is to cut; a block at a time, and handed over in the middle as well."""
     monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
@@ -215,13 +215,13 @@ def test_a_packing_that_a_thread_chooses_has_room_for_what_others_are_about_to_i
     assert made == 2 and rows == {(-1, -5), (2, 6), (1 << 40, 3), (3, 4)}
 
 
-@random_cases(15)
+@random_cases(30)
 def test_every_layout_agrees_with_the_oracle(case, random, here):
     """All relations replicated, some of them, none; a program is made up, and solved, once for all layouts."""
     check(case, *layouts(1 << 30, 100, 0), spark=here)
 
 
-@random_cases(15)
+@random_cases(20)
 def test_every_stratum_stops_after_so_many_iterations(case, random, here, machine):
     """Wherever it is evaluated: facts and rules without recursion are the first, each further one applies all rules."""
     config = random.choice([Config(), *LAYOUTS])

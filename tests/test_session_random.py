@@ -21,22 +21,22 @@ from semi_naive.session.maintenance.upkeep import Upkeep
 pytestmark = pytest.mark.usefixtures("patient")
 
 
-@random_cases(60)
+@random_cases(80)
 def test_any_transactions_leave_what_a_fresh_run_makes(case, random):
     agrees(case)
 
 
-@random_cases(40)
+@random_cases(60)
 def test_small_iterations_go_to_the_machine(case, random, machine):
     agrees(case, small_delta=random.choice([0, 2, 50_000]))
 
 
-@random_cases(40)
+@random_cases(60)
 def test_the_machine_passes_over_what_is_gone_of_a_block(case, random, machine, thin):
     agrees(case)
 
 
-@random_cases(30)
+@random_cases(40)
 def test_a_split_into_transactions_does_not_matter(case, random):
     given = {name: case.facts.get(name, set()) for name in case.changed}
     program, facts = Program.from_checked(case.checked), {name: set(rows) for name, rows in given.items()}
@@ -47,12 +47,12 @@ def test_a_split_into_transactions_does_not_matter(case, random):
         assert contents(one) == contents(many)
 
 
-@random_cases(40)
+@random_cases(60)
 def test_tuples_that_are_gone_stay_in_blocks(case, random, thin):
     agrees(case)
 
 
-@random_cases(60)
+@random_cases(80)
 def test_suspects_that_have_older_witnesses_stay(case, random, guarded):
     agrees(case)
 
