@@ -176,6 +176,15 @@ def ending(fails: Callable[[int], bool]) -> Iterator[Iterator[int]]:
         yield times
 
 
+BUDGETS = 0, 1, 10, 30, 100, math.inf  # bindings
+
+
+def agrees_within(bindings: float, case: Case, **config) -> None:
+    """Maintenance may visit so many bindings, and so few more that a small program exceeds them."""
+    with patch("semi_naive.session.maintenance.budget.FREE", bindings), patch("semi_naive.host.budget.CALL", 3):
+        agrees(case, follow=1e-9, **config)
+
+
 def agrees_wherever_it_ends(case: Case, most: int = 60, **config) -> None:
     """Maintenance ends each of the times that its work is counted; of more than `most`, at so many of them."""
     with ending(lambda _: False) as times:

@@ -92,6 +92,7 @@ class Compiler:
         self.placing, self.deal, self.whole = placing, deal, whole
         self.steps: list = []
         self.bound: set[str] = set()
+        self.made: dict[str, Term] = {}  # variables of symbols and records that the rule makes, if bindings may move
         self.fresh = 0
         self.begun = every  # whether the tuples of a first atom have been read: bindings are where those are
         self.core: Core | None = None  # atoms that are joined together, but for a delta among them
@@ -126,7 +127,21 @@ class Compiler:
         needed = set(self.outside) | (self.bound if self.whole else set())
         for literal in [*self.left, *(atom for _, atom in self.atoms)]:
             needed |= names(literal)
-        return needed | {steps.GROUP, steps.WEIGHT}
+        return self._with_makers(needed, self._read) | {steps.GROUP, steps.WEIGHT}
+
+    def _with_makers(self, needed: set[str], read: Callable[[], set[str]]) -> set[str]:
+        """The variables with those that symbols and records are made of which are `read`, not only compared by their ids: a
+        task on another partition does not know them, and makes them again (`exchange_segments`)."""
+        found = read() if self.made else set()
+        for name, term in reversed(self.made.items()):
+            if name in needed & found:
+                needed, found = needed | names(term), found | names(term)
+        return needed
+
+    def _read(self) -> set[str]:
+        """The variables that are left to be read by more than an atom's lookup."""
+        head = set(self.outside) if self.every else names(_computed(self.rule.head))
+        return head.union(names(self.left), *(names(_computed(atom)) for _, atom in self.atoms))
 
     def _known(self, term) -> bool:
         return not has_wild(term) and names(term) <= self.bound
@@ -296,6 +311,8 @@ class Compiler:
             if isinstance(one, Var) and one.name not in self.bound and self._known(other):
                 self.steps.append(steps.Bind(one.name, other))
                 self.bound.add(one.name)
+                if self.placing is not NOWHERE and makes_content(other):
+                    self.made[one.name] = other
                 return True
             if isinstance(one, Pack) and self._known(other):
                 self._unpack(one, other)
@@ -347,6 +364,7 @@ class Compiler:
         outer variables choose the bucket; otherwise the bindings wait while the body's are made."""
         bound = literal is not None and literal.result.name in self.bound
         target = names(literal.target) if literal is not None and literal.target is not None else set()
+        outer = tuple(sorted(self._with_makers({*outer}, lambda: names(body) | target)))
         made = self._inner(body, outer, target | {steps.GROUP}, False)
         moves = [step for step in made if isinstance(step, steps.Exchange | Hold)]
         first = moves[0] if len(moves) == 1 else None
@@ -366,6 +384,7 @@ class Compiler:
         """The steps of a body within the body, from its outer variables."""
         compiler = Compiler(self.rule, self.choose.inner(), self.order_for, {}, True, self.placing, whole=whole)
         compiler.core = None if whole or len(body) < 2 else self.core_of(body, set(outer))
+        compiler.made = {name: term for name, term in self.made.items() if name in outer}
         return compiler.compile(body, start={*outer} | ({steps.GROUP} & outside), outside=outside)
 
     def _live_without(self, literal) -> set[str]:
@@ -379,6 +398,15 @@ class Compiler:
 
 def _effort(literal) -> int:
     return 3 if isinstance(literal, Aggregate) else 2 if isinstance(literal, Range) else int(isinstance(literal, Not))
+
+
+def makes_content(term) -> bool:
+    """True if a term makes a symbol or a record."""
+    return isinstance(term, ir.Call | Pack) and term.kind in (ir.Kind.SYMBOL, ir.Kind.RECORD)
+
+
+def _computed(atom: Atom) -> list[Term]:
+    return [term for term in atom.args if not isinstance(term, Var)]
 
 
 def has_wild(term) -> bool:

@@ -67,7 +67,12 @@ def rule_edges(rule: ir.Rule) -> list[Edge]:
 
 
 def is_fact(rule: ir.Rule) -> bool:
-    return not rule.body and all(isinstance(term, ir.Const) for term in rule.head.args)
+    """True of a rule for one tuple of constants, and records of constants."""
+    return not rule.body and all(map(_is_constant, rule.head.args))
+
+
+def _is_constant(term: ir.Term) -> bool:
+    return isinstance(term, ir.Const) or isinstance(term, ir.Pack) and all(map(_is_constant, term.args))
 
 
 def names_read(rules: list[ir.Rule]) -> set[str]:

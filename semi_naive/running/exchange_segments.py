@@ -1,10 +1,11 @@
 """A rule version on the partitions: its body cut into segments, between which its bindings go to where their partners are."""
 
 from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.planning.body import makes_content, names
 from semi_naive.ra.rules.bigjoin import Visit
 from semi_naive.ra.rules.evaluate import Held, Move, Version
 from semi_naive.ra.rules.gathering import Gather, Hold
-from semi_naive.ra.rules.ir import Rule, Var
+from semi_naive.ra.rules.ir import Rule, Term, Var
 from semi_naive.ra.rules.multiway import Multiway
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.steps import Bind, Exchange, Join
@@ -23,6 +24,7 @@ class _Cutting:
         self.holds: dict[int, Held] = {}  # by the segment that begins with it
         self.gathers: dict[int, tuple[Gather, Held]] = {}
         self.waiting: list[Held] = []  # without a Gather yet
+        self.made: dict[str, Term] = {}  # variables of symbols and records that the rule makes
         self.at: tuple | None = None  # (variables, bucket map): bindings are at the bucket that these have there
 
     def version(self) -> Version:
@@ -38,6 +40,8 @@ class _Cutting:
                     self._gather(step)
                 case _:
                     self.segments[-1].append(step)
+                    if isinstance(step, Bind) and makes_content(step.term):
+                        self.made[step.name] = step.term
         relation, order, part = self._first()
         derivation, moves = self.body.derivation, self.moves
         return Version(
@@ -69,17 +73,17 @@ class _Cutting:
         if not any(step.exchanges):
             return
         keyed = [self._named(exchange.keys) if exchange else () for exchange in step.exchanges]
-        self._cut(dict.fromkeys(name for names in keyed for name in names), step.keep, "same")
+        self._cut(dict.fromkeys(name for key in keyed for name in key), step.keep, "same")
         move, moves = self.moves[-1], []
-        for exchange, names in zip(step.exchanges, keyed, strict=True):
+        for exchange, key in zip(step.exchanges, keyed, strict=True):
             if exchange is None:
                 moves.append(Move(move.names, "same"))
                 continue
-            if not names:  # nothing is bound: every partition has some values
+            if not key:  # nothing is bound: every partition has some values
                 moves.append(Move(move.names, "every"))
                 continue
             index = self.relations[exchange.relation].index(exchange.order)
-            places = tuple(move.names.index(name) for name in names[: index.keys])
+            places = tuple(move.names.index(name) for name in key[: index.keys])
             moves.append(Move(move.names, index.map, places, copies=index.copies))
         move.to, move.turn, self.at = tuple(moves), step.turn, ((), self.groups)
 
@@ -92,6 +96,7 @@ class _Cutting:
             self._cut((), step.keep, "same")
         held = self.holds[len(self.segments) - 1] = Held(self._columns((), step.keep), step.outer)
         self.waiting.append(held)
+        self._make_again(step.outer)
         self.at = keys, self.groups
 
     def _gather(self, step: Gather) -> None:
@@ -99,11 +104,20 @@ class _Cutting:
         held = self.waiting.pop()
         held.until = len(self.segments) - 1
         self.gathers[held.until] = step, held
+        self._make_again(held.names)
         self.at = step.outer, self.groups
 
-    def _cut(self, names, keep, to, keys: int = 0, partial: Gather | None = None) -> None:
-        self.moves.append(Move(self._columns(names, keep), to, tuple(range(keys)), partial))
+    def _cut(self, keyed, keep, to, keys: int = 0, partial: Gather | None = None) -> None:
+        self.moves.append(Move(self._columns(keyed, keep), to, tuple(range(keys)), partial))
         self.segments.append([])
+        if partial is None:
+            self._make_again(self.moves[-1].names)
+
+    def _make_again(self, columns: tuple[str, ...]) -> None:
+        """Begin a segment with the symbols and records that the rule has made before: no other task knows them yet."""
+        known = set(columns)
+        again = [Bind(name, term) for name, term in self.made.items() if name in known and names(term) <= known]
+        self.segments[-1] = again
 
     @staticmethod
     def _columns(names, keep) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import logging
 import time
 from functools import partial
+from typing import cast
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from semi_naive.planning.strata import is_fact
 from semi_naive.ra.failures import told
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.reduce.choice import Choice
-from semi_naive.ra.rules.ir import Kind, Rule
+from semi_naive.ra.rules import branches
+from semi_naive.ra.rules.ir import Const, Kind, Pack, Rule, Term
 from semi_naive.ra.rules.kinds import as_bits, dtype_of
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.runs import RunMissing
@@ -110,7 +112,7 @@ class Run(State):
                 rows.setdefault(rule.head.relation, []).append(rule)
         for name, facts in rows.items():
             kinds = self.program.relations[name].kinds
-            columns = [self._column([rule.head.args[i].value for rule in facts], kind) for i, kind in enumerate(kinds)]
+            columns = [self._column([rule.head.args[i] for rule in facts], kind) for i, kind in enumerate(kinds)]
             written = np.array(columns, np.int64).reshape(len(kinds), len(facts))
             table = self.database.tables[name]
             if isinstance(table.reduction, Choice):
@@ -118,12 +120,17 @@ class Run(State):
             else:
                 self.loading.add_columns(name, written)
 
-    def _column(self, constants: list, kind: Kind) -> np.ndarray:
-        if kind == Kind.SYMBOL:
-            return self.values.intern(constants)
+    def _column(self, constants: list[Term], kind: Kind) -> np.ndarray:
+        """Constants as a column."""
         if kind == Kind.RECORD:
-            return np.zeros(len(constants), np.int64)
-        return as_bits(np.array(constants, dtype_of(kind)))
+            return np.array([self._record(term) if isinstance(term, Pack) else 0 for term in constants], np.int64)
+        found = [cast(Const, term).value for term in constants]
+        return self.values.intern(found) if kind == Kind.SYMBOL else as_bits(np.array(found, dtype_of(kind)))
+
+    def _record(self, pack: Pack) -> int:
+        """The id of a record of constants."""
+        fields = np.array([self._column([term], term.kind) for term in pack.args], np.int64).reshape(-1, 1)
+        return int((branches.pack(pack.tag, fields, self.values) if pack.branch else self.values.pack(fields))[0])
 
     # -- strata
 

@@ -9,10 +9,8 @@ from bench.fuzz.rounds import random_cases
 
 @pytest.fixture(scope="session")
 def compiler():
-    found = souffle.souffle_of()
-    return found or pytest.skip(
-        "no Soufflé: name the folder of one with 64-bit values in SEMI_NAIVE_SOUFFLE, or have it on the PATH"
-    )
+    why = "no Soufflé: name the folder of one with 64-bit values in SEMI_NAIVE_SOUFFLE, or have it on the PATH"
+    return souffle.souffle_of() or pytest.skip(why)
 
 
 @random_cases(50, without=souffle.BEYOND, features={"text"})

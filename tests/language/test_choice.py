@@ -132,6 +132,23 @@ def test_facts_are_there_rules_come_in_their_order_and_of_facts_in_the_text_the_
         assert session["p"].to_set() == chosen
 
 
+def test_facts_of_records_are_facts():
+    text = """
+    .type Pair = [a: number, b: number]
+    .decl p(x: Pair, y: number) choice-domain y
+    .output p
+    p([0, 0], y) :- y = range(1, 4).
+    p([1, 1], 1).
+    p([2, 2], 2).
+    p(nil, 2).
+    """
+    expected = {((1, 1), 1), ((2, 2), 2), ((0, 0), 3)}
+    with Program(text).run() as result:
+        assert result["p"].to_set() == expected
+    with Program(text).session() as session:
+        assert session["p"].to_set() == expected
+
+
 @pytest.mark.parametrize("keys, columns", [("x", 1), ("x, y", 2), ("(x, y)", 3), ("y", 1)])
 def test_candidates_that_will_not_be_chosen_are_dropped_while_a_rule_makes_more(monkeypatch, keys, columns):
     """Of a product no more is kept than a choice needs, where that is known before all of it is made."""

@@ -71,7 +71,9 @@ def marked(case, random) -> ir.Program:
     program = case.checked
     derived = [name for name in program.relations if name not in case.facts and "@" not in name]
     wanted = set(random.choices(derived, k=random.randint(1, 2)))
-    inlined = {name for name in derived if random.randrange(3) == 0} - wanted
+    chosen = [each for rule in program.rules if program.relations[rule.head.relation].choice for each in rule.body]
+    fixed = {node.relation for node in rewrite.walk(chosen) if isinstance(node, ir.Atom)}  # a choice depends on how many rules
+    inlined = {name for name in derived if random.randrange(3) == 0} - wanted - fixed
     relations = {
         name: replace(relation, qualifiers=relation.qualifiers | {"inline"}) if name in inlined else relation
         for name, relation in program.relations.items()

@@ -85,7 +85,7 @@ def _inlined(relation: ir.Relation) -> ir.Relation:
     return replace(relation, qualifiers=relation.qualifiers | {"inline"})
 
 
-@random_cases(50, without={"heads", "sums", "text"})
+@random_cases(60, without={"heads", "sums", "text"})
 def test_every_tuple_has_a_proof_of_least_height(case, random):
     program, facts = case.program, case.facts
     plain = {"number": 1, "unsigned": 1, "float": 1.0, "symbol": "a"}

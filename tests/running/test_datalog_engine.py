@@ -20,13 +20,13 @@ path(x, z) :- path(x, y), path(y, z), x >= 0.
 """
 
 
-@random_cases(160)
+@random_cases(200)
 def test_the_driver_agrees_with_the_oracle(case, random, machine):
     """A block at a time, a tuple at a time, and to and fro between them."""
     check(case, Config(small_delta=random.choice([0, 1, 2, 3, 5, 50_000])))
 
 
-@random_cases(50)
+@random_cases(100)
 def test_rules_on_several_cores_agree_with_the_oracle(case, random, monkeypatch, here):
     """In slices, and together, however little there is to cut; a block at a time, and handed over in the middle as well."""
     monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
@@ -136,6 +136,29 @@ def test_records_are_numbered_by_one_thread(monkeypatch):
         assert result["p"].to_set() == {((n, n),) for n in range(1, 30)}
 
 
+MOVING = """
+.type Pair = [a: number, b: number]
+.decl e(x: number, y: number)
+.decl f(x: number, s: symbol)
+e(1, 2). e(2, 3). e(3, 4). e(4, 5).
+f(2, "b"). f(3, "c"). f(4, "d"). f(5, "e").
+.decl strings(s: symbol, t: symbol)
+.output strings
+strings(cat(t, u), t) :- e(x, y), s = to_string(x), f(y, a), t = cat(s, a), f(y + 1, u), strlen(t) = 2, x > 1.
+.decl records(n: number, p: Pair)
+.output records
+records(n, p) :- e(x, y), p = [x, y], e(y, z), e(z, _), n = count : { e(a, b), p = [a, b] }.
+"""
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_what_rules_make_on_one_partition_is_read_on_another(here, partitions):
+    """A worker knows the symbols and records that it has made itself, and those that the driver knew before the iteration."""
+    with Program(MOVING).run(spark=here, local_tuples=0, replicate_bytes=0, partitions=partitions) as result:
+        assert result["strings"].to_set() == {("2cd", "2c"), ("3de", "3d")}
+        assert result["records"].to_set() == {(1, (1, 2)), (1, (2, 3))}
+
+
 def test_threads_insert_what_needs_a_wider_packing(monkeypatch):
     """While others sort what they have made by the one before; a lattice and an equivalence, too."""
     monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
@@ -192,13 +215,13 @@ def test_a_packing_that_a_thread_chooses_has_room_for_what_others_are_about_to_i
     assert made == 2 and rows == {(-1, -5), (2, 6), (1 << 40, 3), (3, 4)}
 
 
-@random_cases(15)
+@random_cases(30)
 def test_every_layout_agrees_with_the_oracle(case, random, here):
     """All relations replicated, some of them, none; a program is made up, and solved, once for all layouts."""
     check(case, *layouts(1 << 30, 100, 0), spark=here)
 
 
-@random_cases(15)
+@random_cases(20)
 def test_every_stratum_stops_after_so_many_iterations(case, random, here, machine):
     """Wherever it is evaluated: facts and rules without recursion are the first, each further one applies all rules."""
     config = random.choice([Config(), *LAYOUTS])

@@ -34,7 +34,7 @@ found(t, w) :- found(l, w), l = [_, t], t != nil.
 """
 
 
-@random_cases(40)
+@random_cases(60)
 def test_reopened_at_any_time_it_is_what_it_was(case, random, tmp_path_factory):
     facts = {name: set(case.facts.get(name, ())) for name in case.changed}
     path = tmp_path_factory.mktemp("state")

@@ -10,11 +10,11 @@ import numpy as np
 from semi_naive.io import Options, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
+from semi_naive.planning.strata import is_fact
 from semi_naive.ra.reduce.choice import Choice
-from semi_naive.ra.rules import branches
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import apart, plain
-from semi_naive.ra.rules.ir import Const, Pack, Rule, Term
+from semi_naive.ra.rules.ir import Rule
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.running.cluster import Cluster
 from semi_naive.running.run import Run
@@ -80,28 +80,15 @@ class Explicit(Run):
     def _read_text(self, all_rules: list[Rule]) -> None:
         rows: dict[str, list[Rule]] = {}
         for rule in all_rules:
-            if not rule.body and all(map(_is_constant, rule.head.args)):
+            if is_fact(rule):
                 rows.setdefault(rule.head.relation, []).append(rule)
         for name, rules in rows.items():
             kinds = self.program.relations[name].kinds
-            columns = [self._bits([rule.head.args[i] for rule in rules], kind) for i, kind in enumerate(kinds)]
+            columns = [self._column([rule.head.args[i] for rule in rules], kind) for i, kind in enumerate(kinds)]
             self.lines[name] = np.array(columns, np.int64).reshape(len(kinds), len(rules)), rules
             self.facts.written[name] = Table(len(kinds))
             self.facts.written[name].insert(list(self.lines[name][0]), len(rules))
             self.facts.written[name].settle()
-
-    def _bits(self, terms: list[Term], kind) -> np.ndarray:
-        """Constants as a column; records are made of the columns of their fields."""
-        if any(isinstance(term, Pack) for term in terms):
-            return np.array([self._record(term) for term in terms], np.int64)
-        return self._column([term.value for term in terms if isinstance(term, Const)], kind)
-
-    def _record(self, term: Term) -> int:
-        if isinstance(term, Pack):
-            fields = [self._record(part) for part in term.args]
-            columns = np.array(fields, np.int64).reshape(-1, 1)
-            return int((branches.pack(term.tag, columns, self.values) if term.branch else self.values.pack(columns))[0])
-        return int(self._bits([term], cast(Const, term).kind)[0])
 
     def written_at(self, name: str, tuples: np.ndarray) -> Rule | None:
         """A fact of the program's text among some tuples of a relation, as columns (arity, n), if there is one."""
@@ -147,7 +134,3 @@ class Explicit(Run):
         if self.cluster.started:
             self.cluster.release()
             self.cluster = self.loading.cluster = Cluster(self.cluster.spark, self.config)
-
-
-def _is_constant(term: Term) -> bool:
-    return isinstance(term, Const) or isinstance(term, Pack) and all(map(_is_constant, term.args))
