@@ -96,8 +96,13 @@ def encode_split(words: np.ndarray, slot: np.ndarray, home: np.ndarray, parts: i
     ...     np.array([5, 6, 300], "u8"), np.array([0, 1, 0]), np.array([2, 0]), 3)]
     [(0, [6]), (2, [5, 300])]
     """
-    buffer, starts, ends, counts = _encode(words, slot, home, parts)
-    return [(p, int(counts[p]), buffer[starts[p] : ends[p]].tobytes()) for p in range(parts) if counts[p]]
+    reached, local = np.arange(parts), slot
+    if parts > words.size:  # `_encode` has some work for each destination
+        reached, local = np.unique(home[slot], return_inverse=True)
+        home = np.arange(reached.size)
+    buffer, starts, ends, counts = _encode(words, local, home, reached.size)
+    places = np.flatnonzero(counts).tolist()
+    return [(int(reached[p]), int(counts[p]), buffer[starts[p] : ends[p]].tobytes()) for p in places]
 
 
 def decode(data: bytes, count: int) -> np.ndarray:

@@ -6,6 +6,7 @@ is left opens the next word ("lane"). A block of n tuples is an array of shape (
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -42,18 +43,7 @@ class Packing:
 
     @cached
     def fields(self) -> tuple[Field, ...]:
-        widths = [(high - low).bit_length() for low, high in self.bounds]
-        lanes, used = [], [0]
-        for width in widths:
-            if used[-1] + width > 64:
-                used.append(0)
-            used[-1] += width
-            lanes.append((len(used) - 1, used[-1]))
-        # Aligned to the lowest bit: then differences of neighbours, which is what is shipped, are small.
-        return tuple(
-            Field(lane, used[lane] - end, width, low)
-            for (lane, end), width, (low, _) in zip(lanes, widths, self.bounds, strict=True)
-        )
+        return _fields(self.bounds)
 
     def __reduce__(self):
         return Packing, (self.bounds,)
@@ -118,3 +108,18 @@ def bounds_of(columns: np.ndarray) -> Bounds:
 def widen(left: Bounds, right: Bounds) -> Bounds:
     """The bounds that cover both, column by column."""
     return tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(left, right, strict=True))
+
+
+@lru_cache(1 << 10)
+def _fields(bounds: Bounds) -> tuple[Field, ...]:
+    widths = [(high - low).bit_length() for low, high in bounds]
+    lanes, used = [], [0]
+    for width in widths:
+        if used[-1] + width > 64:
+            used.append(0)
+        used[-1] += width
+        lanes.append((len(used) - 1, used[-1]))
+    # Aligned to the lowest bit: then differences of neighbours, which is what is shipped, are small.
+    return tuple(
+        Field(lane, used[lane] - end, width, low) for (lane, end), width, (low, _) in zip(lanes, widths, bounds, strict=True)
+    )

@@ -193,29 +193,29 @@ class GroupsAhead:
 
     def __call__(self, partition, records):
         begun, home = time.perf_counter(), self.relation.home
-        report = Report("run-ahead", partition, facts={"cursor": None, "births": [], "work": np.zeros_like(home.sizes)})
+        report = Report("run-ahead", partition, facts={"cursor": None, "births": []})
         full, new = list(home.full[partition]), list(home.new[partition])
         path = os.path.join(self.root, str(partition), f"{self.relation.name}-0-{self.label}")
-        sizes, count = np.zeros_like(home.sizes), 0
+        sizes, later, pairs, count = np.zeros_like(home.sizes), np.zeros_like(home.sizes), 0.0, 0
         if self.cursors[partition] is not None:
             settled, fresh = self._made(partition, report)
-            report.facts["work"] = self._weighed(fresh)
-            sizes = sum(np.bincount(self._slots(words), minlength=sizes.size) for words in (settled, fresh))
+            old, later = (np.bincount(self._slots(words), minlength=sizes.size) for words in (settled, fresh))
+            sizes, pairs = old + later, self._pairs(fresh)
             count = settled.size + fresh.size
             full = compacted(full + _stored(path + "-settled", settled), path + "-full")
             new += _stored(path, fresh)
             report.sent = count
         report.seconds, report.clock = time.perf_counter() - begun, time.time()
-        return [report, Born(self.relation.name, 0, partition, full, new, sizes, count, report)]
+        return [report, Born(self.relation.name, 0, partition, full, new, sizes, count, report, pairs, later)]
 
     def _slots(self, words: np.ndarray) -> np.ndarray:
         return codec.slots(words, 32, self.relation.home.map.tables()[0])
 
-    def _weighed(self, fresh: np.ndarray) -> np.ndarray:
-        """What the next step is expected to be for each slot: the delta, and the edges that lead on from it."""
+    def _pairs(self, fresh: np.ndarray) -> np.ndarray:
+        """Return the edges that lead on from the delta, for each slot."""
         indptr = self.adjacency[0].open()
         ends = np.minimum(fresh & LOW, np.uint64(indptr.size - 2)).astype(np.int64)
-        weights = 1 + indptr[ends + 1] - indptr[ends]
+        weights = indptr[ends + 1] - indptr[ends]
         return np.bincount(self._slots(fresh), weights, minlength=self.relation.home.sizes.size)
 
     def _made(self, partition: int, report: Report) -> tuple[np.ndarray, np.ndarray]:

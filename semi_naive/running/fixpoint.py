@@ -15,8 +15,7 @@ from semi_naive.ra.rules.table import Table
 from semi_naive.running.local import TooLarge
 from semi_naive.running.partitioned import Partitioned
 from semi_naive.running.recovery import Recovery
-from semi_naive.running.run_ahead import MOST_STEPS, RunAhead
-from semi_naive.running.steps_ahead import LinearAhead
+from semi_naive.running.run_ahead import RunAhead
 
 DWINDLED = 100_000  # tuples of a delta that are sooner joined by the driver than by a job, where it can read the runs
 RETURNS = 2  # to the driver, of one stratum: what grows again and again stays on the partitions
@@ -38,15 +37,10 @@ class Fixpoint:
             return self._go_on()
 
     def _go_on(self) -> dict:
-        stratum, linear = self.stratum, LinearAhead.of(self.stratum)
-        ahead = RunAhead(stratum, stratum.walk) if stratum.walk else None
+        stratum, ahead = self.stratum, RunAhead.of(self.stratum)
         while stratum.delta() and not stratum.local.ended(stratum.iteration, stratum.count):
-            before, left = stratum.delta(), self._steps_left()
-            if ahead and ahead.possible():
-                ahead(min(MOST_STEPS, left))
-            elif linear and linear.possible(left):
-                linear(left)
-            else:
+            before = stratum.delta()
+            if not ahead(self._steps_left()):
                 stratum.iterate(list(stratum.versions()))
             if self._dwindled(before):
                 return self._finished_by_driver()
