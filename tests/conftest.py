@@ -14,9 +14,9 @@ from hypothesis import settings
 from bench.fuzz.checks import load_machine
 from bench.fuzz.jobs_here import in_this_process
 from semi_naive.__main__ import main
-from semi_naive.ra import spark_context
 from semi_naive.ra.rules.values import Values
-from semi_naive.ra.symbols import SymbolTable
+from semi_naive.ra.spark import spark_context
+from semi_naive.ra.text.symbols import SymbolTable
 
 # A JVM of a few minutes does not win back what its second compiler takes: starting Spark, 10.6 s of CPU time and 5.9 without.
 # With the classes that `make` has kept a third less, and with a data frame 8 s in place of 14.
@@ -65,8 +65,8 @@ def processes(monkeypatch):
         table.intern([f"junk {i}" for i in range(np.random.default_rng().integers(1, 50))])
         return Values(table)
 
-    monkeypatch.setattr("semi_naive.running.state.Values", values)
-    monkeypatch.setattr("semi_naive.running.checkpoint.LONG", -1.0)
+    monkeypatch.setattr("semi_naive.running.progress.state.Values", values)
+    monkeypatch.setattr("semi_naive.running.progress.checkpoint.LONG", -1.0)
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +153,7 @@ def guarded(request, monkeypatch):
             yield left
 
     if "machine" not in request.fixturenames:  # whoever has loaded it before
-        for module in ("running.local", "session.maintenance.suspecting"):
+        for module in ("running.driver.local", "session.maintenance.suspecting"):
             monkeypatch.setattr(f"semi_naive.{module}.ready", lambda spent: False)
     monkeypatch.setattr("semi_naive.ra.rules.ages.DIRECT", 1)
     monkeypatch.setattr(Upkeep, "_anew", timed)
