@@ -1,4 +1,4 @@
-"""How sorted words are coded for the wire, as far as their bytes can be counted without making them; `ra.codec` makes them.
+"""The lengths of sorted words as `ra.storage.codec` codes them for the wire, counted without making the bytes.
 
 Written so that the same lines run on Python's integers and, compiled, inside a kernel.
 """

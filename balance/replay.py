@@ -1,7 +1,7 @@
 """What every rank of a machine does in one iteration, counted: kernels of the simulator.
 
-They make the tuples that `ra.local_join` makes, in its order and in its chunks, and keep none of them: only how many met, were
-made, were coded into how many bytes, and where they went. All ranks are in one call, so a rank costs nanoseconds, not a task.
+They make the tuples that `ra.joins.local_join` makes, in its order and in its chunks, and keep none of them: only how many met,
+were made, were coded into how many bytes, and where they went. All ranks are in one call: a rank costs nanoseconds, not a task.
 """
 
 import numpy as np
@@ -62,7 +62,7 @@ def _counters(ranks):
 
 @njit(**JIT)
 def _code(words, to, count, counters):
-    """Bytes and messages of words[:count], word i for rank to[i], as `ra.codec` codes them."""
+    """Bytes and messages of words[:count], word i for rank to[i], as `ra.storage.codec` codes them."""
     used, low, high, last, reached = counters
     size = messages = 0
     for i in range(count):
@@ -123,7 +123,7 @@ def _seek(words, low, end, target):
 
 @njit(types.int64(u64, types.int64, types.int64, u64, types.int64, types.int64, types.int64, u64, i64, i64), **JIT)
 def _match(outer, begin, end, inner, first, last, shift, pairs, starts, ends):
-    """As `ra.local_join._match`: for each inner word (y, z) whose y the outer has, z << 32 | group, sorted; and the groups."""
+    """As `ra.joins.local_join._match`: z << 32 | group for each inner word (y, z) whose y the outer has, sorted; the groups."""
     bits = np.uint64(shift)
     mask = (np.uint64(1) << bits) - np.uint64(1)
     groups = found = 0

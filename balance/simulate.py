@@ -195,8 +195,8 @@ class Simulation:
         return held, Deltas.of(ranks, np.zeros(ranks.size, np.int32), outer.words, self.ranks), found
 
     def _routes(self) -> tuple[np.ndarray, np.ndarray]:
-        """As `semi_naive.running.exchange_segments`: the ranks that the delta in each slot goes to, to meet its bucket of
-        the inner relation; nothing where every tuple already is where it has to be."""
+        """As `running.balanced.exchange_segments`: the ranks that the delta in each slot goes to, to meet its bucket of the
+        inner relation; nothing where every tuple already is where it has to be."""
         now = self.path.map, self.inner.map, len(self.layers)
         if self.routes and all(a is b for a, b in zip(now[:2], self.routes[0], strict=False)) and now[2] == self.routes[0][2]:
             return self.routes[1]
@@ -246,7 +246,7 @@ class Simulation:
     # -- between iterations
 
     def _rebalance(self, number: int) -> None:
-        """As `semi_naive.running.rebalance`."""
+        """As `semi_naive.running.balanced.rebalance`."""
         least, copies = self.config.least(self.machine.worth()), self.config.copy_inner
         expected_work = self._expected(number)
         work = np.add.reduceat(expected_work, self.path.map.tables()[0][:-1])
@@ -263,7 +263,7 @@ class Simulation:
             self._copy(number)
 
     def _expected(self, number: int) -> np.ndarray:
-        """As `ra.rules.partitioned` and `semi_naive.running.rebalance`: the work of the next iteration by slot."""
+        """As `ra.rules.partitioned` and `semi_naive.running.balanced.rebalance`: the work of the next iteration by slot."""
         delta, home, shift = self._born(number), self.path.map.tables()[1], np.uint64(self.shift)
         slot = self._slots(delta, self.path.map)
         pairs = np.bincount(slot, weights=self.degrees[(delta >> shift).astype(np.int64)], minlength=home.size)
@@ -320,7 +320,7 @@ class Simulation:
         self.layers.append(self._at_home(self.inner, np.sort(np.concatenate(left)))[1])
 
     def _copy(self, number: int) -> None:
-        """As `semi_naive.running.rebalance`: inner buckets to where path's subbuckets of the same bucket have been dealt."""
+        """As `running.balanced.rebalance`: inner buckets to where path's subbuckets of the same bucket have been dealt."""
         missing = {}
         for bucket, homes in enumerate(self.path.map.homes):
             own = self.inner.map.homes[bucket]

@@ -100,7 +100,7 @@ def of_groups(trace: Trace, births, loads: list, groups: list, seconds: list) ->
 
 
 def phases_of(inner: int, reports: list, arrivals: list, partitions: int) -> list[dict]:
-    """The phases of an inner iteration, from what its tasks report (`ra.reports.Report`). arrivals: the reports of those
+    """The phases of an inner iteration, from what its tasks report (`ra.spark.reports.Report`). arrivals: the reports of those
     inserts that heads went to first."""
     found = {name: [r for r in reports if r.phase == name] for name in ("intra-bucket", "join", "run-ahead", "insert")}
     phases = {name: phase(inner, name, some, partitions) for name, some in found.items() if some}

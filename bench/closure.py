@@ -39,7 +39,7 @@ def parsed(arguments):
 
 def run(options) -> dict:
     """Everything, as one dictionary: versions, machine, rows with their samples, extras, measures."""
-    from semi_naive.ra import spark_context
+    from semi_naive.ra.spark import spark_context
 
     spark = spark_context.start()
     with tempfile.TemporaryDirectory(prefix="bench-closure-") as folder:

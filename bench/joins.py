@@ -11,8 +11,8 @@ from bench.peers import Sample, by_duckdb
 from semi_naive.ra.multiway import boxing, leapfrog
 from semi_naive.ra.multiway.bigjoin import BigJoin
 from semi_naive.ra.multiway.query import Query
-from semi_naive.ra.runs import Store
-from semi_naive.ra.spark_context import cpus
+from semi_naive.ra.spark.spark_context import cpus
+from semi_naive.ra.storage.runs import Store
 from semi_naive.subgraph_queries.embeddings import embedding_query
 from semi_naive.subgraph_queries.patterns import Pattern
 from semi_naive.subgraph_queries.vertices import Vertices
@@ -102,7 +102,7 @@ def _shelf(graph: Searched) -> boxing.Shelf:
 
 def bigjoin(graph: Searched, spark, timeout: float) -> Sample:
     """The shuffled form, in as many partitions as Spark has cores; indexes are spread before the clock runs."""
-    from semi_naive.ra.jobs import PartitionedJobs
+    from semi_naive.ra.spark.jobs import PartitionedJobs
 
     jobs = PartitionedJobs(spark.sparkContext, spark.sparkContext.defaultParallelism)
     try:

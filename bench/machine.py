@@ -25,7 +25,7 @@ def main(arguments=None) -> int:
 
 def run(options) -> dict:
     """Everything, as one dictionary: what it ran on, the prices, and by graph the quality of the fit."""
-    from semi_naive.ra import spark_context
+    from semi_naive.ra.spark import spark_context
 
     spark = spark_context.start()
     closure(spark, graphs.tree(2))  # what is loaded and compiled is no part of a measurement

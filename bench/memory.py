@@ -61,7 +61,7 @@ def resident_of(process: psutil.Process) -> tuple[int, int]:
 
 def main(path: str, plan: str) -> None:
     from semi_naive import transitive_closure
-    from semi_naive.ra import spark_context
+    from semi_naive.ra.spark import spark_context
 
     with transitive_closure(path, spark_context.start(), plan=plan) as closure:
         print(closure.count())

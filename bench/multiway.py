@@ -181,7 +181,7 @@ def parsed(arguments):
 
 def run(options) -> dict:
     """Everything, as one dictionary: versions, machine, rows with their samples, measures."""
-    from semi_naive.ra import spark_context
+    from semi_naive.ra.spark import spark_context
 
     for name in (wanted := options.rows.split(",")):
         if name not in CONTESTS:

@@ -22,10 +22,10 @@ from semi_naive import graphs
 TARGET = 0.02
 RECORDING = {  # by module and class: what makes the record of a closure, and of a Datalog program
     ("semi_naive.balance.trace", "Trace"): ("__init__", "event", "iteration", "take_up", "finish"),
-    ("semi_naive.running.partitioned", "Partitioned"): ("_record", "traced", "_noted"),
-    ("semi_naive.running.profile", "Profile"): ("rule", "record"),
+    ("semi_naive.running.balanced.partitioned", "Partitioned"): ("_record", "traced", "_noted"),
+    ("semi_naive.running.progress.profile", "Profile"): ("rule", "record"),
     ("semi_naive.running.run", "Run"): ("record",),
-    ("semi_naive.running.rebalance", ""): ("tell_change",),
+    ("semi_naive.running.balanced.rebalance", ""): ("tell_change",),
 }
 COUSINS = (Path(__file__).parent / "programs" / "same_generation.dl").read_text()
 
@@ -36,7 +36,7 @@ def main(arguments=None) -> int:
 
 def run(options) -> dict:
     """Everything, as one dictionary: what it ran on, and by row its runs."""
-    from semi_naive.ra import spark_context
+    from semi_naive.ra.spark import spark_context
 
     spark = spark_context.start()
     for row in rows(True).values():  # what is loaded and compiled is no part of a measurement

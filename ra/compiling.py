@@ -13,10 +13,10 @@ from pkgutil import walk_packages
 
 import semi_naive.ra
 from semi_naive.host import jit
-from semi_naive.ra.spark_context import cpus
+from semi_naive.ra.spark.spark_context import cpus
 
 MOST = 8  # processes: each takes 150 MB, and begins with what takes it 2 s
-LEFT_OUT = "semi_naive.ra.daemon"  # which becomes a server of Spark's when it is imported
+LEFT_OUT = "semi_naive.ra.spark.daemon"  # which becomes a server of Spark's when it is imported
 
 
 def compile_into(folder: str) -> None:

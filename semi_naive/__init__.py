@@ -20,16 +20,16 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from semi_naive.language.errors import ProgramError as ProgramError
     from semi_naive.libraries import Libraries as Libraries
     from semi_naive.program import Program as Program
-    from semi_naive.ra.failures import DiskFull as DiskFull
-    from semi_naive.ra.failures import JobFailed as JobFailed
-    from semi_naive.ra.java import NoJava as NoJava
-    from semi_naive.ra.java import NotStarted as NotStarted
-    from semi_naive.ra.jobs import RunsLost as RunsLost
-    from semi_naive.ra.lost import SparkLost as SparkLost
     from semi_naive.ra.rules.arithmetic import EvaluationError as EvaluationError
+    from semi_naive.ra.spark.failures import DiskFull as DiskFull
+    from semi_naive.ra.spark.failures import JobFailed as JobFailed
+    from semi_naive.ra.spark.java import NoJava as NoJava
+    from semi_naive.ra.spark.java import NotStarted as NotStarted
+    from semi_naive.ra.spark.jobs import RunsLost as RunsLost
+    from semi_naive.ra.spark.lost import SparkLost as SparkLost
     from semi_naive.relation import Relation as Relation
     from semi_naive.result import Closure as Closure
-    from semi_naive.running.manifest import CheckpointUnusable as CheckpointUnusable
+    from semi_naive.running.progress.manifest import CheckpointUnusable as CheckpointUnusable
     from semi_naive.session.durability.directory import StateUnusable as StateUnusable
     from semi_naive.simulation import simulate as simulate
     from semi_naive.subgraph_queries.matching import subgraphs as subgraphs
@@ -52,16 +52,16 @@ _LAZY = {
     "Config": "semi_naive.config",
     "Relation": "semi_naive.relation",
     "BadInput": "semi_naive.io.errors",
-    "CheckpointUnusable": "semi_naive.running.manifest",
-    "DiskFull": "semi_naive.ra.failures",
-    "JobFailed": "semi_naive.ra.failures",
-    "NoJava": "semi_naive.ra.java",
-    "NotStarted": "semi_naive.ra.java",
+    "CheckpointUnusable": "semi_naive.running.progress.manifest",
+    "DiskFull": "semi_naive.ra.spark.failures",
+    "JobFailed": "semi_naive.ra.spark.failures",
+    "NoJava": "semi_naive.ra.spark.java",
+    "NotStarted": "semi_naive.ra.spark.java",
     "LimitExceeded": "semi_naive.host.limits",
     "OutOfMemory": "semi_naive.host.memory",
-    "RunsLost": "semi_naive.ra.jobs",
+    "RunsLost": "semi_naive.ra.spark.jobs",
     "StateUnusable": "semi_naive.session.durability.directory",
-    "SparkLost": "semi_naive.ra.lost",
+    "SparkLost": "semi_naive.ra.spark.lost",
 }
 __all__ = sorted(_LAZY)
 __getattr__ = lazily(__name__, _LAZY)

@@ -399,7 +399,9 @@ def _load_kernels(plan: str) -> None:
     """Load what the plan will need, as far as it has been compiled."""
     from semi_naive.host import jit
 
-    import_module("semi_naive.running.partitioned" if plan == "balanced" else "semi_naive.running.reaching")
+    import_module(
+        "semi_naive.running.balanced.partitioned" if plan == "balanced" else "semi_naive.running.decomposition.reaching"
+    )
     jit.load()
 
 
@@ -422,13 +424,13 @@ def _report(closure, quiet: bool) -> None:
 # What a run that was right can end with, by the module that raises it: one that was not loaded raised nothing, and loading
 # it to find out takes as long as a small program.
 FAILURES = {
-    "semi_naive.ra.failures": ("DiskFull", "JobFailed"),
-    "semi_naive.ra.java": ("NotStarted",),
-    "semi_naive.ra.jobs": ("RunsLost",),
-    "semi_naive.ra.lost": ("SparkLost",),
+    "semi_naive.ra.spark.failures": ("DiskFull", "JobFailed"),
+    "semi_naive.ra.spark.java": ("NotStarted",),
+    "semi_naive.ra.spark.jobs": ("RunsLost",),
+    "semi_naive.ra.spark.lost": ("SparkLost",),
     "semi_naive.host.limits": ("LimitExceeded",),
     "semi_naive.host.memory": ("OutOfMemory",),
-    "semi_naive.ra.ids": ("UnknownId",),
+    "semi_naive.ra.text.ids": ("UnknownId",),
     "semi_naive.ra.rules.arithmetic": ("EvaluationError",),
 }
 
@@ -439,7 +441,7 @@ def main(arguments=None, begun: float | None = None) -> None:
     from semi_naive.host.needed import NotInstalled
     from semi_naive.io.errors import BadInput
     from semi_naive.language.errors import ProgramError
-    from semi_naive.ra.java import NoJava
+    from semi_naive.ra.spark.java import NoJava
 
     try:
         with opened("start", begun):
@@ -470,7 +472,7 @@ def main(arguments=None, begun: float | None = None) -> None:
 
 def _of_spark(error: Exception) -> Exception | None:
     """Our error for one of Spark's that nobody has expected."""
-    failures, spark = (sys.modules.get(name) for name in ("semi_naive.ra.failures", "pyspark"))
+    failures, spark = (sys.modules.get(name) for name in ("semi_naive.ra.spark.failures", "pyspark"))
     return failures and failures.failure(error, spark and spark.SparkContext._active_spark_context)
 
 

@@ -21,8 +21,8 @@ from semi_naive.io.names import edge_relation
 from semi_naive.io.python_data import gives_arrow, is_a, is_spark_frame
 from semi_naive.io.sources import Source
 from semi_naive.notebooks.progress import showing
-from semi_naive.ra import spark_context
-from semi_naive.running.detect_closure import SMALL
+from semi_naive.planning.detect_closure import SMALL
+from semi_naive.ra.spark import spark_context
 
 if TYPE_CHECKING:
     from semi_naive.result import Closure
@@ -56,7 +56,7 @@ def transitive_closure(
         `balance.trace`) whenever it is called, from any thread; of a decomposed job it has the tasks `done`, and the `total`.
 
     Raises `BadInput` (a ValueError that names file, line and column), ValueError for a wrong option, and
-    `ra.java.NoJava` where Spark cannot be started.
+    `ra.spark.java.NoJava` where Spark cannot be started.
     """
     reading = {name: options.pop(name) for name in READING if name in options}
     columns = columns_of(edges)
@@ -190,7 +190,7 @@ class Births:
 @part("intern")
 def numbered(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Edges (n, 2) over dense ids, and the value of each id."""
-    from semi_naive.ra.graph import intern, relabel
+    from semi_naive.ra.closures.graph import intern, relabel
 
     graph = relabel(intern(pairs))
     return np.column_stack([graph.sources, graph.targets]).view(np.int64), graph.values

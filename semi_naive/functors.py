@@ -26,7 +26,7 @@ from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.distinct import distinct, distinct_rows
 from semi_naive.ra.rules.ir import Kind, Type
 from semi_naive.ra.rules.kinds import as_bits
-from semi_naive.running.python_values import DTYPES, python_values
+from semi_naive.running.results.python_values import DTYPES, python_values
 
 MOST_TRIED = 1000  # rows that a vectorised function which fails is called for one by one
 

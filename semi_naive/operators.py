@@ -9,7 +9,7 @@ from semi_naive.ra.rules.ir import Atom, Call, Compare, Const, Kind, Not, Truth,
 from semi_naive.schema import Schema
 
 if TYPE_CHECKING:
-    from semi_naive.running.answers import Result
+    from semi_naive.running.results.answers import Result
 
 HALF, LOW = 32, (1 << 32) - 1  # bits of half a word, and the mask of the lower ones
 
@@ -33,7 +33,7 @@ class Operator:
 
     def facts(self):
         """The tuples, as `Program.run` takes them."""
-        from semi_naive.running.answers import Answer  # which loads what evaluates
+        from semi_naive.running.results.answers import Answer  # which loads what evaluates
 
         if isinstance(self.held, Answer):
             self.held = self.held.facts()

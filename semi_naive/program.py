@@ -19,14 +19,14 @@ from semi_naive.host.numbers import counted, with_article
 from semi_naive.io.errors import BadInput
 from semi_naive.language import check, compile_text
 from semi_naive.notebooks.progress import showing
-from semi_naive.planning.passes import Compiled, compiled
+from semi_naive.planning.rewriting.passes import Compiled, compiled
 from semi_naive.ra.rules import ir
 from semi_naive.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from semi_naive.language.syntax import Source
     from semi_naive.libraries import Libraries
-    from semi_naive.running.answers import Result
+    from semi_naive.running.results.answers import Result
     from semi_naive.session.session import Session
 
 Path: TypeAlias = str | os.PathLike[str]

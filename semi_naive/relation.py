@@ -20,7 +20,7 @@ from semi_naive.algebra import ANSWER, Rules
 from semi_naive.config import Config
 from semi_naive.host.numbers import counted
 from semi_naive.operators import Difference, GroupBy, NaturalJoin, Operator, Project, Select, Union
-from semi_naive.ra.spark_context import is_connect
+from semi_naive.ra.spark.spark_context import is_connect
 from semi_naive.schema import Schema, aggregated, constant
 from semi_naive.tuples import Tuples
 

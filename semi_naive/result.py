@@ -9,11 +9,11 @@ import numpy as np
 from semi_naive.host.account import as_sum
 from semi_naive.host.numbers import counted
 from semi_naive.io.bits import NAME
-from semi_naive.ra.arrow_arrays import arrow_of
-from semi_naive.ra.replica import Replica
-from semi_naive.running.answers import Answer
-from semi_naive.running.files import written_by_spark
-from semi_naive.running.frames import ToArrow
+from semi_naive.ra.spark.replica import Replica
+from semi_naive.ra.text.arrow_arrays import arrow_of
+from semi_naive.running.results.answers import Answer
+from semi_naive.running.results.files import written_by_spark
+from semi_naive.running.results.frames import ToArrow
 from semi_naive.tuples import Tuples
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 from semi_naive.balance.machine import Machine
 from semi_naive.config import Config
 from semi_naive.host import limits
-from semi_naive.ra.runs import unlink
+from semi_naive.ra.storage.runs import unlink
 
 RANKS = 4096  # more would take this process too long: some milliseconds a rank, phase and iteration
 
@@ -37,7 +37,7 @@ class Ranks:
 
 
 class JobsHere:
-    """A stand-in for `semi_naive.ra.jobs.PartitionedJobs`: the same tasks, in this process."""
+    """A stand-in for `semi_naive.ra.spark.jobs.PartitionedJobs`: the same tasks, in this process."""
 
     local = True
 

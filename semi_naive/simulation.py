@@ -66,8 +66,8 @@ class Replayable:
         import numpy as np
 
         from semi_naive.io.edges import as_edges
-        from semi_naive.ra.births_by_iteration import births
-        from semi_naive.ra.graph import adjacency, intern, relabel
+        from semi_naive.ra.closures.births_by_iteration import births
+        from semi_naive.ra.closures.graph import adjacency, intern, relabel
 
         if config.rule == "path-path":
             raise ValueError("only rules that carry a column are simulated, path-edge and edge-path: path-path carries none")

@@ -8,7 +8,7 @@ from contextvars import copy_context
 from typing import Any, TypeVar
 
 from semi_naive.host import limits
-from semi_naive.ra.spark_context import cpus
+from semi_naive.ra.spark.spark_context import cpus
 
 AHEAD = 2  # results of each thread that may wait to be taken
 

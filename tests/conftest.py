@@ -14,9 +14,9 @@ from hypothesis import settings
 from bench.fuzz.checks import load_machine
 from bench.fuzz.jobs_here import in_this_process
 from semi_naive.__main__ import main
-from semi_naive.ra import spark_context
 from semi_naive.ra.rules.values import Values
-from semi_naive.ra.symbols import SymbolTable
+from semi_naive.ra.spark import spark_context
+from semi_naive.ra.text.symbols import SymbolTable
 
 # Each room of tests/ has the name of the room of the house that it tests. Tests of one may use what those of another share.
 sys.path += [str(room) for room in sorted(Path(__file__).parent.iterdir()) if room.is_dir()]
@@ -68,8 +68,8 @@ def processes(monkeypatch):
         table.intern([f"junk {i}" for i in range(np.random.default_rng().integers(1, 50))])
         return Values(table)
 
-    monkeypatch.setattr("semi_naive.running.state.Values", values)
-    monkeypatch.setattr("semi_naive.running.checkpoint.LONG", -1.0)
+    monkeypatch.setattr("semi_naive.running.progress.state.Values", values)
+    monkeypatch.setattr("semi_naive.running.progress.checkpoint.LONG", -1.0)
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +156,7 @@ def guarded(request, monkeypatch):
             yield left
 
     if "machine" not in request.fixturenames:  # whoever has loaded it before
-        for module in ("running.local", "session.maintenance.suspecting"):
+        for module in ("running.driver.local", "session.maintenance.suspecting"):
             monkeypatch.setattr(f"semi_naive.{module}.ready", lambda spent: False)
     monkeypatch.setattr("semi_naive.ra.rules.ages.DIRECT", 1)
     monkeypatch.setattr(Upkeep, "_anew", timed)

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 from semi_naive import Config, Program, RunsLost, subgraphs, transitive_closure
 from semi_naive.io import ranges
-from semi_naive.ra.jobs import PartitionedJobs
-from semi_naive.running import files
+from semi_naive.ra.spark.jobs import PartitionedJobs
+from semi_naive.running.results import files
 from semi_naive.session.maintenance import budget, continuing, spread
 
 PARTITIONED = Config(local_tuples=0)

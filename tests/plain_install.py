@@ -31,8 +31,8 @@ from semi_naive import (
     vectorised,
 )
 from semi_naive.host import kernel_cache
-from semi_naive.ra import spark_context
-from semi_naive.running.answers import Answer, Result
+from semi_naive.ra.spark import spark_context
+from semi_naive.running.results.answers import Answer, Result
 from semi_naive.subgraph_queries.embeddings import Subgraphs
 from semi_naive.subgraph_queries.patterns import Pattern
 

@@ -80,7 +80,7 @@ def _ends_at_random(case, random) -> None:
 
 
 def _on_spark(case, random) -> None:
-    from semi_naive.ra import spark_context
+    from semi_naive.ra.spark import spark_context
 
     check(case, random.choice(layouts(1 << 30, 100, 0)), spark=spark_context.start(cores=2))
 

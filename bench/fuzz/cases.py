@@ -7,7 +7,7 @@ from bench.fuzz.oracle import as_written
 from bench.fuzz.texts import datalog, needs_text
 from semi_naive import Program
 from semi_naive.planning.rewrite import walk
-from semi_naive.planning.simplify import simplify
+from semi_naive.planning.rewriting.simplify import simplify
 from semi_naive.ra.multiway.query import Query
 from semi_naive.ra.rules import ir
 

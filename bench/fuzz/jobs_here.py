@@ -1,4 +1,4 @@
-"""A stand-in for `ra.jobs.PartitionedJobs` that runs jobs in this process: the same tasks, pickled as Spark pickles them,
+"""A stand-in for `ra.spark.jobs.PartitionedJobs` that runs jobs in this process: the same tasks, pickled as Spark pickles them,
 records in any order, and hundreds of jobs a second. So a property can be tried on many layouts."""
 
 import pickle
@@ -7,8 +7,8 @@ import sys
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from semi_naive.ra import spark_context
-from semi_naive.ra.jobs import PartitionedJobs
+from semi_naive.ra.spark import spark_context
+from semi_naive.ra.spark.jobs import PartitionedJobs
 from semi_naive.simulated_ranks import JobsHere
 
 spark_context._settled.add("here")  # a context whose cores are all there, whatever its master is called
@@ -47,5 +47,5 @@ class JobsAsSpark(JobsHere):
 @contextmanager
 def in_this_process():
     """Run jobs of the context that this gives in this process, and those of others on Spark."""
-    with patch("semi_naive.running.cluster.PartitionedJobs", JobsAsSpark.of):
+    with patch("semi_naive.running.relations.cluster.PartitionedJobs", JobsAsSpark.of):
         yield ContextHere()

@@ -32,7 +32,7 @@ class Evaluation:
         """The session, started when first asked for, and warm: kernels are compiled, and Python workers are there."""
         from semi_naive import transitive_closure
         from semi_naive.graphs import grid
-        from semi_naive.ra.spark_context import start
+        from semi_naive.ra.spark.spark_context import start
 
         self.say("starting Spark")
         session = start(cores=self.cores)

@@ -49,7 +49,7 @@ def one(entry: dict, closed: np.ndarray) -> dict:
 
 def counts_of(edges: np.ndarray, height: int) -> np.ndarray:
     """Nodes of each depth in each bucket, as `trees.depth_counts`, but of the ids that the engine gives the nodes."""
-    from semi_naive.ra.graph import intern, relabel
+    from semi_naive.ra.closures.graph import intern, relabel
 
     nodes = relabel(intern(edges)).values  # in heap order: node n has depth floor(log2(n + 1))
     bucket = bucket_of(np.arange(nodes.size, dtype=np.uint64), np.uint64(BUCKETS)).astype(np.int64)

@@ -36,9 +36,9 @@ def measure(evaluation) -> dict:
 
 def joined(spark, partitions: int, relations: dict, skew: bool) -> dict:
     """triangle(x, y, z) :- r(x, y), s(y, z), t(x, z)."""
-    from semi_naive.ra.jobs import PartitionedJobs
     from semi_naive.ra.multiway.bigjoin import BigJoin
     from semi_naive.ra.multiway.query import Atom, Query
+    from semi_naive.ra.spark.jobs import PartitionedJobs
 
     atoms = [Atom(name, tuple(terms)) for name, terms in (("r", "xy"), ("s", "yz"), ("t", "xz"))]
     jobs = PartitionedJobs(spark.sparkContext, partitions)

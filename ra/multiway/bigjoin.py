@@ -26,7 +26,7 @@ class BigJoin:
     """One query over relations {name: columns}, indexed once; answers may be asked for again. `close` when done.
 
     relations   or what `indexed` made of them, which keeps its indexes for other queries; then nothing but `batch` is given
-    jobs      the partitions (`ra.jobs.PartitionedJobs`); None: this process
+    jobs      the partitions (`ra.spark.jobs.PartitionedJobs`); None: this process
     skew        on partitions: BiGJoin-S. Each partition has the same work, and a variable takes seven shuffles, the
                 first one two
     batch       B', of all partitions together; by default 2^24 for each

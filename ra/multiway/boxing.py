@@ -25,8 +25,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from semi_naive.balance.trace import VERSION
-from semi_naive.ra.jobs import PartitionedJobs, RunsLost
-from semi_naive.ra.masters import on_this_host
 from semi_naive.ra.multiway.leapfrog import Leapfrog, Nest, nest
 from semi_naive.ra.multiway.query import Query
 from semi_naive.ra.multiway.tries.boxes import Box, Boxes, Slice
@@ -34,8 +32,10 @@ from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.shape import Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import cut, siblings
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
-from semi_naive.ra.runs import RunMissing, Store
-from semi_naive.ra.spark_context import cores
+from semi_naive.ra.spark.jobs import PartitionedJobs, RunsLost
+from semi_naive.ra.spark.masters import on_this_host
+from semi_naive.ra.spark.spark_context import cores
+from semi_naive.ra.storage.runs import RunMissing, Store
 
 log = logging.getLogger("semi_naive")
 

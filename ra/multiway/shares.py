@@ -6,13 +6,13 @@ A task joins every so many of many ranges, so that heavy ones and light ones are
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.multiway.leapfrog import Leapfrog, looped
 from semi_naive.ra.multiway.query import Query
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import TrieFile, Tries
-from semi_naive.ra.runs import Store
-from semi_naive.ra.spark_context import cores
+from semi_naive.ra.spark.jobs import PartitionedJobs
+from semi_naive.ra.spark.spark_context import cores
+from semi_naive.ra.storage.runs import Store
 
 TASKS_PER_CORE = 4  # so that a heavy share does not leave the other cores idle for long
 

@@ -13,10 +13,10 @@ from semi_naive.ra import words as single
 from semi_naive.ra.blocks import among, merge_all, sort_unique
 from semi_naive.ra.cached import Here, cached
 from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_at, words_of
+from semi_naive.ra.joins.unions import ROW, cells_of
 from semi_naive.ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.columns import FEW, Columns, few, ready
-from semi_naive.ra.unions import ROW, cells_of
 
 EVERY = 64  # bits of a word
 HALVES = Packing(((0, (1 << 32) - 1),) * 2)  # pairs in words of two halves
@@ -336,7 +336,7 @@ def _halves(packing: Packing) -> bool:
 
 
 def halved(block: Block) -> bool:
-    """Whether the block is one of pairs in words of two halves, as `ra.local_join` takes them."""
+    """Whether the block is one of pairs in words of two halves, as `ra.joins.local_join` takes them."""
     return _halves(block.packing)
 
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.host import private
-from semi_naive.ra.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
-from semi_naive.ra.ids import UnknownId
 from semi_naive.ra.rules.distinct import distinct, first_rows
+from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
+from semi_naive.ra.text.ids import UnknownId
 
 Saved = tuple[str, tuple[int, ...]]  # what the paths of a segment's files begin with, and the checksum of each
 INDEX = ".hashes.npy", ".order.npy"  # and the suffix of its form
@@ -171,7 +171,7 @@ class Segment:
 
 @functools.lru_cache(maxsize=1 << 12)
 def _checksum(path: str) -> int:
-    from semi_naive.ra.checksum import checksum_of_file  # a kernel: importing the package loads none
+    from semi_naive.ra.storage.checksum import checksum_of_file  # a kernel: importing the package loads none
 
     return checksum_of_file(path)
 

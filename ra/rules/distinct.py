@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from semi_naive.ra.arrow_arrays import arrow_of, numpy_of
+from semi_naive.ra.text.arrow_arrays import arrow_of, numpy_of
 
 
 def distinct(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

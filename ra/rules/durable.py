@@ -7,9 +7,9 @@ A run never changes, so a copy that is there stays as it is. What is read again 
 import socket
 from dataclasses import dataclass
 
-from semi_naive.ra.checksum import checksum_of_file
 from semi_naive.ra.rules.stored import StoredBlock
-from semi_naive.ra.runs import Run, write_run
+from semi_naive.ra.storage.checksum import checksum_of_file
+from semi_naive.ra.storage.runs import Run, write_run
 
 
 def copied(run: Run, target: str) -> None:

@@ -16,7 +16,6 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra.packing import Bounds, Packing
-from semi_naive.ra.reports import Report, reports
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.batch import Batch, joined
@@ -28,7 +27,8 @@ from semi_naive.ra.rules.gathering import Gather
 from semi_naive.ra.rules.rollover import Arrived, Work, restored
 from semi_naive.ra.rules.steps import MOST
 from semi_naive.ra.rules.stored import StoredBlock, store
-from semi_naive.ra.runs import Run
+from semi_naive.ra.spark.reports import Report, reports
+from semi_naive.ra.storage.runs import Run
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """The task of the decomposed plan: the fixpoint of groups of tuples that never meet, in the memory of one process.
 
 A piece is some groups of a stratum. Its life: its tuples are cut out of what the driver has dealt; all delta versions of the
-rules run on them until nothing is born, as in the driver (`semi_naive.running.local`); what is there then is written. A piece
+rules run on them until nothing is born, as in the driver (`running.driver.local`); what is there then is written. A piece
 that outgrows its room is cut in two by its groups, and both halves go on from where it was.
 """
 

@@ -4,7 +4,7 @@
 
 x is carried unchanged, so where the bucket is chosen by x every head is at home where it is made: a partition needs nobody
 else, and takes as many steps in one job as it is asked to. 64 groups, values of x, share a word for each z, as in
-`ra.bitset_bfs`,
+`ra.closures.bitset_bfs`,
 but here a group begins from all that is known of it, so what it makes is born: nothing is compared with `full` afterwards.
 """
 
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.host.jit import njit, types
-from semi_naive.ra import codec
 from semi_naive.ra.bits import lowest_bit
-from semi_naive.ra.bitset_bfs import LANES, advance
-from semi_naive.ra.replica import Replica
-from semi_naive.ra.reports import Report
+from semi_naive.ra.closures.bitset_bfs import LANES, advance
 from semi_naive.ra.rules.block import HALVES, Block
 from semi_naive.ra.rules.local_insert import Born, compacted
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.stored import StoredBlock, store
+from semi_naive.ra.spark.replica import Replica
+from semi_naive.ra.spark.reports import Report
+from semi_naive.ra.storage import codec
 from semi_naive.ra.words import JIT, i64, merge_all, seek, u64
 
 HALF = np.uint64(32)

@@ -5,7 +5,7 @@ import numpy as np
 from semi_naive.balance.hashing import mix
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.blocks import combined
-from semi_naive.ra.strings import BITS, hash_of, places_of
+from semi_naive.ra.text.strings import BITS, hash_of, places_of
 from semi_naive.ra.words import JIT
 
 _read = types.Array(types.uint8, 1, "C", readonly=True)

@@ -269,7 +269,7 @@ class Relation:
     `removal` say which of its tuples go, comparing those of `worse` with those of `better`. `joins`: of the last
     attributes, which are of lattices that the user defines, their least upper bounds (see `ra.reduce.upper_bounds`). `watched`:
     somebody asks for the numbers of the iterations that make it; `follows`: of a relation that no rule makes, those whose
-    iterations do (`running.iterations`)."""
+    iterations do (`running.driver.iterations`)."""
 
     name: str
     attributes: tuple[tuple[str, Type], ...]

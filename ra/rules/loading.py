@@ -4,13 +4,13 @@ import os
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
-from semi_naive.ra.reports import Report
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.ir import Order
 from semi_naive.ra.rules.local_insert import Born, weighed
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import StoredBlock, store
+from semi_naive.ra.spark.reports import Report
 
 Shared = tuple[list[StoredBlock], Order]  # blocks that every host has, and the order of their columns
 

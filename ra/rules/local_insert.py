@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from semi_naive.ra.reports import Report, reports
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block, merged_as, packing_of
 from semi_naive.ra.rules.context import reduced_table
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import StoredBlock, store
 from semi_naive.ra.rules.weighing import Meetings, pairs_of
-from semi_naive.ra.runs import merged, write_run
+from semi_naive.ra.spark.reports import Report, reports
+from semi_naive.ra.storage.runs import merged, write_run
 from semi_naive.ra.words import drop
 
 FEW = 6  # blocks of a part that are searched one by one before they are merged

@@ -1,6 +1,6 @@
 """What travels between the tasks of a job while rules run: blocks, in parcels for one partition each.
 
-Blocks are sorted, so one word a tuple goes as coded differences (`ra.codec`); tuples of more words go as they are.
+Blocks are sorted, so one word a tuple goes as coded differences (`ra.storage.codec`); tuples of more words go as they are.
 """
 
 from collections.abc import Iterable
@@ -11,10 +11,10 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, subbucket_of
-from semi_naive.ra import codec
 from semi_naive.ra.blocks import combined
 from semi_naive.ra.packing import Bounds, Packing, widen
 from semi_naive.ra.rules.block import Block, bounds_of, halved, merged, merged_as, snug
+from semi_naive.ra.storage import codec
 
 
 class Parcel(NamedTuple):

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from semi_naive.ra.arrow_arrays import booleans_of, strings_of
+from semi_naive.ra.text.arrow_arrays import booleans_of, strings_of
 
 SECONDS = 10
 KEPT = 1024  # compiled expressions

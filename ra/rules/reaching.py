@@ -3,8 +3,8 @@
     path(x, y) :- start(x, y).                          any base
     path(x, z) :- path(x, y), edge(y, z).               carries x
 
-The kernels are `ra.bitset_bfs`'s; here is what tasks do with them. A group's tuples may be made again whenever somebody asks
-for them, which takes less time than reading them from a disk, or be written, for rules that read them.
+The kernels are `ra.closures.bitset_bfs`'s; tasks call them here. A group's tuples may be made again on demand, which takes less
+time than reading them from a disk, or be written, for rules that read them.
 """
 
 import os
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.bitset_bfs import LANES, harvest, reach, slices
+from semi_naive.ra.closures.bitset_bfs import LANES, harvest, reach, slices
 from semi_naive.ra.packing import Packing
-from semi_naive.ra.replica import Replica
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block, pack
 from semi_naive.ra.rules.groups import Finished
 from semi_naive.ra.rules.stored import store
+from semi_naive.ra.spark.replica import Replica
 
 ROWS = 1 << 20  # tuples that are handed over at a time
 WRITTEN = 1 << 23  # and that are written at a time: sorted in memory, 24 bytes each

@@ -16,7 +16,7 @@ from semi_naive.ra.rules.bigjoin import Propose
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.multiway import Multiway
 from semi_naive.ra.rules.steps import START, Context, Generate, Join, scanned
-from semi_naive.ra.runs import Run, write_run
+from semi_naive.ra.storage.runs import Run, write_run
 
 
 @dataclass

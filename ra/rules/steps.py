@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 
 from semi_naive.host import budget, limits
-from semi_naive.ra import local_join_by_row, unions
-from semi_naive.ra.local_join import KeyedJoin
+from semi_naive.ra.joins import local_join_by_row, unions
+from semi_naive.ra.joins.local_join import KeyedJoin
 from semi_naive.ra.rules import branches, ir, kernels
 from semi_naive.ra.rules.aggregates import Reduction
 from semi_naive.ra.rules.batch import Batch, joined
@@ -36,7 +36,7 @@ class Context(Protocol):
     kept: dict  # what steps have made of the tuples, for as long as it is at hand
     position: tuple[int, int]  # the partition, and how many there are; (0, 1) in the driver
     most: int  # bindings of a batch that a join makes, about
-    unions: bool  # whether joins of pairs are made by `ra.unions`: they cannot be taken up where they stopped
+    unions: bool  # whether joins of pairs are made by `ra.joins.unions`: they cannot be taken up where they stopped
 
     def host_cache_dir(self, read: set[tuple[str, tuple[int, ...]]]) -> str | None:
         """A directory for what the processes of this host make of all tuples of some relations, sorted by some columns, and
@@ -148,7 +148,7 @@ class Join:
         return None if block is None else Batch(block.size, pair=(*names, block), share=batch.share)
 
     def unites(self, batch: Batch, block: Block) -> bool:
-        """Whether the join is one of pairs, whose heads are made by `ra.unions`."""
+        """Whether the join is one of pairs, whose heads are made by `ra.joins.unions`."""
         if self.composed is None or is_searched(block, batch.size) or not halved(block) or block.rows[1] > DENSE >> 6:
             return False
         turned = self.turned(batch)
@@ -167,7 +167,7 @@ class Join:
             yield Batch(heads.size, pair=(*names, heads))
 
     def _composed(self, batch, block, begin, most):
-        """The join of two sets of pairs of which only the ends are kept, with its deduplication: `ra.local_join`."""
+        """The join of two sets of pairs of which only the ends are kept, with its deduplication: `ra.joins.local_join`."""
         if self.composed is None or is_searched(block, batch.size) or not halved(block):
             return False
         (key, carried, new), (number, cursor, _) = self.composed, begin

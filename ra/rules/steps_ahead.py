@@ -12,7 +12,6 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from semi_naive.ra.reports import Report
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.block import Block, merged_as, stacked
@@ -21,6 +20,7 @@ from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.local_insert import Born, Insert, compacted, weighed, without
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.stored import store
+from semi_naive.ra.spark.reports import Report
 
 
 def tag_of(relation: str, step: int) -> str:

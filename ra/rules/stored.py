@@ -8,7 +8,7 @@ import numpy as np
 
 from semi_naive.ra.packing import Bounds, Packing
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.runs import Run, write_run
+from semi_naive.ra.storage.runs import Run, write_run
 
 
 @dataclass(frozen=True)

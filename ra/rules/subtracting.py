@@ -15,7 +15,7 @@ from semi_naive.ra.rules.loading import blocks_of
 from semi_naive.ra.rules.local_insert import weighed
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation, Parts
 from semi_naive.ra.rules.stored import StoredBlock, store
-from semi_naive.ra.runs import subtracted, unlink, write_run
+from semi_naive.ra.storage.runs import subtracted, unlink, write_run
 
 SIDES = {"born": 1, "lost": -1}
 

@@ -8,7 +8,6 @@ import sys
 
 import numpy as np
 
-from semi_naive.ra.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.cuts import cut
 from semi_naive.ra.rules.distinct import distinct, distinct_rows
@@ -16,7 +15,8 @@ from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.kinds import as_bits, dtype_of
 from semi_naive.ra.rules.numerals import PARSERS
 from semi_naive.ra.rules.patterns import BadPattern, TooLong, matching
-from semi_naive.ra.strings import places_of
+from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
+from semi_naive.ra.text.strings import places_of
 
 FEW = 32  # rows that are not worth a call of Arrow
 

@@ -3,8 +3,8 @@
 A *column* is an int64 numpy array: numbers as they are, unsigned and float values as their 64 bits, symbols and records as
 ids, equal where the content is equal. The life of an id:
 
-1. In the driver it is dense, in order of first appearance: symbols in the run's table (`ra.symbols`), records per arity from
-   1 (0 is nil).
+1. In the driver it is dense, in order of first appearance: symbols in the run's table (`ra.text.symbols`), records per arity
+   from 1 (0 is nil).
 2. The first `share` freezes this: from then on, in the driver as in the workers, content that is not in the snapshot gets
    its hash for an id, always negative. Nobody has to be asked, and equal content still means an equal id everywhere.
 3. A worker opens the snapshot from files, and hands over what it `made`; the driver learns it, and the next snapshot
@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.host.account import part
-from semi_naive.ra.arrow_arrays import numpy_of, strings_of
 from semi_naive.ra.rules.dictionary import Dictionary, Rows, Saved, Segment, Strings
-from semi_naive.ra.strings import Hashed, Interning
-from semi_naive.ra.symbols import SymbolTable, as_strings, common
+from semi_naive.ra.text.arrow_arrays import numpy_of, strings_of
+from semi_naive.ra.text.strings import Hashed, Interning
+from semi_naive.ra.text.symbols import SymbolTable, as_strings, common
 
 FIRST_RECORD = 1  # nil is 0
 NOBODY = np.iinfo(np.int64).min  # no content has this id: hashes have 62 bits

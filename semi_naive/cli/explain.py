@@ -21,7 +21,7 @@ from semi_naive.provenance.tree import Tree, quoted, tree_of
 from semi_naive.provenance.why import Why
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.ir import Kind, Var
-from semi_naive.running.python_values import nested_values
+from semi_naive.running.results.python_values import nested_values
 from semi_naive.session.query import Query, atom_of, fact, query_of
 
 DEPTH = 4  # levels of a proof that are shown

@@ -209,7 +209,7 @@ def spark_of(master: str | None, jobs: str | None):
         return None
 
     def start():
-        from semi_naive.ra import spark_context
+        from semi_naive.ra.spark import spark_context
 
         return spark_context.context(master, cores)
 

@@ -6,7 +6,7 @@ from semi_naive.host.numbers import counted
 from semi_naive.language import syntax
 from semi_naive.language.errors import Span
 from semi_naive.language.trees import shown
-from semi_naive.planning.passes import Compiled
+from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.ra.rules import ir
 
 

@@ -1,7 +1,7 @@
 """What must not outlive this process: the processes it has started and the files it will not need again.
 
 They are ended and removed when Python ends, or by `end` when it ends at once. What no process can clean up after itself, as it
-was killed with signal 9, ends by itself (`ra.java`) or is swept by the next one (`Store.create`).
+was killed with signal 9, ends by itself (`ra.spark.java`) or is swept by the next one (`Store.create`).
 """
 
 import atexit

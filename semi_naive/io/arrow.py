@@ -10,8 +10,8 @@ from semi_naive.io.names import places
 from semi_naive.io.order import distinct
 from semi_naive.io.record_text import Readable
 from semi_naive.io.records import NIL, Unpacked
-from semi_naive.ra.arrow_arrays import arrow_of
 from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.text.arrow_arrays import arrow_of
 
 
 def arrow_table(relation, types: dict, columns: np.ndarray, values):

@@ -24,7 +24,7 @@ from semi_naive.io.sources import Files, Given, Source, SparkFrame, TextFile, sc
 from semi_naive.io.sqlite import only_table
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.rules.values import Values
-from semi_naive.ra.symbols import SymbolTable
+from semi_naive.ra.text.symbols import SymbolTable
 
 ACCEPTED = "expected a path, an (n, 2) integer array, a data frame, an Arrow table, a networkx DiGraph or pairs"
 

@@ -7,9 +7,9 @@ import numpy as np
 from semi_naive.io.bits import Mismatch, of_value, within
 from semi_naive.io.record_text import parsed
 from semi_naive.io.records import Records
-from semi_naive.ra.arrow_arrays import numpy_of
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.kinds import as_bits
+from semi_naive.ra.text.arrow_arrays import numpy_of
 
 
 def arrow_type(kind: Kind):

@@ -10,10 +10,10 @@ import numpy as np
 
 from semi_naive.io.bits import SIGN
 from semi_naive.io.records import NIL, Unpacked
-from semi_naive.ra.arrow_arrays import arrow_of, numpy_of
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.kinds import DTYPES, numbers
 from semi_naive.ra.rules.kinds import ordered as by_size
+from semi_naive.ra.text.arrow_arrays import arrow_of, numpy_of
 
 FEW = 5_000  # rows that are not worth loading Arrow: 0.2 s, and 0.3 s more where pandas is installed
 FLIP = np.int64(-SIGN)

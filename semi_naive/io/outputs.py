@@ -13,10 +13,10 @@ from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.files import appearing, beside, written
 from semi_naive.io.formats import Format
 from semi_naive.io.read_back import check_texts
-from semi_naive.ra.arrow_arrays import numpy_of, strings_of
-from semi_naive.ra.executors import spark_call
 from semi_naive.ra.rules.ir import Relation
-from semi_naive.ra.text_rows import SIGNED, UNSIGNED, RowFormat
+from semi_naive.ra.spark.executors import spark_call
+from semi_naive.ra.text.arrow_arrays import numpy_of, strings_of
+from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat
 from semi_naive.threads import in_threads
 
 DELIMITERS = {".tsv": "\t", ".facts": "\t", ".txt": "\t", ".csv": ","}

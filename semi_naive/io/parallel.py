@@ -17,8 +17,8 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.matrix_market import check_entries
 from semi_naive.io.names import note_order
 from semi_naive.io.sources import Source, SparkFrame, schema_of
-from semi_naive.ra.spark_context import map_in_arrow
-from semi_naive.ra.strings import Interning
+from semi_naive.ra.spark.spark_context import map_in_arrow
+from semi_naive.ra.text.strings import Interning
 
 BLOCK = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle
 

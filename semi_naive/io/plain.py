@@ -21,7 +21,7 @@ PIECE = 8 << 20  # bytes of text that a thread takes at a time
 @dataclass
 class Plain:
     """What was read, in pieces: columns, in which a symbol is its place among the piece's symbols, and these strings, a
-    `ra.strings.Hashed`."""
+    `ra.text.strings.Hashed`."""
 
     arity: int
     symbols: list[int]
@@ -55,7 +55,7 @@ def plain(pieces: Iterator[bytes | bytearray], form, relation, threads: bool = T
 
 def _roles(form, relation) -> list[int] | None:
     """The kernel's task for each field of a line; None if it cannot read them."""
-    from semi_naive.ra.text_fields import NUMBER, SKIP, STRING, UNSIGNED
+    from semi_naive.ra.text.fields import NUMBER, SKIP, STRING, UNSIGNED
 
     known = {Kind.SYMBOL: STRING, Kind.NUMBER: NUMBER, Kind.UNSIGNED: UNSIGNED}
     if not relation.arity or form.loose or form.spaced or form.rfc4180 or (form.columns and not form.width):
@@ -77,8 +77,8 @@ class _Reader:
     arity: int
 
     def __call__(self, piece: bytes | bytearray) -> tuple:
-        from semi_naive.ra.strings import Hashed
-        from semi_naive.ra.text_fields import read_fields
+        from semi_naive.ra.text.fields import read_fields
+        from semi_naive.ra.text.strings import Hashed
 
         piece = unix_lines(piece, self.form)
         if self.form.delimiter == "," and (b"[" in piece or b"]" in piece):

@@ -20,14 +20,14 @@ from semi_naive.io.order import comparable
 from semi_naive.io.record_text import Readable
 from semi_naive.io.sorted_rows import Blocks
 from semi_naive.io.writing import write_rows
-from semi_naive.ra.checksum import Checksum, checksum_of_file
-from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reading import pieces_of
-from semi_naive.ra.runs import DAMAGED, RunMissing
+from semi_naive.ra.spark.jobs import RunsLost
+from semi_naive.ra.storage.checksum import Checksum, checksum_of_file
+from semi_naive.ra.storage.runs import DAMAGED, RunMissing
 
 SAMPLE = 1000  # values of a partition
 CHUNK = 32 << 20  # bytes that travel to the driver at a time

@@ -9,8 +9,8 @@ import numpy as np
 from semi_naive.io.bits import Mismatch, to_value
 from semi_naive.io.errors import BadInput
 from semi_naive.io.lines import split
-from semi_naive.ra.arrow_arrays import booleans_of
 from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.text.arrow_arrays import booleans_of
 
 
 def check_texts(texts: list, pieces: Iterable, relation, form) -> None:

@@ -13,7 +13,7 @@ from semi_naive.io.sources import schema_of
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Values
-from semi_naive.ra.symbols import common, keep
+from semi_naive.ra.text.symbols import common, keep
 from semi_naive.schema import Schema
 
 EXPECTED = "expected integers, floats or strings"

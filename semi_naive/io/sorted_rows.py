@@ -3,8 +3,8 @@
 1. Every column gets *keys*, int64 in the order of its values: numbers are their own, of other kinds a value's rank is its key.
 2. Sorted *runs* of packed keys: the blocks of a table as they lie there, if all columns are numbers; else a million rows at a
    time are given their keys and sorted, by all cores.
-3. Some words of all runs *cut* them into pieces of about so many rows (`ra.sorted_runs`). A piece is merged when it is asked
-   for.
+3. Some words of all runs *cut* them into pieces of about so many rows (`ra.storage.sorted_runs`). A piece is merged on
+   demand.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from semi_naive.ra.rules import block as blocks
 from semi_naive.ra.rules.block import Block, bounds_of, pack
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.unpacking import ROWS, Part, parts_of
-from semi_naive.ra.sorted_runs import Chunked, Run, Words, cuts, merged
+from semi_naive.ra.storage.sorted_runs import Chunked, Run, Words, cuts, merged
 from semi_naive.threads import in_threads
 
 ROOM = 4  # ids for each row up to which a place for every id is kept, to rank them by

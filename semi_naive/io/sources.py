@@ -22,7 +22,7 @@ from semi_naive.io.parquet import column_names, parquet_bytes, read_parquet, rea
 from semi_naive.io.plain import PIECE as PLAIN
 from semi_naive.io.plain import plain
 from semi_naive.ra.rules.ir import Kind, Relation
-from semi_naive.ra.spark_context import is_connect
+from semi_naive.ra.spark.spark_context import is_connect
 from semi_naive.threads import in_threads
 
 LARGE = 64 << 20  # bytes; below, starting a job costs more than reading the file here

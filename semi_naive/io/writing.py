@@ -19,7 +19,7 @@ from semi_naive.io.read_back import check_texts
 from semi_naive.io.record_text import Json, Readable, Tables
 from semi_naive.io.sorted_rows import Columns, Keys, SortedRows
 from semi_naive.ra.rules.ir import Kind
-from semi_naive.ra.text_rows import SIGNED, UNSIGNED, RowFormat, joined
+from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat, joined
 
 ROWS = 1 << 18  # that are turned into text at a time
 GROUP = 1 << 20  # rows of a row group of parquet

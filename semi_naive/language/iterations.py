@@ -3,7 +3,7 @@
     path(x, z) :- path(x, y), edge(y, z), recursive_iteration_cnt() < 3.
 
 The rules without recursion are the iteration 0. `born` has the tuples of `path` with one attribute more, the number of the
-iteration that made them. How both are evaluated is in `running.iterations`.
+iteration that made them. How both are evaluated is in `running.driver.iterations`.
 """
 
 from collections.abc import Callable, Iterator

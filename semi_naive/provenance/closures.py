@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.planning.detect_closure import copied_by, form_of
 from semi_naive.provenance.instances import Instance, InstanceRule, Instances, Node
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.table import Table
-from semi_naive.running.detect_closure import copied_by, form_of
 
 
 @dataclass(eq=False)

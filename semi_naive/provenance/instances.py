@@ -18,8 +18,8 @@ import numpy as np
 
 from semi_naive.io.relations import table_of
 from semi_naive.planning import rewrite
-from semi_naive.planning.indexes import Indexes
-from semi_naive.planning.inline import copies
+from semi_naive.planning.joins.indexes import Indexes
+from semi_naive.planning.rewriting.inline import copies
 from semi_naive.planning.strata import Stratum
 from semi_naive.provenance.sums import as_said
 from semi_naive.ra.rules.ir import (
@@ -42,10 +42,10 @@ from semi_naive.ra.rules.ir import (
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.rules.terms import evaluate
 from semi_naive.ra.rules.values import Values
-from semi_naive.running.database import Database
-from semi_naive.running.local import Local
-from semi_naive.running.on_partitions import OnPartitions, Remade, unless_lost
-from semi_naive.running.profile import Profile
+from semi_naive.running.driver.local import Local
+from semi_naive.running.progress.profile import Profile
+from semi_naive.running.relations.database import Database
+from semi_naive.running.relations.on_partitions import OnPartitions, Remade, unless_lost
 
 Row = tuple[int, ...]  # a tuple in 64 bits each
 Node = tuple[str, Row]

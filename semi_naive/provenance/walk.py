@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.planning import rewrite
-from semi_naive.planning.body import Compiler, names
-from semi_naive.planning.indexes import Indexes
-from semi_naive.planning.order import Greedy
+from semi_naive.planning.joins.body import Compiler, names
+from semi_naive.planning.joins.indexes import Indexes
+from semi_naive.planning.joins.order import Greedy
 from semi_naive.provenance.closures import Paths
 from semi_naive.provenance.instances import UNNAMED
 from semi_naive.ra.rules.batch import Batch, joined
@@ -35,7 +35,7 @@ from semi_naive.ra.rules.ir import (
 )
 from semi_naive.ra.rules.steps import run_steps
 from semi_naive.ra.rules.terms import evaluate
-from semi_naive.running.database import Database
+from semi_naive.running.relations.database import Database
 
 Row = tuple[int, ...]  # a tuple in 64 bits each
 Bits = dict[str, int]  # of variables

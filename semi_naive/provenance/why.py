@@ -13,8 +13,8 @@ from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
 from semi_naive.io.python_data import bits_of_value
 from semi_naive.planning import rewrite
-from semi_naive.planning.body import names
-from semi_naive.planning.magic import is_adorned
+from semi_naive.planning.joins.body import names
+from semi_naive.planning.rewriting.magic import is_adorned
 from semi_naive.planning.spoken import ASKED, as_written
 from semi_naive.provenance.closures import Paths, paths_of
 from semi_naive.provenance.instances import UNNAMED, Instance, InstanceRule, Instances, Node, Row, brought
@@ -44,7 +44,7 @@ from semi_naive.ra.rules.ir import (
 )
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.rules.values import Known, Values
-from semi_naive.running.python_values import nested_values
+from semi_naive.running.results.python_values import nested_values
 
 
 @dataclass

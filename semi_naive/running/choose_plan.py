@@ -6,10 +6,10 @@ from semi_naive.config import Config
 from semi_naive.host.account import part
 from semi_naive.host.numbers import counted
 from semi_naive.planning.carried import Carried, carried
+from semi_naive.planning.detect_closure import Following, following
 from semi_naive.planning.rewrite import walk
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.ir import Atom, Autoinc, Rule
-from semi_naive.running.detect_closure import Following, following
 
 READ_HERE = 4  # times Config.local_tuples: what a stratum may read in the driver
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from semi_naive.planning.loops import Loop
+from semi_naive.planning.rewriting.loops import Loop
 from semi_naive.ra.rules import ir
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.table import Table, snapshot
-from semi_naive.running.database import Database
-from semi_naive.running.python_values import nested_values
+from semi_naive.running.relations.database import Database
+from semi_naive.running.results.python_values import nested_values
 
 AROUND = (
     "give each step a number of its own, as in rank(n + 1, y, sum(…)) :- rank(n, x, r), …, n < 20: then no key needs itself"

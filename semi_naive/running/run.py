@@ -15,23 +15,23 @@ from semi_naive.host.account import PARTS, between, opened, part
 from semi_naive.io import Options, source_of, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.sources import Given
-from semi_naive.planning.loops import Loop
+from semi_naive.planning.rewriting.loops import Loop
 from semi_naive.planning.strata import is_fact
-from semi_naive.ra.failures import told
-from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.reduce.choice import Choice
 from semi_naive.ra.rules import branches
 from semi_naive.ra.rules.ir import Const, Kind, Pack, Rule, Term
 from semi_naive.ra.rules.kinds import as_bits, dtype_of
 from semi_naive.ra.rules.table import Table, snapshot
-from semi_naive.ra.runs import RunMissing
-from semi_naive.running.answers import Result
+from semi_naive.ra.spark.failures import told
+from semi_naive.ra.spark.jobs import RunsLost
+from semi_naive.ra.storage.runs import RunMissing
 from semi_naive.running.choose_plan import PlanChoice, chosen, in_one_place, limits
-from semi_naive.running.local import Local, TooLarge
+from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import rounds, undefined
-from semi_naive.running.on_partitions import OnPartitions
-from semi_naive.running.recovery import Recovery
-from semi_naive.running.state import State
+from semi_naive.running.progress.recovery import Recovery
+from semi_naive.running.progress.state import State
+from semi_naive.running.relations.on_partitions import OnPartitions
+from semi_naive.running.results.answers import Result
 
 log = logging.getLogger("semi_naive")
 
@@ -255,9 +255,9 @@ class Run(State):
 
     def _handed_over(self, local: Local, groups, reason: str):
         """The same of a stratum that is not for one process. Its plans are loaded here: most programs need none of them."""
-        from semi_naive.running.decomposed import NotGroups
-        from semi_naive.running.fixpoint import Fixpoint
-        from semi_naive.running.partitioned import Partitioned
+        from semi_naive.running.balanced.fixpoint import Fixpoint
+        from semi_naive.running.balanced.partitioned import Partitioned
+        from semi_naive.running.decomposition.decomposed import NotGroups
 
         if groups:
             try:
@@ -271,8 +271,8 @@ class Run(State):
         return "balanced", reason, Fixpoint(partitioned, self.recovery).run()
 
     def _decomposed(self, local: Local, groups, reason: str) -> dict:
-        from semi_naive.running.decomposed import Decomposed
-        from semi_naive.running.reaching import follow
+        from semi_naive.running.decomposition.decomposed import Decomposed
+        from semi_naive.running.decomposition.reaching import follow
 
         if groups.following:
             del self.bodies[local.number]

@@ -15,8 +15,8 @@ from semi_naive.ra.rules.changes import Change
 from semi_naive.ra.rules.ir import Kind, Program, Relation, Type
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Values
-from semi_naive.running.answers import Answer
-from semi_naive.running.database import Database
+from semi_naive.running.relations.database import Database
+from semi_naive.running.results.answers import Answer
 from semi_naive.session.facts import beginning
 from semi_naive.session.maintenance.implied import is_unspelt
 from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange

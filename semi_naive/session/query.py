@@ -20,7 +20,7 @@ from semi_naive.ra.rules.ir import Relation, Type
 from semi_naive.ra.rules.loading import blocks_of
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.values import Known, Values
-from semi_naive.running.on_partitions import OnPartitions, unless_lost
+from semi_naive.running.relations.on_partitions import OnPartitions, unless_lost
 from semi_naive.sandbox import NoFiles
 from semi_naive.session.maintenance.implied import is_unspelt
 

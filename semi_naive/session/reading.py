@@ -9,8 +9,8 @@ import numpy as np
 from semi_naive.language import syntax
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.values import Values
-from semi_naive.running.answers import Answer
-from semi_naive.running.on_partitions import OnPartitions
+from semi_naive.running.relations.on_partitions import OnPartitions
+from semi_naive.running.results.answers import Answer
 from semi_naive.session.contents import EpochDatabase, TablesOnDemand, View
 from semi_naive.session.facts import columns_of
 from semi_naive.session.maintenance.spread import Kept

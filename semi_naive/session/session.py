@@ -26,9 +26,9 @@ from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewrite import has_autoinc
 from semi_naive.ra.rules.ir import Directive, Relation
 from semi_naive.ra.rules.values import Values
-from semi_naive.ra.symbols import SymbolTable
-from semi_naive.running.answers import Answer
-from semi_naive.running.lent import Lent
+from semi_naive.ra.text.symbols import SymbolTable
+from semi_naive.running.results.answers import Answer
+from semi_naive.running.results.lent import Lent
 from semi_naive.session.committing import Committing
 from semi_naive.session.contents import Changes, Epoch
 from semi_naive.session.durability.directory import Directory

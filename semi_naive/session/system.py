@@ -24,7 +24,7 @@ from semi_naive.io.relations import table_of
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Values
-from semi_naive.running.on_partitions import OnPartitions
+from semi_naive.running.relations.on_partitions import OnPartitions
 
 MOST = 1000  # epochs that are remembered
 

@@ -6,11 +6,11 @@ from itertools import combinations
 import numpy as np
 
 from semi_naive.host.numbers import counted
-from semi_naive.ra.masters import on_this_host
 from semi_naive.ra.multiway import boxing, leapfrog, shares
 from semi_naive.ra.multiway.bigjoin import BigJoin
 from semi_naive.ra.multiway.query import Atom, Comparison, Query
 from semi_naive.ra.multiway.tries import orders
+from semi_naive.ra.spark.masters import on_this_host
 from semi_naive.subgraph_queries.patterns import BadPattern, Pattern
 from semi_naive.subgraph_queries.vertices import Vertices
 from semi_naive.threads import in_threads
@@ -121,7 +121,7 @@ def _elsewhere(spark) -> bool:
 
 def _context(spark):
     """The SparkContext of a session, or of what runs or can be started."""
-    from semi_naive.ra import spark_context
+    from semi_naive.ra.spark import spark_context
 
     return spark_context.context() if spark is None else getattr(spark, "sparkContext", spark)
 
@@ -169,7 +169,7 @@ class Subgraphs(Tuples):
 
     def to_df(self):
         """A Spark DataFrame, made of the matches in this process."""
-        from semi_naive.ra.spark_context import connected
+        from semi_naive.ra.spark.spark_context import connected
 
         if connected() is None:
             _context(None)

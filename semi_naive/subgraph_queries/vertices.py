@@ -13,14 +13,14 @@ import numpy as np
 
 from semi_naive.host.numbers import counted
 from semi_naive.io.edges import as_edges
-from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway.loops.rooted import Rooted
 from semi_naive.ra.multiway.partitions.indexed import Shuffled
 from semi_naive.ra.multiway.query import Atom, Query
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import Tries
-from semi_naive.ra.spark_context import cores
+from semi_naive.ra.spark.jobs import PartitionedJobs
+from semi_naive.ra.spark.spark_context import cores
 from semi_naive.ra.words import sort_unique
 from semi_naive.subgraph_queries.patterns import Pattern
 

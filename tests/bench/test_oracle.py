@@ -32,7 +32,7 @@ from semi_naive.ra.rules.ir import (
 from semi_naive.ra.rules.kinds import numbers
 from semi_naive.ra.rules.terms import EvaluationError, evaluate
 from semi_naive.ra.rules.values import Values
-from semi_naive.ra.symbols import SymbolTable
+from semi_naive.ra.text.symbols import SymbolTable
 
 NUMBER = Kind.NUMBER
 x, y, z, n, m = (Var(name, NUMBER) for name in "xyznm")

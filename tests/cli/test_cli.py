@@ -12,7 +12,7 @@ import pytest
 
 from bench.fuzz.oracle import closure
 from semi_naive.__main__ import cli, main
-from semi_naive.ra.java import NoJava, check_java
+from semi_naive.ra.spark.java import NoJava, check_java
 
 EDGES = [(1, 2), (2, 3), (3, 1), (4, 1)]
 

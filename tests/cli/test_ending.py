@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from signals import signalled, wrong
 
-from semi_naive.ra import java
-from semi_naive.ra.aside import aside
-from semi_naive.ra.jobs import PartitionedJobs
+from semi_naive.ra.spark import java
+from semi_naive.ra.spark.aside import aside
+from semi_naive.ra.spark.jobs import PartitionedJobs
 
 CLOSURE = ["tc", "e.tsv", "-q", "-o", "out.tsv", "--plan", "decomposed"]
 

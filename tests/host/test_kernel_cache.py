@@ -153,13 +153,13 @@ def test_modes_do_not_depend_on_the_umask(tmp_path):
 
 def test_kernels_are_loaded_without_what_compiles_them():
     """Arrays that a kernel makes are what most of numba would be loaded for. It is, when something is compiled after all."""
-    from semi_naive.ra.strings import _copied
+    from semi_naive.ra.text.strings import _copied
 
     _copied.compiled()
     found = """
         import numpy as np, sys
         from semi_naive.host.jit import njit
-        from semi_naive.ra.strings import _copied
+        from semi_naive.ra.text.strings import _copied
         copied, one = _copied.compiled(), np.array([1], np.int64)
         assert copied(np.frombuffer(b"abc", np.uint8), one, one + 1, np.zeros(2, np.int64)).tobytes() == b"b"
         assert not {"numba.np.arrayobj", "numba.cpython.unicode", "numba.np.linalg"} & sys.modules.keys()

@@ -11,10 +11,10 @@ from semi_naive import EvaluationError, OutOfMemory, Program
 from semi_naive.cli import ending
 from semi_naive.host import memory, memory_limits
 from semi_naive.host.memory_limits import GroupV1, GroupV2, Room
-from semi_naive.ra import java
-from semi_naive.ra.failures import failure, job_failure
 from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.ranges import range_values
+from semi_naive.ra.spark import java
+from semi_naive.ra.spark.failures import failure, job_failure
 from semi_naive.ra.tuple_at_a_time import stratum
 
 COUNTING = ".decl a(x: number)\n.output a\na(0).\na(x + 1) :- a(x), x < 1000000."

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from semi_naive.host.alone import alone
-from semi_naive.ra.once import once
+from semi_naive.ra.storage.once import once
 
 MEET = """
     import os, sys, time
@@ -20,7 +20,7 @@ MEET = """
             time.sleep(0.001)
 """
 MAKE = """
-    from semi_naive.ra.once import once
+    from semi_naive.ra.storage.once import once
     def make():
         time.sleep(0.2)
         return me

@@ -8,10 +8,10 @@ from session_cases import PATHS
 
 from semi_naive import Config, LimitExceeded, Program
 from semi_naive.host import limits
-from semi_naive.ra import aside
 from semi_naive.ra.multiway.leapfrog import Leapfrog
 from semi_naive.ra.multiway.query import Atom, Query
-from semi_naive.running import growing
+from semi_naive.ra.spark import aside
+from semi_naive.running.driver import growing
 from semi_naive.simulated_ranks import Ranks
 from semi_naive.threads import in_threads
 

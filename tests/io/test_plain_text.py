@@ -19,7 +19,7 @@ from semi_naive.io.reading import source_of_directive
 from semi_naive.ra.rules.hashing import hash_strings
 from semi_naive.ra.rules.ir import Directive
 from semi_naive.ra.rules.values import Values
-from semi_naive.ra.strings import string_arrays
+from semi_naive.ra.text.strings import string_arrays
 
 FIELDS = {
     SYMBOL: st.one_of(

@@ -19,7 +19,7 @@ from semi_naive.ra.rules.ranges import range_counts, range_values
 from semi_naive.ra.rules.terms import EvaluationError, evaluate, holds
 from semi_naive.ra.rules.text import FUNCTIONS, TESTS
 from semi_naive.ra.rules.values import Values
-from semi_naive.ra.symbols import SymbolTable
+from semi_naive.ra.text.symbols import SymbolTable
 
 NUMBER, UNSIGNED, FLOAT, SYMBOL = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -380,7 +380,7 @@ def test_patterns_that_are_tried_in_many_ways(values, monkeypatch):
 def test_a_pattern_that_takes_too_long_is_given_up_on_every_number_of_cores(monkeypatch, cores):
     """Only the main thread can be: such a rule is not cut into slices for threads."""
     monkeypatch.setattr(patterns, "SECONDS", 0.05)
-    monkeypatch.setattr("semi_naive.ra.spark_context.cpus", lambda: cores)
+    monkeypatch.setattr("semi_naive.ra.spark.spark_context.cpus", lambda: cores)
     text = '.decl s(x: symbol)\n.input s\n.decl m(x: symbol)\n.output m\nm(x) :- s(x), match("(a+)+b(?=c)c", x).'
     with pytest.raises(EvaluationError, match="matching takes more than 0.05 s"):
         Program(text).run({"s": [("a" * 40 + str(i),) for i in range(3000)]})

@@ -82,7 +82,7 @@ def ways(given: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize("cores", [1, 3])
 def test_what_is_left_is_what_nothing_subsumes(monkeypatch, machine, cores, options):
     monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
-    monkeypatch.setattr("semi_naive.running.cluster.Cluster.here", cores)
+    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", cores)
     given = roads(40)
     with Program(WAYS).run({"road": given}, **options) as result:
         assert result["way"].to_set() == ways(given)
@@ -92,8 +92,8 @@ def test_what_is_left_is_what_nothing_subsumes(monkeypatch, machine, cores, opti
 @pytest.mark.parametrize("spread, most", [(64, 1 << 16), (2, 3), (1000, 5)])
 def test_every_tuple_is_compared_with_every_other_where_no_value_is_the_same(monkeypatch, spread, most):
     """Later strata have what is left, and no more."""
-    monkeypatch.setattr("semi_naive.running.dominance.SPREAD", spread)
-    monkeypatch.setattr("semi_naive.running.dominance.MOST", most)
+    monkeypatch.setattr("semi_naive.running.driver.dominance.SPREAD", spread)
+    monkeypatch.setattr("semi_naive.running.driver.dominance.MOST", most)
     for given in (points(700, 400), points(30, 6), {(1, 1)}, set(), {(x, -x) for x in range(300)}):
         with Program(SKYLINE).run({"point": given}) as result:
             best = undominated(given)
@@ -140,7 +140,7 @@ after(x, y) :- r(x, y).
 )
 @pytest.mark.parametrize("cores", [1, 3])
 def test_tuples_are_compared_again_when_a_condition_of_their_stratum_grows(monkeypatch, here, cores, rule, left):
-    monkeypatch.setattr("semi_naive.running.cluster.Cluster.here", cores)
+    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", cores)
     facts, apart = [(1, 2), (1, 3), (1, 4), (2, 8), (2, 9), (3, 3)], {"local_tuples": 0, "replicate_bytes": 0, "buckets": 4}
     program = Program(GROWING + rule)
     assert solve(program.checked, {"given": set(facts)})["r"] == left

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from bench.fuzz.jobs_here import JobsAsSpark
 from bench.fuzz.oracle import answer
 from semi_naive.graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_vertex
-from semi_naive.ra.jobs import PartitionedJobs
 from semi_naive.ra.multiway.agm import agm_bound
 from semi_naive.ra.multiway.bigjoin import BigJoin
 from semi_naive.ra.multiway.partitions.indexed import Shuffled, indexed
 from semi_naive.ra.multiway.partitions.itinerary import Layout
 from semi_naive.ra.multiway.prefixes.stages import planned
 from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
+from semi_naive.ra.spark.jobs import PartitionedJobs
 
 X, Y, Z, W = "xyzw"
 E, T, U = "edge", "t", "u"

@@ -12,7 +12,7 @@ from bench.fuzz.random_programs import cyclic_case
 from bench.fuzz.rounds import random_cases
 from semi_naive import Program
 from semi_naive.graphs import generators
-from semi_naive.planning import multiway
+from semi_naive.planning.joins import multiway
 from semi_naive.ra.rules import bigjoin
 
 PARTITIONED = {"local_tuples": 0, "replicate_bytes": 0, "partitions": 3, "buckets": 8}

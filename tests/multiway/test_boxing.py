@@ -14,13 +14,13 @@ from bench.fuzz.oracle import answer
 from bench.fuzz.random_queries import random_query
 from bench.fuzz.rounds import random_cases
 from semi_naive.graphs import generators
-from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.multiway import boxing, leapfrog
 from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query
 from semi_naive.ra.multiway.tries.boxes import BudgetTooSmall
 from semi_naive.ra.multiway.tries.slices import bytes_of, cut, least_bytes, siblings
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
-from semi_naive.ra.runs import Store
+from semi_naive.ra.spark.jobs import RunsLost
+from semi_naive.ra.storage.runs import Store
 
 
 def least(query) -> int:

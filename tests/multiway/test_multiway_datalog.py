@@ -12,9 +12,9 @@ from bench.fuzz.random_programs import cyclic_case
 from bench.fuzz.rounds import random_cases
 from semi_naive import Config, Program, ProgramError
 from semi_naive.graphs import generators
-from semi_naive.planning import multiway
-from semi_naive.planning.order import binary_steps
-from semi_naive.planning.trial import tried
+from semi_naive.planning.joins import multiway
+from semi_naive.planning.joins.order import binary_steps
+from semi_naive.planning.joins.trial import tried
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.rules import multiway as step
 from semi_naive.ra.rules.ir import Atom, Const, Kind, Var

@@ -12,10 +12,10 @@ from bench.fuzz.rounds import random_cases
 from bench.fuzz.texts import datalog
 from semi_naive.language import compile_text
 from semi_naive.planning import rewrite
-from semi_naive.planning.common_subjoins import share
-from semi_naive.planning.inline import inline
-from semi_naive.planning.magic import magic
-from semi_naive.planning.simplify import simplify
+from semi_naive.planning.rewriting.common_subjoins import share
+from semi_naive.planning.rewriting.inline import inline
+from semi_naive.planning.rewriting.magic import magic
+from semi_naive.planning.rewriting.simplify import simplify
 from semi_naive.ra.rules import ir
 
 FIXTURES = Path(__file__).parent / "fixtures"

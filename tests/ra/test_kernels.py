@@ -10,17 +10,19 @@ from hypothesis import strategies as st
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import subbucket_of
 from semi_naive.host import jit
-from semi_naive.ra import chunks, codec, unions, words
-from semi_naive.ra.graph import intern, relabel
-from semi_naive.ra.local_join import KeyedJoin
-from semi_naive.ra.local_join_by_row import compose
+from semi_naive.ra import chunks, words
+from semi_naive.ra.closures.graph import intern, relabel
+from semi_naive.ra.joins import unions
+from semi_naive.ra.joins.local_join import KeyedJoin
+from semi_naive.ra.joins.local_join_by_row import compose
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.block import HALVES, Block, Chunked, merged, snug
 from semi_naive.ra.rules.derive import Sink
 from semi_naive.ra.rules.table import Table
-from semi_naive.running.sampling import distinct_among
+from semi_naive.ra.storage import codec
+from semi_naive.running.relations.sampling import distinct_among
 
 settings.register_profile("kernels", deadline=None)
 settings.load_profile("kernels")
@@ -138,7 +140,7 @@ def test_join_in_chunks_from_cursor_to_cursor(outer, inner, limit):
 def test_chunks_of_a_join_are_one_ascending_sequence(outer, inner):
     left, right = (array([y << 7 | x for y, x in side]) for side in (outer, inner))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("semi_naive.ra.local_join.CHUNK", 8)
+        patch.setattr("semi_naive.ra.joins.local_join.CHUNK", 8)
         made = [word for chunk in KeyedJoin(left, right, 7, 71).chunks() for word in chunk.tolist()]
     assert made == sorted({z << 7 | x for y, x in outer for y2, z in inner if y == y2})
 
@@ -208,7 +210,7 @@ def test_unions_are_joins(seed, width, share, shares, made, apart):
 
     expected = sorted({x << 32 | z for x, y in pairs for y2, z in inner if y == y2})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("semi_naive.ra.unions.MADE", made)
+        patch.setattr("semi_naive.ra.joins.unions.MADE", made)
         by_row = list(unions.by_row(block(pairs).chunks, block(inner).chunks, *block(inner).rows))
         outer, leading = block(inner), block({(y, x) for x, y in pairs})  # heads (x, z), where inner is the outer relation
         by_new = [one for n in range(shares) for one in unions.by_new(outer.chunks, leading.chunks, leading.size, (n, shares))]

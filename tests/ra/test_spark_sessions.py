@@ -1,4 +1,4 @@
-"""What `ra.spark_context` relies on beyond Spark's documentation, pinned."""
+"""What `ra.spark.spark_context` relies on beyond Spark's documentation, pinned."""
 
 import gc
 import os
@@ -16,9 +16,9 @@ from pyspark import SparkConf
 
 from semi_naive import SparkLost, transitive_closure
 from semi_naive.host import leftovers
-from semi_naive.ra import java, spark_context
-from semi_naive.ra.jobs import PartitionedJobs
-from semi_naive.ra.runs import Store
+from semi_naive.ra.spark import java, spark_context
+from semi_naive.ra.spark.jobs import PartitionedJobs
+from semi_naive.ra.storage.runs import Store
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def jobs(spark):
 
 def test_workers_are_forked_from_our_daemon(jobs, where):
     for _, parent, _ in jobs.job(where):
-        assert "semi_naive.ra.daemon" in psutil.Process(parent).cmdline()
+        assert "semi_naive.ra.spark.daemon" in psutil.Process(parent).cmdline()
 
 
 def test_workers_are_used_again_and_keep_the_collector_off_the_kernels(jobs, where):

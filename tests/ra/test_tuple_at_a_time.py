@@ -20,7 +20,7 @@ from semi_naive.ra.rules.table import Table
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time import sharing, stratum
 from semi_naive.ra.tuple_at_a_time.described import described
-from semi_naive.running import local, small
+from semi_naive.running.driver import local, small
 
 BLOCKS = {"small_delta": 0}
 WHOLE = ("+", "-", "*", "/", "%", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor", "min", "max")

@@ -15,7 +15,7 @@ from semi_naive.ra.rules import dictionary
 from semi_naive.ra.rules.broadcast_values import BroadcastValues
 from semi_naive.ra.rules.dictionary import Dictionary, Rows, Strings
 from semi_naive.ra.rules.values import Made, Values
-from semi_naive.ra.symbols import SymbolTable
+from semi_naive.ra.text.symbols import SymbolTable
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from semi_naive.balance.trace import VERSION
 from semi_naive.ra.rules.fingerprint import Fingerprint
 from semi_naive.ra.rules.ir import Kind, Relation, Type
 from semi_naive.ra.rules.values import Values
-from semi_naive.ra.symbols import SymbolTable
+from semi_naive.ra.text.symbols import SymbolTable
 
 GENERATION = """
 .decl parent(x: symbol, y: symbol)

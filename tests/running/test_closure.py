@@ -189,7 +189,7 @@ def test_what_tasks_read_comes_to_the_driver_only_if_it_is_to_be_copied(here, tm
         options = {"plan": plan} if plan else {}
         with monkeypatch.context() as patch:
             if budget == 0 and plan != "decomposed":
-                patch.setattr("semi_naive.running.on_partitions.OnPartitions.columns", None)
+                patch.setattr("semi_naive.running.relations.on_partitions.OnPartitions.columns", None)
             result = transitive_closure(tmp_path / "e.tsv", here, rule=rule, replicate_bytes=budget, partitions=3, **options)
         with result:
             assert pairs(result) == closure(edges) and len(result.to_arrow()) == result.count()

@@ -12,7 +12,7 @@ from test_checkpoints import GENERATION, SAME, SPREAD, TREE, Killed, dying, even
 from semi_naive import CheckpointUnusable, Program, RunsLost
 from semi_naive.__main__ import main
 from semi_naive.host import private
-from semi_naive.ra import runs
+from semi_naive.ra.storage import runs
 
 DAMAGES = "flipped", "cut", "emptied", "gone"
 CASES = {

@@ -19,18 +19,18 @@ from bench.fuzz.jobs_here import JobsAsSpark
 from semi_naive import Program, SparkLost, graphs, transitive_closure
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.config import Config
-from semi_naive.ra import executors
-from semi_naive.ra.aside import LOOK
-from semi_naive.ra.failures import DiskFull, JobFailed, WorkerLost, job_failure
-from semi_naive.ra.jobs import PartitionedJobs, RunsLost
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.local_insert import Born, Insert
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import store
-from semi_naive.ra.runs import RunMissing, Store, write_run
-from semi_naive.running.cluster import Cluster
-from semi_naive.running.manifest import CheckpointUnusable
+from semi_naive.ra.spark import executors
+from semi_naive.ra.spark.aside import LOOK
+from semi_naive.ra.spark.failures import DiskFull, JobFailed, WorkerLost, job_failure
+from semi_naive.ra.spark.jobs import PartitionedJobs, RunsLost
+from semi_naive.ra.storage.runs import RunMissing, Store, write_run
+from semi_naive.running.progress.manifest import CheckpointUnusable
+from semi_naive.running.relations.cluster import Cluster
 
 EDGES = graphs.grid(9)
 EXPECTED = 45 * 45 - 81  # pairs of a 9 x 9 grid: (9 * 10 / 2) ** 2 ordered by both coordinates, less each with itself
@@ -54,7 +54,7 @@ def python_workers():
     found = []
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # a zombie, or gone meanwhile
-            if "semi_naive.ra.daemon" in " ".join(process.cmdline()):
+            if "semi_naive.ra.spark.daemon" in " ".join(process.cmdline()):
                 found.append(process)
     return found
 
@@ -166,7 +166,7 @@ def test_a_dead_java_is_one_error_and_the_next_run_starts_another():
     program = """
         import os, signal
         from semi_naive import SparkLost, graphs, transitive_closure
-        from semi_naive.ra import spark_context
+        from semi_naive.ra.spark import spark_context
         def kill(iteration, delta, tuples):
             os.kill(spark_context.context()._gateway.proc.pid, signal.SIGKILL)
         try:
@@ -235,7 +235,7 @@ def test_a_full_disk_of_the_driver_is_told_alike(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("semi_naive.running.local.Local.run", full)
+    monkeypatch.setattr("semi_naive.running.driver.local.Local.run", full)
     with pytest.raises(DiskFull, match="local_dir"):
         Program(".decl a(x: number)\n.output a\na(1). a(x) :- a(y), x = y + 1, y < 9.").run()
 
@@ -246,8 +246,8 @@ def test_lost_executor(tmp_path):
     zstd's native code, as on a full disk: a driver that needs it to say where shuffles are waits for ever."""
     program = """
         import os, signal, sys, time, psutil, graphs
-        from semi_naive.ra import spark_context
-        from semi_naive.ra.jobs import PartitionedJobs
+        from semi_naive.ra.spark import spark_context
+        from semi_naive.ra.spark.jobs import PartitionedJobs
         from semi_naive import transitive_closure
         def task(partition, records):
             import os, signal, psutil

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from semi_naive import Program, Relation, subgraphs, transitive_closure
-from semi_naive.ra.spark_context import cpus
+from semi_naive.ra.spark.spark_context import cpus
 from semi_naive.threads import AHEAD, in_threads
 
 EDGES = [("a", "b"), ("b", "c"), ("a", "c")]

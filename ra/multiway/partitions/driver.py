@@ -11,7 +11,7 @@ from semi_naive.ra.multiway.partitions.indexed import Shuffled
 from semi_naive.ra.multiway.partitions.tasks import PROPOSE, Round, Setting, Waiting
 from semi_naive.ra.multiway.prefixes.record import Record, bound
 from semi_naive.ra.multiway.prefixes.stages import Plan
-from semi_naive.ra.reports import Report
+from semi_naive.ra.spark.reports import Report
 
 TASKS = 24  # in a job, at most, of rounds of the last stage
 

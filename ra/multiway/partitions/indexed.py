@@ -7,8 +7,8 @@ from semi_naive.ra.multiway.partitions.loading import Shared
 from semi_naive.ra.multiway.prefixes.indexed import Indexed
 from semi_naive.ra.multiway.prefixes.indexes import IndexKey
 from semi_naive.ra.multiway.query import QueryError, columns_of
-from semi_naive.ra.replica import Replica
-from semi_naive.ra.runs import Store
+from semi_naive.ra.spark.replica import Replica
+from semi_naive.ra.storage.runs import Store
 
 
 class Shuffled(Indexed):

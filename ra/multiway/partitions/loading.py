@@ -8,8 +8,8 @@ import numpy as np
 
 from semi_naive.ra.multiway.partitions import wire
 from semi_naive.ra.multiway.prefixes.indexes import Index, IndexKey, ordered, selected
-from semi_naive.ra.replica import Replica
-from semi_naive.ra.runs import Run, write_run
+from semi_naive.ra.spark.replica import Replica
+from semi_naive.ra.storage.runs import Run, write_run
 
 
 class Stored(NamedTuple):

@@ -13,8 +13,8 @@ from semi_naive.ra.multiway.prefixes.frontier import Frontier, Proposals
 from semi_naive.ra.multiway.prefixes.indexes import IndexKey
 from semi_naive.ra.multiway.prefixes.lists import Lists
 from semi_naive.ra.multiway.prefixes.stages import Plan, Stage
-from semi_naive.ra.reports import Report
-from semi_naive.ra.runs import Run, write_run
+from semi_naive.ra.spark.reports import Report
+from semi_naive.ra.storage.runs import Run, write_run
 
 DRIVER = -1  # due there: an answer
 PROPOSE = "propose"  # the phase that begins a round

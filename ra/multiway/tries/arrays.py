@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semi_naive.ra.replica import Replica
-from semi_naive.ra.runs import Run, write_run
+from semi_naive.ra.spark.replica import Replica
+from semi_naive.ra.storage.runs import Run, write_run
 
 Sections = tuple[tuple[str, int], ...]  # dtype and length of each array; every one begins at a multiple of 8 bytes
 

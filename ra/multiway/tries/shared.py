@@ -8,7 +8,7 @@ from semi_naive.host.private import digest
 from semi_naive.ra.multiway.tries.arrays import ArrayFile
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
-from semi_naive.ra.once import once
+from semi_naive.ra.storage.once import once
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from semi_naive.host.numbers import counted
-from semi_naive.planning.body import Body, Chosen
+from semi_naive.planning.joins.body import Body, Chosen
 from semi_naive.planning.rewrite import substitute
 from semi_naive.planning.spoken import spoken, spoken_name, spoken_variable
 from semi_naive.ra.rules import ir, steps

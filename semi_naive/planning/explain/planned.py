@@ -9,11 +9,11 @@ from itertools import groupby
 from semi_naive.config import Config
 from semi_naive.planning.explain.bodies import estimated, listed
 from semi_naive.planning.explain.strata import Telling, all_versions, rule_text
-from semi_naive.planning.order import plan_all, plan_body
-from semi_naive.planning.placing import Placing
+from semi_naive.planning.joins.order import plan_all, plan_body
+from semi_naive.planning.joins.placing import Placing
 from semi_naive.planning.spoken import spoken_name
-from semi_naive.running.cardinality import UNKNOWN, Cardinality
 from semi_naive.running.choose_plan import chosen
+from semi_naive.running.relations.cardinality import UNKNOWN, Cardinality
 from semi_naive.running.run import Run
 
 

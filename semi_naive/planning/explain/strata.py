@@ -5,7 +5,7 @@ from dataclasses import replace
 from semi_naive.host.numbers import counted
 from semi_naive.planning.explain.bodies import attributes_of, described, listed
 from semi_naive.planning.explain.passes import changes, place
-from semi_naive.planning.order import versions
+from semi_naive.planning.joins.order import versions
 from semi_naive.planning.spoken import spoken, spoken_name
 from semi_naive.planning.strata import is_fact
 

@@ -1,6 +1,6 @@
 """The directory of a session that outlives its process: what there was at some epoch, and a log of the transactions since.
 
-    manifest.json   names the files of the snapshot, with their checksums; written last (`running.manifest`)
+    manifest.json   names the files of the snapshot, with their checksums; written last (`running.progress.manifest`)
     runs/           blocks of explicit facts and of derived relations, symbols and records; what has not changed since the
                     snapshot before stays as it was written
     log-N-ID        the transactions after epoch N (`log`)
@@ -33,7 +33,6 @@ from semi_naive.host.interrupts import afterwards, held, locked
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
-from semi_naive.ra.arrow_arrays import strings_of
 from semi_naive.ra.rules import durable
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, own_order, together
@@ -41,8 +40,9 @@ from semi_naive.ra.rules.dictionary import Rows, Strings
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.rules.stored import store
 from semi_naive.ra.rules.table import Table
-from semi_naive.ra.strings import places_of, string_arrays
-from semi_naive.running.manifest import DurableFiles
+from semi_naive.ra.text.arrow_arrays import strings_of
+from semi_naive.ra.text.strings import places_of, string_arrays
+from semi_naive.running.progress.manifest import DurableFiles
 from semi_naive.session.durability.log import Identity, Log, LogDamaged, records
 from semi_naive.session.durability.registrations import Registrations, changes, event
 from semi_naive.session.facts import PendingChange, columns_of

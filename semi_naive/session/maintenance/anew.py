@@ -5,14 +5,14 @@ from contextlib import contextmanager
 from functools import partial
 
 from semi_naive.host import budget, memory
-from semi_naive.planning.loops import Loop
+from semi_naive.planning.detect_closure import SMALL, following
+from semi_naive.planning.detect_closure import Following as Closure
+from semi_naive.planning.rewriting.loops import Loop
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.rules.changes import Change, compacted, difference, grown, is_compact, plain, without
 from semi_naive.ra.rules.table import Table
-from semi_naive.running.detect_closure import SMALL, following
-from semi_naive.running.detect_closure import Following as Closure
-from semi_naive.running.local import Local, TooLarge
+from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import rounds
 from semi_naive.session.maintenance.budget import Budget
 from semi_naive.session.maintenance.implied import MOST, Implied, implied

@@ -3,7 +3,7 @@
 An edge whose ends stay connected without it is not missed, and one whose ends were connected is nothing new: no pair comes or
 goes. In a dense graph that is nearly every edge (24 of 25 random ones of p2p-Gnutella09). For the others, rules that look for
 what may have no derivation left would have to suspect nearly every pair: what has changed is found by components and rows of
-bits instead (`ra.condensed`), and all other pairs stay as they are, unread.
+bits instead (`ra.closures.condensed`), and all other pairs stay as they are, unread.
 """
 
 from collections import deque
@@ -13,8 +13,9 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from semi_naive.ra import bitset_bfs, blocks, condensed, graph
-from semi_naive.ra.condensed import AFTER, BEFORE
+from semi_naive.ra import blocks
+from semi_naive.ra.closures import bitset_bfs, condensed, graph
+from semi_naive.ra.closures.condensed import AFTER, BEFORE
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.block import Block, bounds_of, fits, pack, roomy

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from semi_naive.ra.rules.loading import Reorder, Settle
 from semi_naive.ra.rules.local_insert import Born
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation, at_rest
-from semi_naive.running.partitioned import Partitioned
+from semi_naive.running.balanced.partitioned import Partitioned
 
 
 @dataclass

@@ -21,11 +21,11 @@ from semi_naive.ra.rules.ir import Atom, Rule
 from semi_naive.ra.rules.partitioned import PartitionedRelation, at_rest
 from semi_naive.ra.rules.subtracting import TakeOut
 from semi_naive.ra.rules.table import Table
+from semi_naive.running.balanced.fixpoint import RETURNS, Fixpoint
 from semi_naive.running.choose_plan import in_one_place
-from semi_naive.running.dealing import deal
-from semi_naive.running.fixpoint import RETURNS, Fixpoint
-from semi_naive.running.local import Local
-from semi_naive.running.on_partitions import OnPartitions
+from semi_naive.running.driver.local import Local
+from semi_naive.running.relations.dealing import deal
+from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.anew import Anew
 from semi_naive.session.maintenance.closures import changed
 from semi_naive.session.maintenance.continued import Continued

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.planning.body import Body, Compiler, has_wild, names, searched
-from semi_naive.planning.multiway import Core, core_of
-from semi_naive.planning.order import Greedy, outgrown, share_indexes, versions
+from semi_naive.planning.joins.body import Body, Compiler, has_wild, names, searched
+from semi_naive.planning.joins.multiway import Core, core_of
+from semi_naive.planning.joins.order import Greedy, outgrown, share_indexes, versions
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules import ir
 from semi_naive.ra.rules.arithmetic import EvaluationError, located

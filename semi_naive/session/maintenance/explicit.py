@@ -16,7 +16,7 @@ from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import apart, plain
 from semi_naive.ra.rules.ir import Rule
 from semi_naive.ra.rules.table import Table, snapshot
-from semi_naive.running.cluster import Cluster
+from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.run import Run
 
 PAIR = 2  # columns that are packed in the same way whatever they hold

@@ -13,7 +13,7 @@ they are now. No result is ever made of another one by a difference.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from semi_naive.planning.body import names
+from semi_naive.planning.joins.body import names
 from semi_naive.ra.rules.ir import Aggregate, Atom, Const, Kind, Literal, Not, Rule, Var, Wild
 
 NEGATED, AGGREGATED = "!", "{}"

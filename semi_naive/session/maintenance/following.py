@@ -23,8 +23,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from semi_naive.planning.body import Body, names
-from semi_naive.planning.order import outgrown, versions
+from semi_naive.planning.joins.body import Body, names
+from semi_naive.planning.joins.order import outgrown, versions
 from semi_naive.ra.rules.ages import Now, Ticks
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, empty, marked, own_order, selected, together, within

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from semi_naive.planning.body import Body, Compiler, names
-from semi_naive.planning.order import Greedy
+from semi_naive.planning.joins.body import Body, Compiler, names
+from semi_naive.planning.joins.order import Greedy
 from semi_naive.planning.rewrite import substitute, variables_of
 from semi_naive.ra.rules.ages import AGE, Aged, Now, Older
 from semi_naive.ra.rules.changes import own_order

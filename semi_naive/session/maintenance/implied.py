@@ -1,7 +1,7 @@
-"""A closure that is known by its edges: its pairs are counted, and made when somebody asks for them.
+"""A closure that is known by its edges: its pairs are counted, and made on demand.
 
-That is how a run leaves a closure that no rule reads (`running.on_partitions.Remade`). What has changed of it is counted, too,
-by rows of bits before and after (`closures.Differing`). So a transaction that changes a hundred million pairs takes what a run
+A run leaves a closure that no rule reads like this (`running.relations.on_partitions.Remade`). Its changes are counted, too, by
+rows of bits before and after (`closures.Differing`). So a transaction that changes a hundred million pairs takes what a run
 takes, and memory for the edges alone.
 """
 
@@ -13,7 +13,7 @@ from typing import cast
 
 import numpy as np
 
-from semi_naive.ra import graph
+from semi_naive.ra.closures import graph
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, empty, own_order, together
 from semi_naive.ra.rules.ir import Order

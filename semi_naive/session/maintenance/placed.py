@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from semi_naive.io.relations import table_of
-from semi_naive.ra.jobs import RunsLost
+from semi_naive.planning.detect_closure import Following as Closure
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.rules.durable import Gone
 from semi_naive.ra.rules.subtracting import Sweep
 from semi_naive.ra.rules.table import Table
-from semi_naive.ra.runs import RunMissing
-from semi_naive.running.detect_closure import Following as Closure
-from semi_naive.running.on_partitions import InRuns, OnPartitions
-from semi_naive.running.recovery import RESTARTS
+from semi_naive.ra.spark.jobs import RunsLost
+from semi_naive.ra.storage.runs import RunMissing
+from semi_naive.running.progress.recovery import RESTARTS
+from semi_naive.running.relations.on_partitions import InRuns, OnPartitions
 from semi_naive.session.maintenance.explicit import Explicit, Facts
 from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange, between
 

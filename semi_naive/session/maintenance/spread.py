@@ -16,8 +16,8 @@ from semi_naive.ra.rules.local_insert import Born
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation, Parts
 from semi_naive.ra.rules.subtracting import SIDES, Differing, Signed, Subtract
 from semi_naive.ra.rules.table import Table
-from semi_naive.running.cluster import Cluster
-from semi_naive.running.on_partitions import OnPartitions, SignedInRuns
+from semi_naive.running.relations.cluster import Cluster
+from semi_naive.running.relations.on_partitions import OnPartitions, SignedInRuns
 
 FEW = 1 << 18  # changed tuples that come to this process
 

@@ -9,11 +9,11 @@ many iterations.
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from semi_naive.planning.order import origin, part_of
+from semi_naive.planning.joins.order import origin, part_of
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Literal, Not, Order, Rule, Var
 from semi_naive.ra.tuple_at_a_time.ready import ready
-from semi_naive.running.local import Local
+from semi_naive.running.driver.local import Local
 from semi_naive.session.maintenance.guard import Guard, Kinds, columns_of
 
 

@@ -18,9 +18,8 @@ from typing import Any, cast
 from semi_naive.host import budget, limits, memory
 from semi_naive.host.budget import OverBudget
 from semi_naive.host.jit import load
-from semi_naive.planning.passes import Compiled
+from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.planning.strata import Stratum, is_fact, readers
-from semi_naive.ra.failures import told
 from semi_naive.ra.rules.changes import (
     Change,
     at_home,
@@ -30,9 +29,10 @@ from semi_naive.ra.rules.changes import (
     without,
 )  # fmt: skip
 from semi_naive.ra.rules.table import Table, snapshot
+from semi_naive.ra.spark.failures import told
 from semi_naive.ra.tuple_at_a_time.ready import LOADED, ready
-from semi_naive.running.local import TooLarge
-from semi_naive.running.recovery import Recovery
+from semi_naive.running.driver.local import TooLarge
+from semi_naive.running.progress.recovery import Recovery
 from semi_naive.session.maintenance import implied
 from semi_naive.session.maintenance.anew import Closure
 from semi_naive.session.maintenance.by_rules import ByRules

@@ -6,7 +6,7 @@
 A parameter, `$src`, is an attribute that the answers begin with, and a relation has the values that are asked for: so all
 subscribers have one dataflow, and those who ask for the same value have the same tuples (Göbel 2019, "Optimising Distributed
 Dataflows in Interactive Environments", of queries of many tenants). Every relation of the rules that depends on a parameter
-has the attribute; what they compute besides is computed on demand, as far as its demand is known (`planning.magic`).
+has the attribute; what they compute besides is computed on demand, as far as its demand is known (`planning.rewriting.magic`).
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.parse import parse
 from semi_naive.language.trees import rebuilt, walk
 from semi_naive.planning import rewrite
-from semi_naive.planning.passes import Compiled, compiled
+from semi_naive.planning.rewriting.passes import Compiled, compiled
 from semi_naive.planning.strata import strata
 from semi_naive.ra.rules import ir
 from semi_naive.sandbox import NoFiles

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from semi_naive.branch import Branch
-from semi_naive.ra.ids import UnknownId
-from semi_naive.running.answers import Answer
+from semi_naive.ra.text.ids import UnknownId
+from semi_naive.running.results.answers import Answer
 from semi_naive.session.served.requests import BadRequest
 
 EXAMPLE = 'expected a list like [{"insert": "edge", "rows": [[1, 2]]}]'

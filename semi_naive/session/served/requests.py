@@ -20,8 +20,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from semi_naive.host.limits import LimitExceeded
 from semi_naive.io.bits import shown
 from semi_naive.plots.serving import known_host
-from semi_naive.ra.ids import UnknownId
 from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.text.ids import UnknownId
 from semi_naive.session.served.clients import Client, Clients, NotAllowed
 
 CLIENT = "semi_naive.client"  # the key of a request's scope that has its `Client`

@@ -1,0 +1,1 @@
+"""Transitive closures of graphs: adjacency, bit-set search, condensation."""

@@ -1,0 +1,1 @@
+"""Local joins of binary relations."""

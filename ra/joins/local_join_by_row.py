@@ -1,0 +1,91 @@
+"""The local join row by row, where the outer tuples come sorted by the column that is carried, not by the one joined on.
+
+    head(carried: x, new: z) :- outer(carried: x, key: y), inner(key: y, new: z).
+
+All heads of one x are made together, so their duplicates meet in a bitmap over z that stays in the cache, or at once where
+there are few, and they leave sorted by (x, z): nothing is sorted before or after. `ra.joins.local_join` is the same for outer
+tuples sorted by (y, x), and its heads are sorted by (z, x); so two joins in a row, one of each, need no sorting at all.
+"""
+
+import numpy as np
+
+from semi_naive.host.jit import njit, types
+from semi_naive.ra.joins.local_join import CHUNK, settle_row
+from semi_naive.ra.words import FEW, JIT, JOIN, i64, put, u64
+
+HALF = np.uint64(32)
+LOW = np.uint64((1 << 32) - 1)
+
+
+@njit(types.UniTuple(types.int64, 2)(u64, types.uint64, types.int64, types.int64), **JIT)
+def _of_key(inner, key, low, high):
+    """The positions [low, high) of a key among those of some keys."""
+    while low < high and inner[low] >> HALF < key:
+        low += 1
+    end = low
+    while end < high and inner[end] >> HALF == key:
+        end += 1
+    return low, end
+
+
+@njit(
+    types.UniTuple(types.int64, 3)(u64, types.int64, u64, types.uint64, types.int64, i64, u64, u64), scratch="out seen", **JOIN
+)
+def _rows(outer, cursor, inner, base, coarse, starts, out, seen):
+    """Make heads of whole rows from outer[cursor:] into `out` until it might overflow. Returns (heads, pairs, cursor).
+
+    `seen` is a bitmap over new values, zero on entry and on return; `out` has room for more than one row: 64 · seen.size.
+    """
+    made = joined = 0
+    room, groups, step = out.size - 64 * seen.size, np.uint64(starts.size - 1), np.uint64(coarse)
+    while cursor < outer.size and made < room:
+        row, begin, total, marked = outer[cursor] & ~LOW, made, 0, False
+        while cursor < outer.size and outer[cursor] & ~LOW == row:
+            key = outer[cursor] & LOW
+            cursor += 1
+            group = (key - base) >> step  # see `ra.rules.kernels.directory`
+            if key < base or group >= groups:
+                continue
+            low, high = starts[np.int64(group)], starts[np.int64(group) + 1]
+            if coarse:
+                low, high = _of_key(inner, key, low, high)
+            total += high - low
+            if total <= FEW:
+                for j in range(low, high):
+                    made = put(out, begin, made, row | inner[j] & LOW)
+                continue
+            for i in range(begin, begin if marked else made):
+                seen[np.int64((out[i] & LOW) >> np.uint64(6))] |= np.uint64(1) << (out[i] & np.uint64(63))
+            marked = True
+            for j in range(low, high):  # without a branch to mispredict
+                z = inner[j] & LOW
+                cell, bit = np.int64(z >> np.uint64(6)), np.uint64(1) << (z & np.uint64(63))
+                out[made] = row | z
+                made += seen[cell] & bit == 0
+                seen[cell] |= bit
+        joined += total
+        if marked:
+            made = settle_row(out, begin, made, row, LOW, seen)
+    return made, joined, cursor
+
+
+def compose(outer: np.ndarray, inner: np.ndarray, directory, greatest: int, cursor: int = 0, most: int = CHUNK):
+    """Yield (words, joined, cursor): sorted arrays of heads (x, z), without repetitions, from sorted words (x, y) and (y, z) of
+    two halves each; the pairs that met in them; and the outer tuple that is next. They are made from outer[cursor:], `most`
+    at a time, or those of one x.
+
+    directory: (base, coarse, starts) of inner; greatest: the largest z.
+
+    >>> words = lambda *pairs: np.array([a << 32 | b for a, b in pairs], "u8")
+    >>> inner = words((1, 5), (2, 5), (2, 6))
+    >>> [(int(w) >> 32, int(w) & 7) for w in next(compose(words((7, 1), (7, 2), (8, 2)), inner,
+    ...     (np.uint64(1), 0, np.array([0, 1, 3])), 6))[0]]
+    [(7, 5), (7, 6), (8, 5), (8, 6)]
+    """
+    base, coarse, starts = directory
+    seen = np.zeros(greatest // 64 + 1, np.uint64)
+    out = np.empty(min(most, CHUNK) + seen.size * 64 + 1, np.uint64)
+    while cursor < outer.size:
+        made, joined, cursor = _rows(outer, cursor, inner, base, coarse, starts, out, seen)
+        if made:
+            yield out[:made].copy(), joined, cursor

@@ -1,0 +1,1 @@
+"""Spark at the edge: sessions, Java, jobs and shuffles, lost executors, replicas and failures."""

@@ -1,0 +1,127 @@
+"""What goes wrong in Spark or with the machine, as one of our errors: what it is, where, and what to do; not Java's stack."""
+
+import contextlib
+import errno
+import os
+import re
+import shutil
+
+from semi_naive.host import leftovers
+from semi_naive.host.limits import LimitExceeded
+from semi_naive.host.memory import OutOfMemory, is_memory, out_of_memory
+from semi_naive.host.numbers import counted
+from semi_naive.ra.spark import lost
+from semi_naive.ra.spark.lost import SparkLost
+from semi_naive.ra.spark.masters import on_this_host
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FULL_TEXTS = [os.strerror(number) for number in sorted(FULL)]
+TEMPORARY = "TMPDIR names another folder for all that is temporary"
+INSTALLED = "every host needs semi-naive, with what it requires, for the Python that PYSPARK_PYTHON names"
+
+
+class DiskFull(RuntimeError):
+    """A disk has no room left for runs or shuffles."""
+
+
+class JobFailed(RuntimeError):
+    """A job failed in a way that trying again does not mend."""
+
+
+class WorkerLost(JobFailed):
+    """A Python worker or an executor ended in the middle of a task."""
+
+
+SIGNS = (
+    "Python worker exited unexpectedly",
+    "ExecutorLostFailure",
+    "Connection reset",
+    "worker died",
+    "EOFException",
+)
+EXECUTOR = re.compile(r"\((\S+) executor (\S+)\): ExecutorLostFailure \(.*?\) Reason: (.*)")
+MORE = "if its memory was used up, raise spark.executor.memory or spark.executor.memoryOverhead, or set more partitions"
+OURS = (DiskFull, JobFailed, LimitExceeded, OutOfMemory, SparkLost)
+
+
+@contextlib.contextmanager
+def told(sc=lambda: None, folder: str | None = None):
+    """What Spark, a full disk or used up memory make fail in the block leaves it as an error of ours. `sc`: gives the
+    SparkContext that is used there; None if none has been needed. folder: what is written to besides our own folders."""
+    try:
+        yield
+    except Exception as error:
+        found = failure(error, sc(), folder)
+        if found is None:
+            raise
+        raise found from error
+
+
+def failure(error: Exception, sc=None, folder: str | None = None) -> Exception | None:
+    """Our error for one of Spark's, of a full disk or of memory; None for any other, and for ours."""
+    if isinstance(error, OURS):
+        return None
+    cut = isinstance(error, (ConnectionError, EOFError)) and sc is not None and lost.is_lost(sc)
+    if cut or type(error).__module__.split(".")[0] in ("py4j", "pyspark"):
+        return job_failure(error, sc, folder)
+    if isinstance(error, OSError) and error.errno in FULL:
+        return disk_full(sc, folder)
+    return out_of_memory(error) if is_memory(error) else None
+
+
+def job_failure(error: Exception, sc=None, folder: str | None = None) -> Exception:
+    """Our error for what Spark says of a job that has failed."""
+    text = str(error)
+    if isinstance(error, OURS):
+        return error
+    if sc is not None and lost.is_lost(sc):
+        return lost.error(sc._gateway)
+    if any(full in text for full in FULL_TEXTS):
+        return disk_full(sc, folder)
+    if is_memory(text):
+        return out_of_memory(text)
+    if said := _of_worker(text):
+        return JobFailed(f"a Python worker of Spark did not start: {said}\n  {INSTALLED}")
+    return (WorkerLost if any(sign in text for sign in SIGNS) else JobFailed)(_cause(text))
+
+
+def disk_full(sc=None, folder: str | None = None) -> DiskFull:
+    """Says which of the folders that we write to is the fullest, and which setting moves it."""
+    if sc is not None and not on_this_host(sc.master):
+        return DiskFull(
+            "a disk of a host has no room left for runs or for what Spark shuffles: the setting local_dir names another"
+            " folder for runs, Spark's spark.local.dir (SPARK_LOCAL_DIRS) one for shuffles"
+        )
+    free, fullest = min((shutil.disk_usage(each).free, each) for each in _folders(sc, folder))
+    return DiskFull(
+        f"no space left in {fullest} ({counted(free, 'byte')} free): the setting local_dir names another folder for runs;"
+        f" {TEMPORARY}, also for what Spark shuffles (in a Spark session of your own that is spark.local.dir)"
+    )
+
+
+def _folders(sc, folder: str | None) -> list[str]:
+    """The folders that evaluations of this process write to."""
+    found = {os.path.dirname(path) for path in leftovers.folders()} | {folder}
+    with contextlib.suppress(Exception):
+        found.add(sc.getConf().get("spark.local.dir"))
+    return [each for each in found if each and os.path.isdir(each)] or [os.getcwd()]
+
+
+def _of_worker(text: str) -> str:
+    """The last line that a Python worker has written before it ended at its start; "" if none has. Trying again is no use: the
+    worker cannot import what it needs, as a rule."""
+    _, found, after = text.partition("Error from python worker:\n")
+    lines = [line.strip() for line in after.partition("PYTHONPATH was:")[0].splitlines()]
+    return next((line for line in reversed(lines) if line), "") if found else ""
+
+
+def _cause(text: str) -> str:
+    """The executor that was lost, or the line of a Python error in a worker's traceback, out of the hundred lines of Java's."""
+    if lost_one := EXECUTOR.search(text):
+        host, number, reason = lost_one.groups()
+        return f"executor {number} on {host} was lost: {reason.strip()}\n  {MORE}"
+    lines = [line for line in text.splitlines() if line and not line.startswith((" ", "\t", "Traceback"))]
+    named = [line for line in lines if ": " in line and line.split(":")[0].isidentifier()]
+    caused = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    last = re.findall(r"most recent failure: .*?\): (\S+: \S.*)", text)
+    return [*(lines[:1] or [text]), *caused, *last, *named][-1]

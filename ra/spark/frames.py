@@ -1,0 +1,109 @@
+"""Spark DataFrames of what the partitions hold, and streams to the driver: read on the hosts that hold it.
+
+A `reader` is a task: `reader(partition, records)` yields what it makes of its partition's runs, here Arrow record batches.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from semi_naive.ra.spark.spark_context import map_in_arrow
+from semi_naive.ra.storage.runs import Run, RunMissing
+
+Reader = Callable
+GONE = (
+    "the tuples of this DataFrame are gone: the result that made it has been closed, or a host was lost. Read or write the"
+    " DataFrame before that, or run the program again"
+)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Say what it means that a run is missing, without the traceback of a worker, which ends with this error anyway."""
+    try:
+        yield
+    except RunMissing as missing:
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # what Spark's setting of that purpose does; workers end after an error
+        raise RuntimeError(f"{GONE} ({missing})") from None
+
+
+@dataclass
+class Touch:
+    """A task that reads nothing of its partition's runs, but fails if one is not on its host, or cut short."""
+
+    runs: list[list[Run]]
+
+    def __call__(self, partition, records):
+        for run in self.runs[partition]:
+            run.mapped()
+        return []
+
+
+@dataclass
+class Each:
+    """As `DataFrame.mapInArrow` calls it: one row for each partition in, its batches out."""
+
+    reader: Reader
+
+    def __call__(self, rows):
+        with told():
+            for row in rows:
+                for partition in row.column(0).to_pylist():
+                    yield from self.reader(partition, ())
+
+
+@dataclass
+class InBytes:
+    """A partition's batches, in bytes: Spark carries them from the Python worker that reads to the one that gives them to the
+    JVM as columns."""
+
+    reader: Reader
+
+    def __call__(self, partition, records):
+        import pyarrow as pa
+
+        with told():
+            for batch in self.reader(partition, records):
+                with pa.BufferOutputStream() as sink:
+                    with pa.ipc.new_stream(sink, batch.schema) as writer:
+                        writer.write_batch(batch)
+                    yield (sink.getvalue().to_pybytes(),)
+
+
+def unwrapped(rows):
+    """The batches again."""
+    import pyarrow as pa
+
+    for row in rows:
+        for data in row.column(0):
+            yield from pa.ipc.open_stream(data.as_buffer())
+
+
+def anywhere(pieces: int, reader: Reader, schema):
+    """The DataFrame of the batches of so many pieces, which any host can make."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.getOrCreate()
+    return map_in_arrow(session.range(0, pieces, 1, pieces), Each(reader), schema)
+
+
+def dataframe(jobs, runs: list[list[Run]], reader: Reader, schema):
+    """The DataFrame of the batches that a reader of `runs` yields.
+
+    Costs one small job on a cluster, by which each partition's runs are on one host: what the user makes of the DataFrame is
+    computed by Spark alone. There tuples go through two Python workers, as only an RDD is computed where its anchors are.
+    """
+    from pyspark.sql import SparkSession
+
+    if jobs.local:
+        return anywhere(len(runs), reader, schema)
+    jobs.job(Touch(runs))
+    pieces, session = jobs.anchors.mapPartitionsWithIndex(InBytes(reader)), SparkSession.builder.getOrCreate()
+    return map_in_arrow(session.createDataFrame(pieces, "batch binary", verifySchema=False), unwrapped, schema)
+
+
+def streamed(jobs, runs: list[list[Run]], reader: Reader):
+    """What a reader of `runs` yields, one partition after the other; the next one is read meanwhile. Costs the same job."""
+    jobs.job(Touch(runs))
+    return jobs.anchors.mapPartitionsWithIndex(reader).toLocalIterator(prefetchPartitions=True)

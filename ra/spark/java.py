@@ -1,0 +1,163 @@
+"""The Java process that Spark runs in: found, started, and ended with this one.
+
+pyspark starts it as well, but if it is interrupted meanwhile it removes the folder where the process is to say how it can be
+reached. The process then fails to say so, and stays for good. Here nothing is removed before the process has ended.
+
+It ends when its standard input does, so also when this process is killed. It leads a session of its own: Ctrl-C in the terminal
+does not reach it, nor the Python workers that it starts.
+"""
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+
+from semi_naive.host import leftovers
+from semi_naive.host.memory import is_memory, out_of_memory
+from semi_naive.host.memory_limits import limit
+from semi_naive.ra.spark.masters import on_this_host
+
+JAVA = 17
+HEAP, LEAST_HEAP = 2 << 30, 384 << 20  # bytes: of a machine with plenty, and what Spark needs to start
+SHARE = 4  # of what memory there is: a part for Java, the others for this process and the Python workers
+NEEDS_JAVA = f"Spark needs Java {JAVA} or later"
+HOW = (
+    "install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless · Fedora: dnf install java-17-openjdk-headless"
+    " · macOS: brew install openjdk@17 · any: https://adoptium.net), or set JAVA_HOME to where it is"
+)
+LOOK = 0.01  # seconds between two looks whether it has started
+LONGEST = 120.0  # seconds that it may take to start
+SAID = 2000  # characters of what it said that an error repeats
+SOCKET = 100 - len("/.01234567-0123-0123-0123-0123456789ab.sock")  # what may come before a socket's name in its path
+SHORTEST = "/tmp"  # a temporary directory, where the one that is set has too long a name
+OPTIONS = "spark.driver.extraJavaOptions"
+SMALL = ("-XX:CompressedClassSpaceSize=96m", "-XX:ReservedCodeCacheSize=96m")  # Java sets aside 1.2 GB for them otherwise
+PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"  # by which pyspark knows of one that has been started
+
+
+class NoJava(RuntimeError):
+    """Java is missing or too old; the message says what to install and how."""
+
+
+class NotStarted(RuntimeError):
+    """The Java process of Spark has ended before Spark was there; the message has what it said."""
+
+
+def check_java() -> int:
+    """The major version of the Java that Spark would start. NoJava when there is none, or it is too old."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else "java"
+    if not shutil.which(java):
+        raise NoJava(f"{NEEDS_JAVA}, and there is no {java!r}: {HOW}")
+    text = subprocess.run([java, "-Xmx32m", *SMALL, "-version"], capture_output=True, text=True).stderr
+    if is_memory(text):
+        raise out_of_memory(text, "the start of Java")
+    found = re.search(r'version "(?:1\.)?(\d+)', text)
+    if not found or int(found[1]) < JAVA:
+        raise NoJava(f"{NEEDS_JAVA}, and {java!r} is {text.splitlines()[0] if text else 'not a Java'}: {HOW}")
+    return int(found[1])
+
+
+def heap() -> int:
+    """The bytes that Java may have for its objects, of which Spark needs few here: tuples pass it by."""
+    return max(LEAST_HEAP, min(HEAP, limit() // SHARE))
+
+
+def gateway(conf, given_up: threading.Event):
+    """pyspark's connection to a new Java process with the settings of a SparkConf; to the one that has started this process, if
+    one has. NotStarted with what it said if it does not start, or if it is `given_up` before it has."""
+    from pyspark.java_gateway import launch_gateway
+
+    from semi_naive.ra.storage.runs import Store
+
+    if PORT in os.environ or os.name != "posix":
+        return launch_gateway(conf)
+    check_java()
+    scratch = Store.create()
+    for name, value in _places(conf, scratch):
+        conf.set(name, value)
+    with tempfile.TemporaryFile() as said:
+        process, port, secret = _started(_command(conf), scratch.path("java"), said, given_up)
+    os.environ[PORT], os.environ[SECRET] = port, secret
+    try:
+        found = launch_gateway()
+    except Exception as error:  # it has ended meanwhile, or has not told its port and its secret right
+        leftovers.end_process(process, patience=0)
+        raise NotStarted(f"Spark did not start: there is no connection to its Java process: {error}") from error
+    finally:
+        del os.environ[PORT], os.environ[SECRET]
+    found.proc = process
+    return found
+
+
+def _places(conf, scratch) -> Iterator[tuple[str, str]]:
+    """Where a Spark of this host alone writes: below our own folder, so that nothing is left of one that is killed."""
+    if not on_this_host(conf.get("spark.master", "")):
+        return
+    os.makedirs(scratch.path("spark"))
+    yield "spark.local.dir", scratch.path("spark")
+    if sockets := _short(scratch):
+        yield "spark.python.unix.domain.socket.dir", sockets.root
+    else:
+        yield "spark.python.unix.domain.socket.enabled", "false"
+    small = " ".join(SMALL) if heap() < HEAP else ""
+    own = f"{small} -XX:-UsePerfData {shlex.quote('-Djava.io.tmpdir=' + scratch.path('spark'))}"  # Spark splits as a shell does
+    yield OPTIONS, f"{conf.get(OPTIONS, '')} {own}"
+
+
+def _short(scratch):
+    """A store whose path leaves room for a socket's name; None if there is none. Each store is swept where the next is made."""
+    from semi_naive.ra.storage.runs import Store
+
+    if len(os.fsencode(scratch.root)) <= SOCKET:
+        return scratch
+    with contextlib.suppress(OSError):
+        other = Store.create(SHORTEST)
+        if len(os.fsencode(other.root)) <= SOCKET:
+            return other
+        other.remove()
+    return None
+
+
+def _command(conf) -> list[str]:
+    from pyspark.find_spark_home import _find_spark_home
+
+    settings = [word for name, value in conf.getAll() for word in ("--conf", f"{name}={value}")]
+    arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+    return [os.path.join(_find_spark_home(), "bin", "spark-submit"), *settings, *arguments]
+
+
+def _started(command: list[str], told: str, said, given_up: threading.Event) -> tuple[subprocess.Popen, str, str]:
+    """The process, and the port and the secret that it tells. What it says besides goes to a file that nobody sees, for life,
+    unless it does not start."""
+    from pyspark.serializers import UTF8Deserializer, read_int
+
+    env = os.environ | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": told}
+    if heap() < HEAP:
+        env |= {"SPARK_LAUNCHER_OPTS": " ".join(SMALL), "MALLOC_ARENA_MAX": "2"}
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said, env=env, start_new_session=True)
+    leftovers.add_process(process)
+    until = time.monotonic() + LONGEST
+    while not os.path.exists(told):
+        late = time.monotonic() > until
+        if late or given_up.is_set() or process.poll() is not None:
+            leftovers.end_process(process, patience=0)
+            said.seek(0)
+            text = said.read().decode(errors="replace")
+            if is_memory(text):
+                raise out_of_memory(text, "the start of Java")
+            why = (
+                f"Java has not said in {LONGEST:.0f} s how it is reached"
+                if late
+                else f"Java ended with status {process.returncode}"
+            )
+            raise NotStarted(f"Spark did not start: {why}\n{text[-SAID:]}")
+        time.sleep(LOOK)
+    with open(told, "rb") as info:
+        return process, str(read_int(info)), UTF8Deserializer().loads(info)

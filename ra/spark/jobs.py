@@ -1,0 +1,174 @@
+"""The shuffles: what turns tasks on partitions into Spark jobs, and a failed job into the same answer or one clear error.
+
+An evaluation has a fixed number of partitions. A *task* is a picklable callable `task(partition, records)` that returns
+an iterable. A *job* is a chain of tasks: what every task but the last yields, `(destination, record)`, is shuffled to the
+next; what the last yields goes back to the driver. So one iteration of a fixpoint is one job of two stages (80 ms with
+nothing to do, 2 cores), of three when tuples must first reach the other subbuckets of their bucket (110 ms).
+
+State does not travel: tasks read and write runs of their host. The partitions' *anchors*, a cached RDD of one empty record
+each, are what Spark's locality holds on to: on a cluster every stage is a union with the anchors under one partitioner,
+which Spark does without a shuffle, and so partition p is computed where it was computed before. If a host is so busy that
+Spark computes the partition on another one, its runs are sent after it (`ra.spark.shipping`). An executor that is gone is not
+waited for (`ra.spark.executors`).
+"""
+
+import contextlib
+import functools
+import gc
+import logging
+import os
+from itertools import zip_longest
+from pickle import PicklingError
+
+from semi_naive.host import limits, memory, memory_limits
+from semi_naive.ra.spark import shipping
+from semi_naive.ra.spark.executors import spark_call
+from semi_naive.ra.spark.failures import WorkerLost, job_failure
+from semi_naive.ra.spark.masters import on_this_host
+from semi_naive.ra.storage.runs import Remove, RunMissing, Store, unlink
+
+log = logging.getLogger("semi_naive")
+
+ATTEMPTS = 4  # of a job; Spark itself retries tasks, but never in local mode unless the master says local[n, failures]
+# Such a union runs where most of its inputs are (Spark's PartitionerAwareUnionRDD), and a shuffle counts as being wherever a
+# fifth of what a partition gets was written: on up to five executors, which may be of one host. One anchor would be outvoted.
+VOTES = 6
+
+
+class RunsLost(RuntimeError):
+    """Runs are gone with their executor or disk; the fixpoint goes back to its last checkpoint, or to the start."""
+
+
+def home(partition: int) -> int:
+    """The one partitioner of all shuffles: records already are (partition, …). One function, so that Spark sees that
+    the anchors and the shuffled records are partitioned alike."""
+    return partition
+
+
+def _anchor(partition: int, records) -> list[tuple[int, None]]:
+    return [(partition, None)]
+
+
+class PartitionedJobs:
+    """The partitions of one evaluation. Costs one small job to build on a cluster; `close` forgets the anchors."""
+
+    def __init__(self, sc, partitions: int):
+        from pyspark import StorageLevel
+
+        self.sc, self.partitions, self.local = sc, partitions, on_this_host(sc.master)
+        # A shuffle of no records gives the anchors a partitioner and no place: a lost anchor goes to a core that is free.
+        anchors = sc.parallelize([], partitions).partitionBy(partitions, home).mapPartitionsWithIndex(_anchor, True)
+        self.anchors = anchors.persist(StorageLevel.MEMORY_AND_DISK)  # evicted from memory, an anchor would be forgotten
+        self._discarded: list[list[str]] = []  # by partition: files that the next job removes
+        if not self.local:
+            self.anchors.count()
+
+    def discard(self, paths: list[list[str]]) -> None:
+        """Remove runs, by partition, that no later job reads: where all hosts are this one at once, else in the next job."""
+        if self.local:
+            unlink([path for own in paths for path in own])
+        else:
+            self._discarded = [[*before, *own] for before, own in zip_longest(self._discarded, paths, fillvalue=())]
+
+    def job(self, *tasks, source=None) -> list:
+        """Run a chain of tasks; returns what the last yields, by partition. `source`: an RDD that the first task reads
+        instead of the anchors; it may have any number of partitions.
+
+        Safe to run again, as tasks are functions of immutable runs: a job that lost a worker is, up to ATTEMPTS times, and
+        one that found runs on other hosts, with a shipment of them.
+        """
+        shipments, lost, killed = {}, 0, memory_limits.kills()
+        while True:
+            limits.check()
+            try:
+                rdd = self._chain(tasks, source, [rdd for rdd, _ in shipments.values()])
+                found = self.collect(rdd)
+                self._discarded = self._discarded if source is not None and len(tasks) == 1 else []
+                return found
+            except PicklingError as error:  # a user's function, which says itself why it cannot be sent
+                raise error.__context__ if isinstance(error.__context__, ValueError) else error from None
+            except Exception as error:  # py4j's own classes come and go between Spark versions
+                if missing := RunMissing.told(str(error)):
+                    self._ship(missing, shipments)
+                    continue
+                lost, failed = lost + 1, job_failure(error, self.sc)
+                if lost == ATTEMPTS or not isinstance(failed, WorkerLost):
+                    raise failed from error
+                if memory_limits.kills() > killed:  # the same would happen again
+                    raise memory.killed() from error
+                log.warning("a Python worker or an executor was lost; running the job again (%d)", lost)
+
+    def _ship(self, missing: tuple, shipments: dict) -> None:
+        """Add to the shipments what a failed job has missed; RunsLost if no host has it."""
+        what, path, host, partition = missing
+        place = partition, os.path.dirname(path)
+        tries = shipments[place][1] + 1 if place in shipments else 1
+        if not self.local and partition is not None and tries <= ATTEMPTS:
+            sent = shipping.shipment(self, partition, path, host if tries == 1 else None)
+            if sent is not None:
+                log.warning("partition %d ran on %s, away from its runs: they are sent there", partition, host)
+                shipments[place] = sent.partitionBy(self.partitions, home), tries
+                return
+        raise RunsLost(f"{what}: {path}; {host} does not have it whole, and no other host that Spark reaches has") from None
+
+    def _chain(self, tasks, source=None, shipments=()):
+        rdd = self.anchors if source is None else source
+        for number, task in enumerate(tasks):
+            raw = number == 0 and source is not None
+            arrived = [*shipments, rdd.partitionBy(self.partitions, home)] if number else shipments
+            if arrived and not raw:
+                rdd = arrived[0] if self.local else self.sc.union([self.anchors] * (VOTES * len(arrived)) + [*arrived])
+            rdd = rdd.mapPartitionsWithIndex(_Step(task, raw, self._discarded if not raw and number == len(tasks) - 1 else []))
+        return rdd
+
+    def collect(self, rdd) -> list:
+        """Return what an RDD yields, in one job."""
+        return spark_call(self.sc, rdd.collect, _look)
+
+    def everywhere(self, task):
+        """An RDD of what a task returns in every executor that has a core free."""
+        cores = self.sc.defaultParallelism
+        return self.anchors.union(self.sc.parallelize(range(cores), cores)).mapPartitionsWithIndex(task)
+
+    def remove(self, store: Store) -> None:
+        """Remove a directory of runs from every host: one job on a cluster. It may fail unheard: Spark may have been stopped,
+        or be the reason we are here."""
+        store.remove()
+        if not self.local:
+            with contextlib.suppress(Exception):
+                self.collect(self.everywhere(Remove(store)))
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self.anchors.unpersist()
+
+
+def _look() -> None:
+    """End a job if memory is about to be used up, or a limit of the evaluation is exceeded."""
+    memory.check()
+    limits.check()
+
+
+@functools.cache
+def _settle() -> None:
+    """Once a worker has loaded the kernels: tell the collector to leave what there is alone. Spark collects garbage after
+    every task, and walking numba's half a million objects took 25 ms of it; an iteration went from 140 ms to 80."""
+    gc.collect()
+    gc.freeze()
+
+
+class _Step:
+    """A task as Spark calls it. Reads its input to the end first: a worker that leaves input unread is not used again."""
+
+    def __init__(self, task, raw: bool, discarded: list[list[str]]):
+        self.task, self.raw, self.discarded = task, raw, discarded
+
+    def __call__(self, partition, records):
+        _settle()
+        unlink(self.discarded[partition] if self.discarded else [])
+        if not self.raw:
+            records = shipping.unpacked([record for _, record in records if record is not None])
+        try:
+            yield from self.task(partition, records)
+        except RunMissing as missing:
+            raise RunMissing(missing.path, None if self.raw else partition, missing.what) from None

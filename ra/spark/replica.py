@@ -1,0 +1,39 @@
+"""Arrays that every host needs whole: memory-mapped from one file a host, however many workers read it."""
+
+import contextlib
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.ra.spark.masters import on_this_host
+from semi_naive.ra.storage.runs import Run, Store, write_run
+
+
+@dataclass
+class Replica:
+    """Words written once by the driver; on another host the first worker to ask writes them from a broadcast."""
+
+    run: Run
+    dtype: str
+    broadcast: object = None  # None where every task runs on the driver's host
+
+    @classmethod
+    def share(cls, sc, store: Store, name: str, array: np.ndarray) -> "Replica":
+        """Costs one write, and on a cluster one broadcast, of 8 bytes an element."""
+        array = np.ascontiguousarray(array)
+        words = array.view(np.uint64)
+        run = write_run(store.path(name), words)
+        return cls(run, array.dtype.str, None if on_this_host(sc.master) else sc.broadcast(words))
+
+    def open(self) -> np.ndarray:
+        if self.broadcast is not None and not os.path.exists(self.run.path):
+            write_run(self.run.path, self.broadcast.value)
+        return self.run.open().view(self.dtype)
+
+    def close(self) -> None:
+        """Nobody asks for it any more."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.run.path)
+        if self.broadcast is not None:
+            self.broadcast.destroy()

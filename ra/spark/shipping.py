@@ -1,0 +1,128 @@
+"""Runs follow their partition: where Spark computes it on a host without them, the hosts that have them send them there.
+
+Spark's locality is a preference: after `spark.locality.wait` an idle host takes the tasks of a busy one, and it takes at once
+those of an executor that is gone (`ra.spark.executors`). The task then finds a run missing, and the job is run again with a
+*shipment*: an RDD whose tasks read the partition's folder wherever it is, and whose records reach the partition with those of
+its shuffle. As runs are immutable, it does not matter who has which copies.
+"""
+
+import contextlib
+import os
+import socket
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from semi_naive.host import private
+
+PIECE = 1 << 18  # bytes of a file in one record: Spark's `partitionBy` keeps up to a thousand records in memory
+PATIENCE = (0.0, 0.3, 1.0, 2.0)  # seconds that the tasks of each search last, so that busy executors get one, too
+
+Place = tuple[str, int, int]  # a folder of a host: of two with one path, no two are alike
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes of a file of `size` bytes. Only whole files arrive under their names."""
+
+    path: str
+    size: int
+    offset: int
+    data: bytes
+
+
+@dataclass
+class Look:
+    """A task that lists a folder of its host: (place, {name: bytes})."""
+
+    folder: str
+    lasts: float
+
+    def __call__(self, partition, records):
+        time.sleep(self.lasts)
+        found = files_of(self.folder)
+        return [(place_of(self.folder), found)] if found else []
+
+
+@dataclass
+class Send:
+    """A task that sends files of its host to a partition: the first task of each host sends them all.
+
+    `token`: the name by which this shipment's tasks agree who is first.
+    """
+
+    folder: str
+    partition: int
+    wanted: dict[Place, list[str]]
+    token: str
+
+    def __call__(self, partition, records):
+        names = self.wanted.get(place_of(self.folder)) if os.path.isdir(self.folder) else None
+        if not names or not self._first():
+            return
+        for path in (os.path.join(self.folder, name) for name in names):
+            with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                for offset in range(0, size, PIECE):
+                    yield self.partition, Piece(path, size, offset, file.read(PIECE))
+
+    def _first(self) -> bool:
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(os.path.join(self.folder, f".{self.token}"), os.O_CREAT | os.O_EXCL, 0o600))
+            return True
+        return False
+
+
+def unpacked(records: list) -> list:
+    """Write the files that have come with the records, unless this host has them; returns the other records."""
+    rest, arrived = [], {}
+    for record in records:
+        if isinstance(record, Piece):
+            arrived.setdefault(record.path, []).append(record)
+        else:
+            rest.append(record)
+    for path, pieces in arrived.items():
+        if sum(len(piece.data) for piece in pieces) == pieces[0].size and not os.path.exists(path):
+            _write(Path(path), pieces)
+    return rest
+
+
+def _write(path: Path, pieces: list[Piece]) -> None:
+    with private.whole(path) as file:
+        for piece in pieces:
+            file.seek(piece.offset)
+            file.write(piece.data)
+
+
+def files_of(folder: str) -> dict[str, int]:
+    """The whole files of a folder of this host, by name, with their sizes."""
+    with contextlib.suppress(FileNotFoundError):
+        files = [entry for entry in os.scandir(folder) if entry.is_file()]
+        return {
+            file.name: file.stat().st_size for file in files if not file.name.startswith(".") and ".partial" not in file.name
+        }
+    return {}
+
+
+def place_of(folder: str) -> Place:
+    facts = os.stat(folder)
+    return socket.gethostname(), facts.st_dev, facts.st_ino
+
+
+def shipment(jobs, partition: int, path: str, lacking: str | None):
+    """An RDD of (partition, Piece): what the hosts have in the folder of a missing run. None if no host has the run.
+
+    `jobs`: the PartitionedJobs. They reach every host that has a free core. `lacking`: the name of the host that will read the
+    files, which is not sent what it has; None if that is not known.
+    """
+    folder, name = os.path.split(path)
+    for lasts in PATIENCE:
+        found = dict(jobs.collect(jobs.everywhere(Look(folder, lasts))))
+        if any(name in files for files in found.values()):
+            wanted, known = {}, set().union(*(files for place, files in found.items() if place[0] == lacking))
+            for place, files in found.items():
+                wanted[place] = sorted(set(files) - known)
+                known |= set(files)
+            return jobs.everywhere(Send(folder, partition, wanted, uuid.uuid4().hex))
+    return None

@@ -1,0 +1,183 @@
+"""The Spark session: the one a user already has, as it is, or an embedded one with the settings measured to matter."""
+
+import logging
+import os
+import site
+import sys
+import sysconfig
+import threading
+import time
+
+from semi_naive.host import leftovers, limits
+from semi_naive.host.needed import needed
+from semi_naive.ra.spark import lost
+from semi_naive.ra.spark.aside import aside
+from semi_naive.ra.spark.java import gateway, heap
+
+SETTLES, STILL = 30.0, 1.5  # seconds, of a context in which executors come, and without a new one after which all have
+
+_settled: set[str] = set()  # the contexts whose executors have come
+
+PYSPARK = "'pyspark>=4.1,<5'"  # as in setup.cfg
+
+LOOPBACK = "127.0.0.1"  # for local mode: a laptop whose own name does not resolve can still start
+
+CONNECT = (
+    "a session of Spark Connect has no SparkContext, which the engine's jobs need: leave spark out. The run is then in this"
+    " process, on its cores; it takes DataFrames of Spark Connect as facts, and to_df() makes one of the answer. Or pass a"
+    " session that is not of Spark Connect"
+)
+DAEMON, WAIT = "spark.python.daemon.module", "spark.locality.wait"
+
+# Each line with its reason; the times are of a job that does nothing, 2 cores, Spark 4.3.
+SETTINGS = {
+    "spark.python.unix.domain.socket.enabled": "true",  # 45 ms instead of 84: TCP pays a delayed acknowledgement
+    "spark.shuffle.compress": "false",  # what we ship is already coded
+    # Spark's own choice, zstd, is native code that is unpacked into the temporary folder. Where that is full, or memory is
+    # short, the driver's thread that tells where shuffles are dies of it, and the job waits for ever. lz4 is in Java, too.
+    "spark.shuffle.mapStatus.compression.codec": "lz4",
+    "spark.ui.enabled": "false",  # a web server nobody asked for
+    "spark.ui.showConsoleProgress": "false",  # its bar would write over ours
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    DAEMON: "semi_naive.ra.spark.daemon",  # not documented by Spark; 1.2 s to the first result instead of 1.7
+    "spark.driver.maxResultSize": "0",
+    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+}
+
+
+def start(master: str | None = None, cores: int | None = None):
+    """A SparkSession: the one that runs, or one on a new context (see `context`)."""
+    found = context(master, cores)
+    from pyspark.sql import SparkSession
+
+    return (SparkSession.getActiveSession() if master is None else None) or SparkSession(found)
+
+
+def context(master: str | None = None, cores: int | None = None):
+    """The SparkContext that runs, or a new one: of `master`, or local on `cores` (default: all), with failed tasks
+    tried again. Takes 2.5 s; a session on top of it takes another 2 s, so that is left to whoever needs DataFrames.
+    NotInstalled without pyspark, which what is small does not need."""
+    needed("pyspark", "Spark, on which what is large runs,", PYSPARK)
+    from pyspark import SparkConf, SparkContext
+
+    running = SparkContext._active_spark_context
+    if running is not None and leftovers.is_ours(getattr(running._gateway, "proc", None)) and lost.is_lost(running):
+        lost.forget(running)
+    elif running is not None and master is None:
+        return context_of(running)
+    # Workers would otherwise be started by whatever `python3` is on the path, which need not have this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = SparkConf().setAppName("semi-naive").setMaster(master or f"local[{cores or cpus()},4]")
+    for key, value in SETTINGS.items():
+        conf.set(key, value)
+    for name, value in _worker_environment().items():
+        conf.set(f"spark.executorEnv.{name}", value)
+    conf.set("spark.driver.memory", f"{heap() >> 20}m")
+    if master is None:
+        conf.set("spark.driver.bindAddress", LOOPBACK).set("spark.driver.host", LOOPBACK)
+    elif not master.startswith("local"):
+        # Its hosts may get this package with the first task: nothing of it can start their workers. And a task rather waits
+        # for the host that has its runs than has them sent.
+        conf.set(DAEMON, "pyspark.daemon").set(WAIT, conf.get(WAIT, "10min"))
+    conf.set("spark.sql.shuffle.partitions", str(cores or cpus()))
+    given_up = threading.Event()
+    return aside(lambda: _made(conf, given_up), given_up.set, limits.check)
+
+
+def _worker_environment() -> dict[str, str]:
+    """Environment variables of Python workers: a user's `random.py` or `queue.py` in the working directory shadows no module.
+
+    A package imported from a checkout, not from where Python installs packages, is imported from there by workers too.
+    """
+    root = os.path.dirname(os.path.dirname(sys.modules[__name__.split(".")[0]].__file__ or ""))
+    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages()}
+    return {"PYTHONSAFEPATH": "1"} | ({} if root in installed else {"PYTHONPATH": root})
+
+
+def _made(conf, given_up: threading.Event):
+    from pyspark import SparkContext
+
+    with SparkContext._lock:
+        if SparkContext._active_spark_context is None:
+            java = SparkContext._gateway or gateway(conf, given_up)
+            try:
+                made = SparkContext(conf=conf, gateway=java)
+            except Exception as error:
+                if not lost.ended(java, lost.ENDS):
+                    raise
+                lost.forget()
+                raise lost.error(java) from error
+            # Both would tell of a Java that ends on standard error, with the stack; who uses it gets an exception.
+            made._accumulatorServer.handle_error = lambda *_: None
+            logging.getLogger().addFilter(_of_others)
+        return SparkContext._active_spark_context
+
+
+def _of_others(record: logging.LogRecord) -> bool:
+    """Whether what is logged is not what py4j says, to the root logger of all, when a connection ends."""
+    return record.msg != "Exception while sending command."
+
+
+def cpus() -> int:
+    """Cores this process may use (a container's share, not the machine's)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cores(sc) -> int:
+    """The cores of a SparkContext. Those of a cluster come one executor after the other: in the first seconds of a context
+    this waits until no more do."""
+    if not sc.master.startswith("local") and sc.applicationId not in _settled:
+        _settled.add(sc.applicationId)
+        sc.parallelize([0], 1).count()  # waits for the first
+        known, since = 0, time.monotonic()
+        while time.time() - sc.startTime / 1000 < SETTLES and time.monotonic() - since < STILL:
+            time.sleep(STILL / 10)
+            if sc.defaultParallelism != known:
+                known, since = sc.defaultParallelism, time.monotonic()
+    return sc.defaultParallelism
+
+
+def is_connect(one) -> bool:
+    """Whether a session or a DataFrame is one of Spark Connect, told without importing it."""
+    return type(one).__module__.startswith("pyspark.sql.connect")
+
+
+def connected():
+    """The session of Spark Connect that is active in this thread, if there is one."""
+    module = sys.modules.get("pyspark.sql.connect.session")
+    return module and module.SparkSession.getActiveSession()
+
+
+def context_of(spark):
+    """The SparkContext of what a user gave: a session, a context, or None for the one that runs or a new one.
+
+    A local context whose workers would be whatever `python3` is on the path, as nobody has said otherwise, gets this
+    interpreter instead: that one need not have this package. SparkLost if what was given can no longer be used; ValueError
+    for a session of Spark Connect, TypeError for anything else.
+    """
+    if spark is None:
+        return context()
+    if is_connect(spark):
+        raise ValueError(CONNECT)
+    found = getattr(spark, "sparkContext", spark)
+    if not hasattr(found, "pythonExec"):
+        raise TypeError(f"spark is {spark!r}: expected a SparkSession or a SparkContext, or none for a Spark of this process")
+    if lost.is_lost(found):
+        raise lost.error(found._gateway)
+    if found.pythonExec == "python3" and found.master.startswith("local"):
+        found.pythonExec = sys.executable
+    return found
+
+
+def map_in_arrow(frame, task, schema):
+    """`frame.mapInArrow(task, schema)`, also where pandas, of which it makes no use, is not installed."""
+    try:
+        return frame.mapInArrow(task, schema)
+    except ImportError:
+        from pyspark.sql import DataFrame
+        from pyspark.sql.udf import _create_udf
+        from pyspark.util import PythonEvalType
+
+        mapped = _create_udf(task, schema, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)(*(frame[name] for name in frame.columns))
+        return DataFrame(frame._jdf.mapInArrow(mapped._jc, False, None), frame.sparkSession)

@@ -1,0 +1,44 @@
+"""What the processes of a host have in common, and one of them makes: the first that needs it, while the others wait."""
+
+import contextlib
+import logging
+import os
+import pickle
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from semi_naive.host import private
+from semi_naive.host.alone import alone
+from semi_naive.ra.storage.runs import RunMissing
+
+log = logging.getLogger("semi_naive")
+
+Used = TypeVar("Used")
+
+
+def once(path: str, make: Callable[[], Any], use: Callable[[Any], Used] = lambda made: made) -> Used:
+    """What `use` returns of what `make` has made, pickled in a file: the first process of the host to ask makes it, the others
+    read it.
+
+    Something small, such as handles of files that `make` has written, and that `use` opens. What is damaged is made again: the
+    pickle, or a file of which `use` says RunMissing. The caller answers for the directory: what is there is believed.
+    """
+    try:
+        return use(_made(path, make))
+    except RunMissing as missing:
+        log.info("made again: %s", missing)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        return use(_made(path, make))
+
+
+def _made(path: str, make: Callable[[], Any]):
+    data = private.load(path)
+    if data is None:
+        private.folder(os.path.dirname(path))
+        with alone(f"{path}.lock"):
+            data = private.load(path)
+            if data is None:
+                data = pickle.dumps(make())
+                private.save(path, data)
+    return pickle.loads(data)

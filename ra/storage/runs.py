@@ -1,0 +1,214 @@
+"""Runs: sorted, immutable, duplicate-free files of packed tuples, and the directory that holds those of one evaluation.
+
+A run is written under a temporary name and renamed, so a retried or speculative task writes the same file again and does
+no harm; it is read by mapping it into memory, so a relation may be larger than memory. Its handle has a checksum, made while
+it was written. Each process that opens a run compares it with the file once: one more look at each word, 0.8 ns.
+"""
+
+import contextlib
+import mmap
+import os
+import re
+import shutil
+import socket
+import tempfile
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from semi_naive.host import leftovers, private
+from semi_naive.ra.storage.checksum import Checksum, checksum_of
+from semi_naive.ra.words import drop, merge_all, seek
+
+PREFIX = "semi-naive-"
+PIECE = 1 << 16  # words of each run that a merge looks at: half a megabyte, so that they stay in the cache
+CHUNK = 1 << 18  # bytes that are written at a time: they are in the cache still when they have been added to the checksum
+MANY = 1 << 16  # handles of runs that a process remembers it has verified
+
+MISSING, DAMAGED = "a run is missing", "a run is damaged or cut short"
+
+_verified: set["Run"] = set()
+
+
+class RunMissing(Exception):
+    """A run is not on the host of the task that reads it: it is on another one, or its host or its disk is gone. Or what is
+    there is not what was written, which is no better."""
+
+    def __init__(self, path: str, partition: int | None = None, what: str = MISSING):
+        super().__init__(f"{what}: {path} on {socket.gethostname()}, read by partition {partition}")
+        self.path, self.what = path, what
+
+    @classmethod
+    def told(cls, text: str) -> tuple[str, str, str, int | None] | None:
+        """What is wrong, path, host and partition out of an error's text that mentions one.
+
+        >>> RunMissing.told(f"Error: {RunMissing('/tmp/a b/7', 3)}")[::3]
+        ('a run is missing', 3)
+        """
+        found = re.search(rf"({MISSING}|{DAMAGED}): (.*) on (.*), read by partition (\w+)", text)
+        return found and (found[1], found[2], found[3], int(found[4]) if found[4].isdigit() else None)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A handle: where the file is, its number of words, how many 64-bit words make a tuple, and the checksum of them all."""
+
+    path: str
+    words: int
+    lanes: int
+    checksum: int
+
+    @property
+    def tuples(self) -> int:
+        return self.words // self.lanes
+
+    def open(self) -> np.ndarray:
+        """The words, mapped, and verified by the first in this process to open the run."""
+        words = self.mapped()
+        if self not in _verified:
+            if self.words and checksum_of(words) != self.checksum:
+                raise RunMissing(self.path, what=DAMAGED)
+            if len(_verified) >= MANY:
+                _verified.clear()
+            _verified.add(self)
+        return words
+
+    def mapped(self) -> np.ndarray:
+        """The words as they are: only that there are as many as there should be is sure. Copy-on-write only because kernels
+        take writable arrays; nobody writes."""
+        if not self.words:
+            return np.empty(0, np.uint64)
+        try:
+            file = os.open(self.path, os.O_RDONLY)  # half the time of `open`, and there are many small runs
+        except FileNotFoundError:
+            raise RunMissing(self.path) from None
+        except OSError:  # a folder, a bad block
+            raise RunMissing(self.path, what=DAMAGED) from None
+        try:
+            if os.fstat(file).st_size != 8 * self.words:
+                raise RunMissing(self.path, what=DAMAGED)
+            pages = mmap.mmap(file, 8 * self.words, access=mmap.ACCESS_COPY)
+        finally:
+            os.close(file)
+        return np.frombuffer(pages, np.uint64)
+
+    def lost(self) -> bool:
+        """Whether it is gone or damaged. Reads all of it."""
+        _verified.discard(self)
+        try:
+            self.open()
+        except RunMissing:
+            return True
+        return False
+
+
+def write_run(path: str | Path, words: np.ndarray | Iterable[np.ndarray], lanes: int = 1) -> Run:
+    """Write sorted words, given whole or in ascending pieces, as a run: whole or not at all.
+
+    Costs 8 bytes a word on disk. Not synced: a lost host is what checkpoints are for.
+    """
+    checksum = Checksum()
+    with private.whole(path) as file:
+        for piece in [words] if isinstance(words, np.ndarray) else words:
+            view = memoryview(np.ascontiguousarray(piece).reshape(-1)).cast("B")
+            for begin in range(0, len(view), CHUNK):
+                checksum.add(view[begin : begin + CHUNK])
+                file.write(view[begin : begin + CHUNK])
+    return Run(str(path), checksum.bytes // 8, lanes, checksum.value)
+
+
+def merged(arrays: list[np.ndarray]):
+    """Yield the union of sorted arrays in ascending pieces. At most PIECE words of each are in memory at a time, and
+    where the arrays' ranges do not overlap nothing is copied."""
+    left = [array for array in arrays if array.size]
+    while left:
+        pieces, left = _parted(left, _bound(left))
+        yield merge_all(pieces)
+
+
+def subtracted(arrays: list[np.ndarray], known: list[np.ndarray]):
+    """Yield the words of sorted arrays that no array of `known` has, in ascending pieces; of each a piece is in memory at
+    a time.
+
+    >>> [piece.tolist() for piece in subtracted([np.array([1, 5, 9], "u8")], [np.array([5, 7], "u8")])]
+    [[1, 9]]
+    """
+    left = [array for array in arrays if array.size]
+    while left:
+        bound = _bound(left)
+        (pieces, left), (others, known) = _parted(left, bound), _parted(known, bound)
+        yield drop(merge_all(pieces).copy(), merge_all(others))
+
+
+def _bound(arrays: list[np.ndarray]) -> np.uint64:
+    """The last word of a piece that has at most PIECE words of each array."""
+    return min(array[min(PIECE, array.size) - 1] for array in arrays)
+
+
+def _parted(arrays: list[np.ndarray], bound: np.uint64) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The words of sorted arrays up to a bound, and what is left of them."""
+    ends = [seek(array, 0, bound) for array in arrays]
+    ends = [end + int(end < array.size and array[end] == bound) for end, array in zip(ends, arrays, strict=True)]
+    parts = list(zip(ends, arrays, strict=True))
+    return [array[:end] for end, array in parts], [array[end:] for end, array in parts if end < array.size]
+
+
+@dataclass(frozen=True)
+class Store:
+    """The directory, of one name on every host, in which one evaluation keeps its runs. Picklable: it is its path."""
+
+    root: str
+
+    @classmethod
+    def create(cls, parent: str | None = None) -> "Store":
+        """A new directory under `parent` (default: the system's temporary directory), removed at exit at the latest."""
+        base = Path(parent or tempfile.gettempdir()).absolute()
+        sweep(base)
+        name = f"{PREFIX}{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+        store = cls(str(base / name))
+        private.folder(store.root)
+        leftovers.add(store.root)
+        return store
+
+    def path(self, *parts) -> str:
+        return os.path.join(self.root, *map(str, parts))
+
+    def remove(self) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)
+        leftovers.forget(self.root)
+
+    def bytes(self) -> int:
+        """Bytes on this host's disk."""
+        return sum(file.stat().st_size for file in Path(self.root).rglob("*") if file.is_file())
+
+
+def unlink(paths: list[str]) -> None:
+    """Remove files, as far as they are on this host."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+@dataclass
+class Remove:
+    """A task that removes the store from the host it runs on."""
+
+    store: Store
+
+    def __call__(self, partition, records):
+        shutil.rmtree(self.store.root, ignore_errors=True)
+        return []
+
+
+def sweep(base: Path) -> None:
+    """Remove what evaluations of this host left in `base` whose driver is no longer alive (killed, powered off)."""
+    with contextlib.suppress(OSError):
+        for left in base.glob(f"{PREFIX}{socket.gethostname()}-*"):
+            with contextlib.suppress(ValueError, PermissionError):
+                try:
+                    os.kill(int(left.name.split("-")[-2]), 0)
+                except ProcessLookupError:
+                    shutil.rmtree(left, ignore_errors=True)

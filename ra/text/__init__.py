@@ -1,0 +1,1 @@
+"""Text and symbols: fields, rows, strings as bytes, and their dense ids."""

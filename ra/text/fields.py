@@ -1,0 +1,76 @@
+"""Text to columns, in one pass: strings numbered by their first appearance in the text, whole numbers as they are.
+
+Bytes are looked at eight at a time. What is anything but the plainest is refused, for somebody else to read.
+"""
+
+import numpy as np
+
+from semi_naive.host.jit import njit, types
+from semi_naive.ra.text.strings import next_of, numbered, same_backwards
+from semi_naive.ra.words import JIT
+
+SKIP, STRING, NUMBER, UNSIGNED = range(4)  # what is to be done with a field of a line
+ROOM = 1 << 12  # different strings that there is room for at the start
+DIGITS = 18  # of a number that surely fits into 64 bits
+
+_NEWLINE, _MINUS, _ZERO, _NINE = (np.uint8(ord(one)) for one in "\n-09")
+_data = types.Array(types.uint8, 1, "C", readonly=True)
+_i64 = types.Array(types.int64, 1, "C")
+_u64 = types.Array(types.uint64, 1, "C")
+_columns = types.Array(types.int64, 2, "C")
+
+
+@njit(inline="always")
+def _digits(data, begin, end, signed):
+    """(whether it is one, the number) of the bytes from `begin` to `end`: decimal, and surely of 64 bits."""
+    negative = signed and begin < end and data[begin] == _MINUS
+    begin += negative
+    value = np.int64(0)
+    good = 0 < end - begin <= DIGITS
+    if good:
+        for at in range(begin, end):
+            good &= _ZERO <= data[at] <= _NINE
+            value = 10 * value + (np.int64(data[at]) - 48)
+    return good, -value if negative else value
+
+
+@njit(types.Tuple((types.boolean, types.int64, _i64, _i64, _u64))(_data, types.uint8, _i64, _i64, _columns), **JIT)
+def read_fields(data, delimiter, roles, places, columns):
+    """Fill columns (k, lines): of each field of a line what it is (`roles`) and in which column it goes (`places`).
+
+    Returns whether all of it was as expected, how many rows were filled, and of each different string where it begins and ends
+    in the text, and its hash. A line that repeats the one before makes no row. A string that the line before has in the same
+    field is not looked up again: many columns have runs of them.
+    """
+    begins, ends, words = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty(ROOM, np.uint64)
+    slots, count, at, size = np.zeros(2 * ROOM, np.uint64), np.int64(0), np.int64(0), np.int64(data.size)
+    before, lengths = np.zeros(roles.size, np.int64), np.full(roles.size, size, np.int64)  # of the fields of the line before
+    row, line, length = np.int64(0), np.int64(0), size  # the rows made, where the line before begins, and how long it is
+    for _ in range(columns.shape[1]):
+        end = at + length
+        if end < size and data[end] == _NEWLINE and same_backwards(data, at, end, line):
+            at = end + 1
+            continue
+        line = at
+        for field in range(roles.size):
+            last, role = field == roles.size - 1, roles[field]
+            end = at + lengths[field]
+            if end < size and data[end] == (_NEWLINE if last else delimiter) and same_backwards(data, at, end, before[field]):
+                columns[places[field], row] = columns[places[field], row - 1]
+                at = end + 1
+                continue
+            begin, end = at, next_of(data, at, size, delimiter, _NEWLINE)
+            if (end < size and (data[end] == _NEWLINE) != last) or (end == size and not last):
+                return False, row, begins, ends, words
+            at = end + 1
+            if role == STRING:
+                before[field], lengths[field] = begin, end - begin
+                number, count, begins, ends, words, slots = numbered(data, begin, end, count, begins, ends, words, slots)
+                columns[places[field], row] = number
+            elif role != SKIP:
+                good, value = _digits(data, begin, end, role == NUMBER)
+                if not good:
+                    return False, row, begins, ends, words
+                columns[places[field], row] = value
+        row, length = row + 1, at - 1 - line
+    return at >= size, row, begins[:count], ends[:count], words[:count]

@@ -1,0 +1,282 @@
+"""Symbols: strings as dense ids, in order of first appearance. Every run has a table of its own, which goes when the run goes.
+
+A table may stand on another: what that one has keeps its ids. The *common* table of a process holds the symbols of relations
+that any run may read; it is there as long as such relations are. No Python object is made of any string: the bytes lie in one
+array, and kernels look them up by their hash.
+"""
+
+import threading
+import weakref
+from collections.abc import Iterator
+
+import numpy as np
+
+from semi_naive.host.interrupts import locked
+from semi_naive.host.jit import njit, types
+from semi_naive.ra.bits import prefetch
+from semi_naive.ra.rules.hashing import hash_places
+from semi_naive.ra.text.arrow_arrays import arrow_of, strings_of
+from semi_naive.ra.text.ids import UnknownId
+from semi_naive.ra.text.strings import HIGH_HALF, LARGEST, Hashed, indexed, look_up, marked, places_of
+from semi_naive.ra.words import JIT
+
+FEW = 256  # strings that a table has room for at the start
+AHEAD = 8  # strings that are looked up while what is fetched for one comes from memory
+LONG = 32  # bytes of a string, before it is known how long they are
+AMPLE = 256 << 20  # bytes of strings that there may be room for before any of them is there
+TABLE = "slots content starts stops known"  # arguments of kernels that are no work, however large
+
+_u8 = types.Array(types.uint8, 1, "C")
+_read = types.Array(types.uint8, 1, "C", readonly=True)
+_i64, _u64 = types.Array(types.int64, 1, "C"), types.Array(types.uint64, 1, "C")
+
+
+@njit(_u64(_u64, types.int64, types.int64), **JIT)
+def _indexed(words, count, size):
+    return indexed(words, count, size)
+
+
+@njit(types.void(_read, _i64, _i64, _u64, _u64, _u8, _i64, _i64, types.int64, _i64), scratch=TABLE, **JIT)
+def _find(data, begins, ends, words, slots, content, starts, stops, limit, ids):
+    """The numbers of strings that are among the first `limit`; of others -1."""
+    for i in range(words.size):
+        found, _ = look_up(data, begins[i], ends[i], words[i], slots, content, starts, stops)
+        ids[i] = found if found < limit else -1
+
+
+@njit(inline="always")
+def _fetch(words, at, slots, content, starts):
+    """Begin to fetch from memory what looking up the strings after `at` will read: for one its slot, for one before it, whose
+    slot is there by now, where the string in it stands, and for one before that these bytes. 240 ns a string become 130."""
+    if at + 3 * AHEAD < words.size:
+        prefetch(slots, np.int64(words[at + 3 * AHEAD] & np.uint64(slots.size - 1)))
+    if at + 2 * AHEAD < words.size:
+        prefetch(starts, _first(words[at + 2 * AHEAD], slots))
+    if at + AHEAD < words.size:
+        number = _first(words[at + AHEAD], slots)
+        if number >= 0:
+            prefetch(content, starts[number])
+
+
+@njit(inline="always")
+def _first(word, slots):
+    """The number of the string in the first slot for a hash, -1 if there is none."""
+    return np.int64(slots[word & np.uint64(slots.size - 1)] & ~HIGH_HALF) - 1
+
+
+_added = types.UniTuple(types.int64, 2)(
+    _read, _i64, _i64, _u64, types.int64, _u64, _u8, _i64, _i64, _u64, types.int64, types.int64, _i64
+)
+
+
+@njit(_added, scratch=TABLE, **JIT)
+def _add(data, begins, ends, words, at, slots, content, starts, stops, known, count, base, ids):
+    """Number the strings from `at` on that have no id yet (-1), new ones too. Returns how many there are now, and where it had
+    to stop for want of room."""
+    while at < words.size:
+        _fetch(words, at, slots, content, starts)
+        if ids[at] < 0:
+            begin, end = begins[at], ends[at]
+            number, slot = look_up(data, begin, end, words[at], slots, content, starts, stops)
+            if number < 0:
+                if count == known.size or starts[count] + (end - begin) > content.size:
+                    break
+                number, place = count, starts[count]
+                for i in range(end - begin):
+                    content[place + i] = data[begin + i]
+                known[number], stops[number], slots[slot] = words[at], place + (end - begin), marked(words[at], number)
+                count += 1
+            ids[at] = base + number
+        at += 1
+    return count, at
+
+
+class SymbolTable:
+    """Strings ⇄ ids. `base`: a table that stands on no other; its strings so far keep their ids, and it gets none from here.
+
+    >>> table = SymbolTable()
+    >>> table.intern(["b", "a", "b"]).tolist(), table.strings(np.array([1, 0])).to_pylist()
+    ([0, 1, 0], ['a', 'b'])
+    >>> above = SymbolTable(table)
+    >>> above.intern(["c", "a"]).tolist(), len(above), len(table)
+    ([2, 1], 3, 2)
+    """
+
+    def __init__(self, base: "SymbolTable | None" = None):
+        self.base, self._below = base, len(base) if base else 0
+        self._lock = threading.Lock()
+        self._count = 0  # of the strings here, those below not among them
+        self._slots = np.zeros(2 * FEW, np.uint64)
+        self._hashes, self._ends = np.empty(FEW, np.uint64), np.zeros(FEW + 1, np.int64)
+        self._content = np.empty(FEW * LONG, np.uint8)
+
+    def __len__(self) -> int:
+        return self._below + self._count
+
+    @property
+    def own(self) -> int:
+        """How many strings are not from the table below."""
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the strings here and of their index. Room that is not written to takes no memory, and does not count."""
+        return int(self._ends[self._count]) + 8 * 4 * self._count
+
+    def intern(self, strings) -> np.ndarray:
+        """The ids, int64, of a list or a pyarrow array of strings without nulls; new strings get new ids."""
+        return self.number(*places_of(as_strings(strings)))
+
+    def number(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """The same of strings that stand in UTF-8 bytes from each `begins` to its `ends`."""
+        return self.number_hashed(Hashed(data, begins, ends, hash_places(data, begins, ends)))
+
+    def number_hashed(self, strings: Hashed) -> np.ndarray:
+        """The same of strings whose hashes are known. 130 ns a string of 40 bytes."""
+        begins, ends, ids = strings.begins, strings.ends, np.full(len(strings), -1, np.int64)
+        given = strings.data, begins, ends, strings.hashes
+        if self.base:
+            with locked(self.base._lock):
+                _find(*given, *self.base._kept(), self._below, ids)
+        with locked(self._lock):
+            try:
+                at = 0
+                while at < len(ids):
+                    self._count, at = _add(*given, at, *self._kept(), self._hashes, self._count, self._below, ids)
+                    if at < len(ids):
+                        self._grow(len(ids) - at, int(ends[at] - begins[at]))
+            except BaseException:  # an interrupt: slots may have strings that are not counted
+                self._slots = _indexed(self._hashes, self._count, len(self._slots))
+                raise
+        return ids
+
+    def find(self, strings) -> np.ndarray:
+        """The ids of strings, -1 of those that have none; none is numbered."""
+        data, begins, ends = places_of(as_strings(strings))
+        found = np.full(len(begins), -1, np.int64)
+        with locked(self._lock):
+            _find(data, begins, ends, hash_places(data, begins, ends), *self._kept(), self._count, found)
+        found[found >= 0] += self._below
+        if self.base:
+            below = self.base.find(strings)
+            found = np.where((below >= 0) & (below < self._below), below, found)
+        return found
+
+    def back_to(self, own: int) -> None:
+        """Forget all but so many of the strings here; others will have the ids of those that are forgotten."""
+        with locked(self._lock):
+            if own < self._count:
+                self._content = _longer(self._content, int(self._ends[own]), len(self._content))  # what there was is shared
+                self._ends = self._ends.copy()
+                self._slots = _indexed(self._hashes, own, len(self._slots))
+                self._count = own  # last, as it says whether this is done
+
+    def _kept(self) -> tuple:
+        """What kernels look strings up in. Where one ends the next one begins."""
+        return self._slots, self._content, self._ends[:-1], self._ends[1:]
+
+    def _grow(self, strings: int, needed: int) -> None:
+        """Room for a string of `needed` bytes and, where there is none for one more, for as many again as there are, or three
+        times as many if so many strings are still to be looked up. Bytes get 32 times the room, up to `AMPLE`: pages that are
+        not written to take no memory, and copying to new ones takes longer than looking up."""
+        count, used, times = self._count, int(self._ends[self._count]), 4 if strings > self._count else 2
+        if used + needed > len(self._content):
+            room = max(2 * len(self._content), min(32 * len(self._content), AMPLE))
+            self._content = _longer(self._content, used, max(used + needed, room))
+        if count == len(self._hashes):
+            self._ends = _longer(self._ends, count + 1, times * count + 1)
+            self._slots = _indexed(self._hashes, count, 2 * times * count)
+            self._hashes = _longer(self._hashes, count, times * count)  # last, as it says whether this is done
+
+    def strings(self, ids: np.ndarray):
+        """The strings, a pyarrow array, of ids. KeyError where one was never given out."""
+        import pyarrow as pa
+
+        self._check(ids)
+        below = ids < self._below
+        if not below.any():
+            return self._view().take(arrow_of(ids - self._below)).cast(pa.string())
+        if below.all():
+            return self.base.strings(ids)
+        both = pa.concat_arrays([self.base.strings(ids[below]), self.strings(ids[~below])])
+        return both.take(arrow_of(np.where(below, np.cumsum(below), below.sum() + np.cumsum(~below)) - 1))
+
+    def lengths(self, ids: np.ndarray) -> np.ndarray:
+        """How many bytes the strings of ids have. KeyError where one was never given out."""
+        self._check(ids)
+        if not self._below:
+            return self._ends[ids + 1] - self._ends[ids]
+        lengths, below = np.empty(len(ids), np.int64), ids < self._below
+        lengths[below] = self.base.lengths(ids[below])
+        own = ids[~below] - self._below
+        lengths[~below] = self._ends[own + 1] - self._ends[own]
+        return lengths
+
+    def _check(self, ids: np.ndarray) -> None:
+        wrong = (ids < 0) | (ids >= len(self))
+        if wrong.any():
+            raise UnknownId(f"{ids[np.argmax(wrong)]} is not the id of any symbol here")
+
+    def _view(self):
+        """The strings here, as an array that shares their memory, which is never written to again."""
+        import pyarrow as pa
+
+        with locked(self._lock):
+            return pa.LargeStringArray.from_buffers(self._count, pa.py_buffer(self._ends), pa.py_buffer(self._content))
+
+    def parts(self) -> Iterator[tuple]:
+        """Yields all strings in order, as pyarrow arrays of at most `LARGEST` bytes unless one string alone has more, and their
+        hashes."""
+        import pyarrow as pa
+
+        tables = [(self.base, self._below)] if self.base else []
+        for table, count in [*tables, (self, self._count)]:
+            strings, ends, begin = table._view(), table._ends, 0
+            while begin < count:
+                end = max(begin + 1, int(np.searchsorted(ends[: count + 1], ends[begin] + LARGEST, "right")) - 1)
+                yield strings.slice(begin, end - begin).cast(pa.string()), table._hashes[begin:end].copy()
+                begin = end
+
+    def array(self):
+        """All strings as one pyarrow array; the position is the id."""
+        import pyarrow as pa
+
+        parts = [strings for strings, _ in self.parts()]
+        return pa.concat_arrays(parts) if parts else strings_of([])
+
+
+def as_strings(strings):
+    """A list or a pyarrow array of strings as one `pyarrow.StringArray`."""
+    import pyarrow as pa
+
+    array = strings if isinstance(strings, pa.Array | pa.ChunkedArray) else strings_of(strings)
+    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    array = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+    return array.cast(pa.string())
+
+
+def _longer(array: np.ndarray, used: int, size: int) -> np.ndarray:
+    """A copy with room for more; arrays that share the memory of the one before stay as they are."""
+    longer = np.empty(size, array.dtype)
+    longer[:used] = array[:used]
+    return longer
+
+
+_common: weakref.ref[SymbolTable] | None = None
+_making = threading.Lock()
+
+
+def common() -> SymbolTable:
+    """The table of symbols in relations that any run of this process may read: a new one when nothing keeps the last."""
+    global _common
+    with _making:
+        table = _common() if _common else None
+        if table is None:
+            table = SymbolTable()
+            _common = weakref.ref(table)
+        return table
+
+
+def keep(table: SymbolTable, owner) -> None:
+    """Have the table stay for as long as an object that has ids of it."""
+    weakref.finalize(owner, len, table).atexit = False

@@ -1,0 +1,79 @@
+"""Strata of a shape for which there is something better than running their rules: pairs that follow the edges of a relation.
+
+    path(x, y) :- edge(x, y).                       or any other base
+    path(x, z) :- path(x, y), edge(y, z).           or edge(x, y), path(y, z); of a closure also path(x, y), path(y, z)
+
+With edges as its base it is a transitive closure.
+"""
+
+from dataclasses import dataclass
+
+from semi_naive.planning.detect_walk import of_pairs, step_of
+from semi_naive.ra.rules.ir import Atom, Rule
+
+SMALL = 4096  # edges from which a closure is worth a job at once; with fewer it is tried in the driver first
+
+
+@dataclass
+class Following:
+    """The pairs of `relation` follow `edges`, by the rule of that name in `semi_naive.config.RULES`."""
+
+    relation: str
+    edges: str
+    rule: str
+    closure: bool
+
+    @property
+    def column(self) -> int:
+        """Which column is carried."""
+        return int(self.rule == "edge-path")
+
+    @property
+    def reason(self) -> str:
+        how = "path-edge" if self.column == 0 else "edge-path"  # a closure by path-path is evaluated as path-edge
+        what = "a transitive closure" if self.closure else f"it follows {self.edges}"
+        return f"{what}; {how} carries {'xz'[self.column]} unchanged and the edges fit every host: no shuffle is needed"
+
+    def large(self, database, config) -> bool:
+        """Whether it is worth a job before the driver has tried."""
+        return self.closure and (config.local_tuples == 0 or database.count(self.edges) > SMALL)
+
+
+def following(stratum, database, config) -> Following | None:
+    """What the stratum's pairs follow, if it is of this shape."""
+    if len(stratum.relations) != 1 or not stratum.recursive:
+        return None
+    (name,) = stratum.relations
+    relation = database.program.relations[name]
+    bases = [rule for rule in stratum.rules if all(atom.relation != name for atom in rule.body if isinstance(atom, Atom))]
+    steps = [rule for rule in stratum.rules if rule not in bases]
+    if relation.arity != 2 or not relation.plain or len(steps) != 1:
+        return None
+    found = form_of(steps[0], name)
+    copied, facts = copied_by(bases), name in database.on_partitions or database.tables[name].count
+    closure = bool(copied) and not facts and found is not None and found[1] in (copied, name)
+    if found is None or (found[0] == "path-path" and not closure):
+        return None
+    if found[0] == "path-path" and config.max_iterations:
+        return None  # it would be evaluated as another rule, whose iterations reach less far
+    return Following(name, copied if closure else found[1], found[0], closure)
+
+
+def copied_by(bases: list[Rule]) -> str:
+    """The relation that is the base as it is."""
+    if len(bases) != 1 or len(bases[0].body) != 1 or not of_pairs(bases[0]):
+        return ""
+    head, body = ([term.name for term in atom.args] for atom in (bases[0].head, bases[0].body[0]))
+    return bases[0].body[0].relation if head == body and head[0] != head[1] else ""
+
+
+def form_of(rule: Rule, name: str) -> tuple[str, str] | None:
+    """The name of the recursive rule's form, whichever atom is written first, and the relation that it follows."""
+    if step := step_of(rule, {name}):
+        carried, edges, backwards = step
+        return (("path-edge", "edge-path")[carried], edges) if backwards == bool(carried) else None
+    if len(rule.body) != 2 or not of_pairs(rule) or {atom.relation for atom in rule.body} != {name}:
+        return None
+    head, *body = ([term.name for term in atom.args] for atom in (rule.head, *rule.body))
+    chains = ((a, b, d) for (a, b), (c, d) in (body, body[::-1]) if b == c and [a, d] == head)
+    return ("path-path", name) if any(len(set(chain)) == 3 for chain in chains) else None

@@ -1,0 +1,1 @@
+"""Join planning: cardinality estimates, join orders, indexes, placement, and the steps of a body."""

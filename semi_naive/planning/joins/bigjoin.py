@@ -1,0 +1,222 @@
+"""The cyclic core of a body as steps: BiGJoin, variable by variable, where relations are partitioned (`ra.rules.bigjoin`), or
+where they are indexed in this process, and little of them has changed (`ra.rules.extend`).
+
+    far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
+
+The core begins with what is bound already, in a delta version with the delta, or else with the tuples of its smallest atom.
+Then each variable is bound in turn. Every atom that has the variable counts: for a binding, the one with the fewest tuples
+proposes values, and all others intersect. An atom of which nothing is bound yet takes part by its projection to the variable.
+So there are never more bindings than the worst case of the whole body allows (Ammar, McSherry, Salihoglu, Joglekar 2018,
+lemma 3.1). Where one atom alone has a variable, that is an ordinary join, and intersecting is one that binds nothing.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from semi_naive.planning.joins.multiway import largest_result
+from semi_naive.planning.joins.placing import Placing
+from semi_naive.ra.rules.bigjoin import OFFER, Count, Intersect, Proposal, Propose, Visit
+from semi_naive.ra.rules.extend import Extend
+from semi_naive.ra.rules.ir import Atom, Const, Order, Var, Wild
+from semi_naive.ra.rules.steps import GROUP, WEIGHT, EarlyProjection, Exchange, Join
+
+
+class Compiling(Protocol):
+    """The part of a body's compiler (`planning.joins.body.Compiler`) that BiGJoin uses: its position and acyclic steps."""
+
+    atoms: list[tuple[int, Any]]  # that are still to be joined
+    steps: list
+    bound: set[str]
+    begun: bool
+    every: bool
+    parts: dict[int, str]
+    choose: Any
+    placing: Placing
+    order_for: Callable
+
+    def live(self) -> set[str]: ...
+    def join(self, number: int, atom: Atom) -> None: ...
+    def apply_ready(self) -> None: ...
+
+
+class BigJoin:
+    """Compiles some atoms, by their places in the body. `left`: those that some variable of is still to be bound."""
+
+    def __init__(self, compiler: Compiling, atoms: dict[int, Atom], core):
+        self.compiler, self.core = compiler, core
+        compiler.atoms = [(n, atom) for n, atom in compiler.atoms if n not in atoms]
+        needed = compiler.live() | compiler.bound
+        used = Counter(term.name for atom in atoms.values() for term in atom.args if isinstance(term, Var))
+        shared = {name for name, times in used.items() if times > 1 or name in needed or compiler.every}
+        self.left = {n: projected(atom, shared) for n, atom in atoms.items()}
+        compiler.atoms += self.left.items()
+
+    def compile(self, first: int) -> None:
+        """`first`: the atom to begin with, if bindings are of it already; else it is the smallest one, if nothing is bound."""
+        choose, since = self.compiler.choose, len(self.compiler.choose.log)
+        most = choose.rows * largest_result(self.left, choose.sizes, self.compiler.parts)
+        if not self.compiler.begun or not self.compiler.bound & set().union(*map(variables, self.left.values())):
+            first = first if self.compiler.bound else min(self.left, key=lambda n: (choose.expected(n, self.left[n], set()), n))
+            self._join(first, self.left[first], "the core begins with it")
+            self.compiler.apply_ready()
+        while self.left:
+            for number in [n for n, atom in self.left.items() if variables(atom) <= self.compiler.bound]:
+                self._join(number, self.left[number], "intersect")
+            unbound = {name for atom in self.left.values() for name in variables(atom)} - self.compiler.bound
+            if unbound:
+                self._bind(max(sorted(unbound), key=self._rank))
+                self.compiler.apply_ready()
+        choose.cap(most, since)
+
+    # -- one variable
+
+    def _rank(self, name: str) -> tuple[int, int]:
+        """Variables that several atoms with something bound have come first; then those that several atoms have."""
+        able = self._able(name)
+        return sum(bool(self._known(self.left[n])) for n in able), len(able)
+
+    def _able(self, name: str) -> list[int]:
+        """The atoms that may have the fewest values of a variable for a binding: an atom of which nothing is bound only if its
+        relation is smaller than those of all others, as no binding has more tuples than a relation."""
+        able = [n for n, atom in self.left.items() if self._holds(atom, name) == 1]
+        size = {n: self.compiler.choose.sizes.size(self.left[n].relation) for n in able}
+        least = min((size[n] for n in able if self._known(self.left[n])), default=float("inf"))
+        return [n for n in able if self._known(self.left[n]) or size[n] < least]
+
+    @staticmethod
+    def _holds(atom: Atom, name: str) -> int:
+        return sum(isinstance(term, Var) and term.name == name for term in atom.args)
+
+    def _known(self, atom: Atom) -> frozenset[int]:
+        """Its columns that are bound."""
+        bound = self.compiler.bound
+        return frozenset(place for place, term in enumerate(atom.args) if isinstance(term, Const) or variable(term) in bound)
+
+    def _bind(self, name: str) -> None:
+        holding, able = [n for n, atom in self.left.items() if self._holds(atom, name)], self._able(name)
+        if len(able) < 2:
+            able = (able or holding)[:1]
+            atom = self.left[able[0]]
+            atom = atom if self.compiler.every else projected(atom, self.compiler.bound | {name})
+            self._join(able[0], atom, f"nothing else proposes {name}")
+        else:
+            self._propose(name, able)
+        for number in holding:
+            if number not in able and not self.compiler.every:  # where every tuple counts, it is joined once
+                self._join(number, projected(self.left[number], self.compiler.bound), "intersect")
+
+    def _done(self, numbers, bound: set[str]) -> None:
+        """Atoms that nothing has to be asked of any more, once some variables are bound."""
+        done = {n for n in numbers if variables(self.left[n]) <= bound}
+        self.left = {n: atom for n, atom in self.left.items() if n not in done}
+        self.compiler.atoms = [(n, atom) for n, atom in self.compiler.atoms if n not in done]
+
+    def _join(self, number: int, atom: Atom, reason: str) -> None:
+        """By one atom alone, or the part of it of which the variables are bound."""
+        self.compiler.choose.take(number, atom, self.compiler.bound, reason)
+        self._done([number], self.compiler.bound | set(variables(atom)))
+        self.compiler.join(number, atom)
+
+    # -- by whichever has the fewest tuples
+
+    def _propose(self, name: str, able: list[int]) -> None:
+        compiler, begin = self.compiler, len(self.compiler.steps)
+        atoms = {n: self.left[n] for n in sorted(able, key=lambda n: self._far(n, name))}
+        sides = [self._searches(atom, name) for atom in atoms.values()]
+        needed = frozenset(compiler.live() & (compiler.bound | ({GROUP, WEIGHT} if compiler.every else set())))
+        for place, (number, atom) in enumerate(atoms.items()):
+            order, keys = sides[place][0]
+            if keys and compiler.placing(atom.relation, order):
+                keep = needed | {OFFER} if place else needed
+                compiler.steps.append(Exchange(atom.relation, order, keys, keep, one=True))
+            compiler.steps.append(Count(atom.relation, self._part(number), order, keys, place, len(atoms)))
+        fewest = min(atoms, key=lambda n: compiler.choose.expected(n, atoms[n], compiler.bound))
+        compiler.choose.take(fewest, atoms[fewest], compiler.bound, self.core.reason)
+        visiting = needed | {OFFER}
+        self._visit(0, atoms, [search for search, _ in sides], visiting)
+        after = visiting | {name}
+        joins = [
+            Proposal(atom.relation, self._part(n), order, keys, ((self._place(atom, order, name), name),), after)
+            for (n, atom), ((order, keys), _) in zip(atoms.items(), sides, strict=True)
+        ]
+        compiler.steps.append(Propose(tuple(joins)))
+        compiler.bound.add(name)
+        self._done(atoms, compiler.bound)
+        for turn in range(1, len(atoms)):
+            self._visit(turn, atoms, [search for _, search in sides], after)
+            keep = after if turn < len(atoms) - 1 else frozenset(compiler.live())
+            found = [
+                Join(atom.relation, self._part(n), order, keys, (), keep)
+                for (n, atom), (_, (order, keys)) in zip(atoms.items(), sides, strict=True)
+            ]
+            compiler.steps.append(Intersect(tuple(found), turn))
+        if self.core.indexed:
+            self._gather(name, joins, begin)
+        if compiler.bound - compiler.live() and not compiler.every:
+            compiler.bound &= compiler.live()
+            compiler.steps.append(EarlyProjection(tuple(sorted(compiler.bound - {GROUP}))))
+
+    def _gather(self, name: str, joins: list[Proposal], begin: int) -> None:
+        """What was compiled to propose a variable becomes one step, if in each index it follows what is bound."""
+        steps = self.compiler.steps
+        if all(join.binds[0][0] == len(join.keys) for join in joins):
+            live = frozenset(self.compiler.live())
+            made = Extend(name, tuple(joins), live, steps[begin:], self.compiler.every and name not in live)
+            steps[begin:] = [made]
+
+    def _visit(self, turn: int, atoms: dict[int, Atom], searches, keep: frozenset[str]) -> None:
+        exchanges = [
+            Exchange(atom.relation, order, keys, keep) if self.compiler.placing(atom.relation, order) else None
+            for atom, (order, keys) in zip(atoms.values(), searches, strict=True)
+        ]
+        if any(exchanges):
+            self.compiler.steps.append(Visit(tuple(exchanges), turn, keep))
+
+    def _part(self, number: int) -> str:
+        return self.compiler.parts.get(number, "all")
+
+    @staticmethod
+    def _place(atom: Atom, order: Order, name: str) -> int:
+        return next(place for place, column in enumerate(order) if variable(atom.args[column]) == name)
+
+    def _searches(self, atom: Atom, name: str):
+        """(order, keys) to find an atom's tuples by what is bound, and by that and a variable: in one index, if one does."""
+        known = self._known(atom)
+        wider = known | {place for place, term in enumerate(atom.args) if variable(term) == name}
+        first = self.compiler.order_for(atom.relation, known)
+        both = first
+        if frozenset(first[: len(wider)]) != wider:
+            both = self.compiler.order_for(atom.relation, wider)
+            first = both if frozenset(both[: len(known)]) == known else first
+        return tuple((o, tuple(atom.args[c] for c in o[: len(bound)])) for o, bound in ((first, known), (both, wider)))
+
+    def _far(self, number: int, name: str) -> tuple:
+        """Least for atoms whose bucket the body's first tuples are in already: those of the same relation, found by the same
+        columns; and for those found by its first column, as most indexes are in buckets of that."""
+        scan, atom = self.compiler.steps[0] if self.compiler.steps else None, self.left[number]
+        if not isinstance(scan, Join):
+            return ()
+        column = {bound: scan.order[place] for place, bound in scan.binds}
+        order, keys = self._searches(atom, name)[0]
+        at = tuple(column.get(variable(term), len(column)) for term in keys)
+        return (atom.relation, at) != (scan.relation, order[: len(at)]), at
+
+
+def variable(term) -> str:
+    """The name of a variable; of another term, none."""
+    return term.name if isinstance(term, Var) else ""
+
+
+def variables(atom: Atom) -> frozenset[str]:
+    return frozenset(term.name for term in atom.args if isinstance(term, Var))
+
+
+def projected(atom: Atom, kept) -> Atom:
+    """An atom of which only some variables matter.
+
+    >>> from semi_naive.ra.rules.ir import Kind
+    >>> str(projected(Atom("e", (Var("x", Kind.NUMBER), Var("y", Kind.NUMBER))), {"x"}))
+    'e(x, _)'
+    """
+    return Atom(atom.relation, tuple(Wild() if isinstance(term, Var) and term.name not in kept else term for term in atom.args))

@@ -1,0 +1,421 @@
+"""A rule's body, in some order of its atoms, as steps: each literal is applied as soon as what it needs is bound.
+
+    sg(x, y) :- delta sg(a, b), edge(a, x), edge(b, y).
+
+becomes: scan delta sg → join edge on a → keep x and b, once each → join edge on b. Whoever chooses the order (see `order`)
+compiles the body anew with the sizes of the day; it costs some 100 µs.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from semi_naive.planning.joins.bigjoin import BigJoin
+from semi_naive.planning.joins.multiway import Core, pushed
+from semi_naive.planning.joins.placing import NOWHERE, Placing
+from semi_naive.planning.rewrite import variables_of, walk
+from semi_naive.ra.cached import cached
+from semi_naive.ra.rules import ir, steps
+from semi_naive.ra.rules.bigjoin import Count
+from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.exists import Without
+from semi_naive.ra.rules.gathering import Gather, Hold
+from semi_naive.ra.rules.ir import Aggregate, Atom, Compare, Not, Pack, Range, Rule, Term, Truth, Var, Wild
+from semi_naive.ra.rules.multiway import Multiway
+
+
+def names(node) -> set[str]:
+    """The names of the variables of a term, a literal, or several."""
+    if isinstance(node, Var):  # most are: planning is mostly this
+        return {node.name}
+    if isinstance(node, Atom) and all(isinstance(term, Var) for term in node.args):
+        return {term.name for term in node.args}
+    return set(variables_of(node))
+
+
+@dataclass
+class Chosen:
+    """One atom's place in the order, for `explain`: its columns that are bound then, and the rows expected after it."""
+
+    atom: Atom
+    part: str
+    bound: tuple[int, ...]
+    expected: float
+    reason: str = ""
+
+
+@dataclass
+class Body:
+    """A compiled rule or delta version of one: what is run, and how the order came about."""
+
+    rule: Rule
+    derivation: Derivation
+    atoms: list[Chosen] = field(default_factory=list)
+    sizes: dict[str, float] = field(default_factory=dict)  # of the relations, when it was planned
+    note: str = ""  # why a cyclic body is joined atom by atom
+    first: str = ""  # the relation that it begins with, whatever the order, if it reads that once
+
+    @cached
+    def is_ordered(self) -> bool:
+        """Whether another order of its joins may be better: it has more than two atoms."""
+        return sum(isinstance(literal, ir.Atom) for literal in self.rule.body) > 2
+
+    @cached
+    def searched(self) -> set[tuple[str, ir.Order]]:
+        """The relations and orders that its steps search."""
+        return searched(self.derivation.steps)
+
+
+def searched(given) -> set[tuple[str, ir.Order]]:
+    """The relations and orders that steps search, those inside of aggregates too."""
+    found = set()
+    for step in given:
+        if isinstance(step, steps.Join | steps.AntiJoin | Count):
+            found.add((step.relation, step.order))
+        if isinstance(step, Multiway):
+            found |= {(atom.relation, tuple(range(len(atom.args)))) for atom in (*step.atoms, *step.denied)}
+        found |= searched(getattr(step, "steps", []))
+    return found
+
+
+class Compiler:
+    """Compiles one body. `choose(candidates, bound)` picks the next atom; `order_for(relation, columns)` an index."""
+
+    def __init__(
+        self, rule: Rule, choose, order_for, parts, every: bool = False, placing: Placing = NOWHERE, deal: bool = False,
+        whole: bool = False,
+    ):  # fmt: skip
+        """`placing`: which indexes are partitioned, each tuple on one partition; `deal`: the tuples of the first atom are
+        dealt to the partitions, so that each starts from its share; `whole`: of each binding all that makes it another than
+        the others is kept, wildcards too, as bindings that travel are sets."""
+        self.rule, self.choose, self.order_for, self.parts, self.every = rule, choose, order_for, parts, every
+        self.placing, self.deal, self.whole = placing, deal, whole
+        self.steps: list = []
+        self.bound: set[str] = set()
+        self.made: dict[str, Term] = {}  # variables of symbols and records that the rule makes, if bindings may move
+        self.fresh = 0
+        self.begun = every  # whether the tuples of a first atom have been read: bindings are where those are
+        self.core: Core | None = None  # atoms that are joined together, but for a delta among them
+        self.core_of: Callable[[tuple, set[str]], Core | None] = lambda body, outer: None  # of an aggregate's body
+
+    def compile(self, body, start=(), outside=frozenset()) -> list:
+        """Steps for `body` from bindings of `start`; `outside`: variables that are needed when it is done."""
+        self.bound = set(start)
+        self.outside = frozenset(outside)
+        self.atoms = [(number, literal) for number, literal in enumerate(body) if isinstance(literal, Atom)]
+        self.left = [literal for literal in body if not isinstance(literal, Atom)]
+        self.apply_ready()
+        while self.atoms:
+            number, atom = self.choose(self.atoms, self.bound)
+            self.atoms = [(n, a) for n, a in self.atoms if n != number]
+            together = self._together(number)
+            if self.core and (self.core.apart or self.core.indexed) and together:
+                self.choose.undo()
+                BigJoin(self, {number: atom} | together, self.core).compile(number)
+            elif self.core and together:
+                self._multiway({number: atom} | together, self.core)
+            else:
+                self.join(number, atom)
+            self.apply_ready()
+        if self.left:
+            raise AssertionError(f"nothing binds the variables of {', '.join(map(str, self.left))}")  # the checks see to it
+        return self.steps
+
+    # -- what is still needed
+
+    def live(self) -> set[str]:
+        needed = set(self.outside) | (self.bound if self.whole else set())
+        for literal in [*self.left, *(atom for _, atom in self.atoms)]:
+            needed |= names(literal)
+        return self._with_makers(needed, self._read) | {steps.GROUP, steps.WEIGHT}
+
+    def _with_makers(self, needed: set[str], read: Callable[[], set[str]]) -> set[str]:
+        """The variables with those that symbols and records are made of which are `read`, not only compared by their ids: a
+        task on another partition does not know them, and makes them again (`exchange_segments`)."""
+        found = read() if self.made else set()
+        for name, term in reversed(self.made.items()):
+            if name in needed & found:
+                needed, found = needed | names(term), found | names(term)
+        return needed
+
+    def _read(self) -> set[str]:
+        """The variables that are left to be read by more than an atom's lookup."""
+        head = set(self.outside) if self.every else names(_computed(self.rule.head))
+        return head.union(names(self.left), *(names(_computed(atom)) for _, atom in self.atoms))
+
+    def _known(self, term) -> bool:
+        return not has_wild(term) and names(term) <= self.bound
+
+    # -- atoms
+
+    def join(self, number: int, atom: Atom) -> None:
+        keys: dict[int, Term] = {}
+        new: dict[int, str] = {}
+        after = []
+        for place, term in enumerate(atom.args):
+            if self._known(term):
+                keys[place] = term
+            elif isinstance(term, Var) and term.name not in new.values():
+                new[place] = term.name
+            elif self.whole or not isinstance(term, Wild):
+                self.fresh += 1
+                name = f"{number}.{self.fresh}"
+                new[place] = name
+                if not isinstance(term, Wild):
+                    after.append(Compare("=", Var(name, term.kind), term, term.kind))
+        self.left += after
+        live = self.live() | (set(new.values()) if self.whole else set())
+        part = "share" if self.deal else self.parts.get(number, "all")
+        self.deal, self.begun = False, True
+        order = self.order_for(atom.relation, frozenset(keys))
+        rank = {column: place for place, column in enumerate(order)}
+        binds = tuple((rank[place], name) for place, name in sorted(new.items()) if name in live)
+        ordered = tuple(keys[column] for column in order[: len(keys)])
+        if part not in ("delta", "share"):
+            order = self._reached(atom.relation, order, ordered, self.every or bool(binds))
+        lossy = not self.every and (self.bound - live or len(binds) < len(atom.args) - len(keys))
+        step = steps.Join(atom.relation, part, order, ordered, binds, frozenset(live), self.every)
+        step.composed = self._composed(keys, binds, live, atom)
+        self.steps.append(step)
+        self.bound |= set(new.values())
+        if lossy and binds and any(not self._covered(other) for _, other in self.atoms) and step.composed is None:
+            kept = tuple(sorted((self.bound & live) - {steps.GROUP}))
+            self.steps.append(steps.EarlyProjection(kept))
+            self.bound &= live
+
+    def _reached(self, relation: str, order, keys: tuple, counts: bool) -> tuple[int, ...]:
+        """The order to search in, once the bindings are where a partitioned index has the bucket of their keys. Of one that
+        nothing is asked of but whether it has a tuple, unless every tuple counts, that much is on every host."""
+        if not self.placing(relation, order):
+            return order
+        if not keys and not counts and relation not in self.placing.own:
+            return ()
+        needed = (self.live() | names(keys)) & self.bound
+        self.steps.append(steps.Exchange(relation, order, keys, frozenset(needed)))
+        return order
+
+    def _together(self, number: int) -> dict[int, Atom]:
+        """The other atoms of the core that a chosen one is of; a delta comes by itself, before the others."""
+        if self.core is None or number not in self.core.places or self.parts.get(number) == "delta":
+            return {}
+        return {n: atom for n, atom in self.atoms if n in self.core.places}
+
+    def _multiway(self, atoms: dict[int, Atom], core: Core) -> None:
+        """One step for several atoms."""
+        self.atoms = [(n, atom) for n, atom in self.atoms if n not in atoms]
+        self.choose.together(self.atoms, atoms, self.bound, core.reason)
+        new = names(atoms.values())
+        within = tuple(literal for literal in self.left if self._within(literal, atoms.values()))
+        self.left = [literal for literal in self.left if literal not in within]
+        compared = tuple(literal for literal in within if isinstance(literal, Compare))
+        denied = tuple(literal.atom for literal in within if isinstance(literal, Not))
+        live, before = self.live(), set(self.bound)
+        live |= new if self.every else set()
+        asked = live | before | names(within)
+        used = Counter(term.name for atom in atoms.values() for term in atom.args if isinstance(term, Var))
+        alone = {name for name, times in used.items() if times == 1 and name not in asked}
+        shown = tuple(Atom(a.relation, tuple(Wild() if names(t) & alone else t for t in a.args)) for a in atoms.values())
+        parts = tuple(self.parts.get(number, "all") for number in atoms)
+        binds = tuple(sorted((new - before) & live))
+        steps_for_few = self._for_few(atoms, within, live) if core.each else []
+        step = Multiway(shown, parts, compared, binds, frozenset(live), self.deal, steps_for_few, core.each, denied)
+        self.steps.append(step)
+        self.deal, self.begun = False, True
+        self.bound |= new
+        if self.every:
+            return
+        if self.bound - live and binds and any(not self._covered(other) for _, other in self.atoms):
+            self.steps.append(steps.EarlyProjection(tuple(sorted((self.bound & live) - {steps.GROUP}))))
+        self.bound &= live
+
+    def _within(self, literal, atoms) -> bool:
+        """Whether the loops over some atoms decide a literal, and have what that takes."""
+        if isinstance(literal, Not) and self.placing(literal.atom.relation, tuple(range(len(literal.atom.args)))):
+            return False
+        return pushed(literal, atoms, self.choose.sizes)
+
+    def _for_few(self, atoms: dict[int, Atom], within: tuple, live) -> list:
+        """The same atoms joined one after the other, if they can be where the bindings are."""
+        parts = {place: self.parts[n] for place, n in enumerate(atoms) if n in self.parts}
+        inner = Compiler(self.rule, self.choose.inner(), self.order_for, parts, placing=self.placing)
+        made = inner.compile([*atoms.values(), *within], start=self.bound, outside=live)
+        return [] if any(isinstance(step, steps.Exchange | Hold) for step in made) else made
+
+    def _composed(self, keys, binds, live, atom) -> tuple | None:
+        """(key, carried, new) where two variables are bound, one is joined on and dies, and one new one is bound."""
+        needed = {name for name in self.bound if name in live}
+        if self.every or len(atom.args) != 2 or len(keys) != 1 or len(binds) != 1 or len(needed) != 1:
+            return None
+        (key,), (carried,) = keys.values(), needed
+        if not isinstance(key, Var) or key.name == carried:
+            return None
+        return key.name, carried, binds[0][1]
+
+    def _covered(self, atom: Atom) -> bool:
+        return all(self._known(term) for term in atom.args)
+
+    # -- everything else
+
+    def apply_ready(self) -> None:
+        """Apply literals until none is ready; those that make bindings fewer before those that cost or make more."""
+        progress = True
+        while progress:
+            progress = False
+            for literal in sorted(self.left, key=_effort):
+                if self._apply(literal):
+                    self.left.remove(literal)
+                    progress = True
+                    break
+
+    def _apply(self, literal) -> bool:
+        if isinstance(literal, Compare):
+            return self._compare(literal)
+        if isinstance(literal, ir.Test | Truth):
+            return self._if_known(names(literal), lambda: steps.Filter(literal))
+        if isinstance(literal, Range):
+            return self._range(literal)
+        before, bound = len(self.steps), set(self.bound)
+        applied = self._negated(literal.atom) if isinstance(literal, Not) else self._aggregate(literal)
+        if not self.begun and self.atoms and any(isinstance(step, steps.Exchange | Hold) for step in self.steps[before:]):
+            del self.steps[before:]  # bindings cannot go anywhere before they are where the first atom's tuples are
+            self.bound = bound
+            return False
+        return applied
+
+    def _if_known(self, names: set[str], make) -> bool:
+        if not names <= self.bound:
+            return False
+        self.steps.append(make())
+        return True
+
+    def _negated(self, atom: Atom) -> bool:
+        if not names(atom) <= self.bound:
+            return False
+        if any(has_wild(term) and not isinstance(term, Wild) for term in atom.args):  # !a([x, _])
+            self._grouped(tuple(sorted(names(atom))), (atom,))
+            return True
+        keys = {place: term for place, term in enumerate(atom.args) if not isinstance(term, Wild)}
+        order = self.order_for(atom.relation, frozenset(keys))
+        ordered = tuple(keys[column] for column in order[: len(keys)])
+        self.steps.append(steps.AntiJoin(atom.relation, self._reached(atom.relation, order, ordered, False), ordered))
+        return True
+
+    def _compare(self, literal: Compare) -> bool:
+        left, right = literal.left, literal.right
+        if self._known(left) and self._known(right):
+            self.steps.append(steps.Filter(literal))
+            return True
+        if literal.op != "=":
+            return False
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, Var) and one.name not in self.bound and self._known(other):
+                self.steps.append(steps.Bind(one.name, other))
+                self.bound.add(one.name)
+                if self.placing is not NOWHERE and makes_content(other):
+                    self.made[one.name] = other
+                return True
+            if isinstance(one, Pack) and self._known(other):
+                self._unpack(one, other)
+                return True
+        if isinstance(left, Pack) and isinstance(right, Pack) and left.branch == right.branch:
+            self.left += [Compare("=", a, b, _kind(a, b)) for a, b in zip(left.args, right.args, strict=True) if _tells(a, b)]
+            return True
+        return False
+
+    def _unpack(self, pack: Pack, record: Term) -> None:
+        names = []
+        for term in pack.args:
+            if isinstance(term, Var) and term.name not in self.bound and term.name not in names:
+                names.append(term.name)
+                continue
+            self.fresh += 1
+            names.append(f"field.{self.fresh}")
+            if not isinstance(term, Wild):
+                self.left.append(Compare("=", Var(names[-1], term.kind), term, term.kind))
+        self.steps.append(steps.Unpack(record, tuple(names), pack.branch, pack.tag))
+        self.bound |= set(names)
+
+    def _range(self, literal: Range) -> bool:
+        needed = names([t for t in (literal.start, literal.stop, literal.step) if t is not None])
+        if not needed <= self.bound:
+            return False
+        if literal.result.name in self.bound:  # a second name for the values, compared with the first
+            self.fresh += 1
+            other = Var(f"range.{self.fresh}", literal.result.kind)
+            self.left.append(Compare("=", other, literal.result, other.kind))
+            literal = Range(other, literal.start, literal.stop, literal.step)
+        self.steps.append(steps.Generate(literal, frozenset(self.live())))
+        self.bound.add(literal.result.name)
+        return True
+
+    def _aggregate(self, literal: Aggregate) -> bool:
+        inner = names(literal.body)
+        inner |= names(literal.target) if literal.target is not None else set()
+        begin = names(literal.init) if literal.init is not None else set()
+        shared = inner & (self._live_without(literal) | self.bound) | begin
+        if not shared <= self.bound:
+            return False
+        self._grouped(tuple(sorted(shared)), literal.body, literal)
+        return True
+
+    def _grouped(self, outer: tuple[str, ...], body: tuple, literal: Aggregate | None = None) -> None:
+        """An aggregate of what a body makes of the outer variables; without a `literal`, only those of which it makes nothing.
+        It is made where the bindings are, if what the body reads is there as well, perhaps after one exchange of which the
+        outer variables choose the bucket; otherwise the bindings wait while the body's are made."""
+        bound = literal is not None and literal.result.name in self.bound
+        target = names(literal.target) if literal is not None and literal.target is not None else set()
+        outer = tuple(sorted(self._with_makers({*outer}, lambda: names(body) | target)))
+        made = self._inner(body, outer, target | {steps.GROUP}, False)
+        moves = [step for step in made if isinstance(step, steps.Exchange | Hold)]
+        first = moves[0] if len(moves) == 1 else None
+        if isinstance(first, steps.Exchange) and first.keys and names(first.keys) <= set(outer):
+            self._reached(first.relation, first.order, first.keys, True)
+            made.remove(first)
+            moves = []
+        if not moves:
+            self.steps.append(steps.Aggregated(literal, outer, made, bound) if literal else Without(outer, made))
+        else:
+            held = frozenset(self.live() & self.bound)
+            self.steps += [Hold(outer, held), *self._inner(body, outer, target, True), Gather(outer, literal, bound)]
+        if literal is not None:
+            self.bound.add(literal.result.name)
+
+    def _inner(self, body: tuple, outer: tuple[str, ...], outside: set[str], whole: bool) -> list:
+        """The steps of a body within the body, from its outer variables."""
+        compiler = Compiler(self.rule, self.choose.inner(), self.order_for, {}, True, self.placing, whole=whole)
+        compiler.core = None if whole or len(body) < 2 else self.core_of(body, set(outer))
+        compiler.made = {name: term for name, term in self.made.items() if name in outer}
+        return compiler.compile(body, start={*outer} | ({steps.GROUP} & outside), outside=outside)
+
+    def _live_without(self, literal) -> set[str]:
+        """The variables that occur outside of an aggregate."""
+        needed = set(self.outside)
+        for other in [*self.left, *(atom for _, atom in self.atoms)]:
+            if other is not literal:
+                needed |= names(other)
+        return needed
+
+
+def _effort(literal) -> int:
+    return 3 if isinstance(literal, Aggregate) else 2 if isinstance(literal, Range) else int(isinstance(literal, Not))
+
+
+def makes_content(term) -> bool:
+    """True if a term makes a symbol or a record."""
+    return isinstance(term, ir.Call | Pack) and term.kind in (ir.Kind.SYMBOL, ir.Kind.RECORD)
+
+
+def _computed(atom: Atom) -> list[Term]:
+    return [term for term in atom.args if not isinstance(term, Var)]
+
+
+def has_wild(term) -> bool:
+    return not isinstance(term, Var) and any(isinstance(node, Wild) for node in walk(term))
+
+
+def _kind(a, b):
+    return next(term.kind for term in (a, b) if not isinstance(term, Wild))
+
+
+def _tells(a, b) -> bool:
+    return not (isinstance(a, Wild) or isinstance(b, Wild))

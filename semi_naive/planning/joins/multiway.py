@@ -1,0 +1,270 @@
+"""Which atoms of a body are joined variable by variable: its cyclic core, where binary joins would make many more bindings.
+
+    far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
+
+The core is what is left when ears are taken away, again and again (Graham, Yu and Ozsoyoglu): the triangle. edge(z, t) is an
+ear, which a binary join does as well as anything. A body without a core is one core all the same if a trial of its binary joins
+on some tuples makes bindings of which few last. A core starts from what is bound already: in a delta version, from the delta.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from semi_naive.host.numbers import counted
+from semi_naive.planning.joins.fanout import FILTERED, selected
+from semi_naive.planning.joins.trial import tried
+from semi_naive.ra.multiway import query as joins
+from semi_naive.ra.multiway.agm import agm_bound
+from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Not, Rule, Var, Wild
+from semi_naive.ra.rules.multiway import WORTH
+
+LEAST = 2_000  # tuples that a body without a cycle reads, for anything else to be thought about
+LEAST_MET = 0.01  # tuples that meet a value: few, but one never knows
+HINTS = {"multiway": ("always", ".join"), "binary": ("never", ".join")}  # of a rule: the mode, and what asks for it
+CYCLIC = "the body is cyclic; binary joins"
+MADE, FUSED = 25, 2  # nanoseconds a binding that a binary join makes, and one that the fused join makes
+SHIPPED, SPREADING = 1_000_000, 4  # bindings of binary joins, and those of one, from which BiGJoin is worth its stages
+DEARER = 2.5  # bindings of binary joins for each that BiGJoin ships, which takes 330 ns; theirs take 130 ns, all together
+READ, FOUND = 150, 100  # and those of the multiway plan: for each tuple that it reads, and each answer
+
+
+@dataclass(frozen=True)
+class Core:
+    """The places of some atoms in a body, and why they are joined together. `each`: the bindings that binary joins are
+    expected to make of one, if they are to be taken while those are few; `apart`: relations are partitioned, so it is BiGJoin
+    that joins them, not loops over tries; `indexed`: so it is, by the indexes that other joins search."""
+
+    places: frozenset[int]
+    reason: str
+    each: float = 0.0
+    apart: bool = False
+    indexed: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The core to join by the multiway plan, if any; `note`: why a cyclic body has none, for `explain`."""
+
+    core: Core | None = None
+    note: str = ""
+
+
+def choose(
+    rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, placing, binary, indexed=False
+) -> Choice:  # fmt: skip
+    """What of a rule's body, or of a delta version, goes variable by variable. `mode`: Config.multiway, for rules without
+    .join; `placing`: which indexes are partitioned; `binary` compiles the body as binary joins, for a trial, if there can be
+    one; `indexed`: a core that begins with a delta searches the indexes that there are."""
+    atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
+    mode, asks = HINTS.get(rule.join, (mode, "Config.multiway"))
+    if len(atoms) < (2 if mode == "always" else 3):  # a cycle has three
+        return Choice()
+    places = core_of(atoms)
+    if mode == "never" or version in (rule.plan or {}):
+        return Choice(note=f"{CYCLIC} as {asks if mode == 'never' else '.plan'} asks" * bool(places))
+    if mode == "always":
+        kind = "the cyclic core" if places else "all atoms"
+        all_of = places or group_of({n: variables(atom) for n, atom in atoms.items() if eligible(atom)})
+        apart, indexed = _apart(atoms, all_of - {delta}, placing), indexed and delta is not None
+        return Choice(Core(all_of, f"{kind}, as {asks} asks", apart=apart, indexed=indexed))
+    if indexed and delta is not None and places:
+        return Choice(Core(places, "the cyclic core, from what has changed", indexed=True))
+    if _apart(atoms, (places or atoms.keys()) - {delta}, placing):
+        return _partitioned(atoms, places, sizes, parts, delta) if places else Choice()
+    if not places:
+        return Choice() if delta is not None else _beyond(atoms, sizes, binary)
+    return _cyclic(atoms, places, sizes, parts, delta)
+
+
+def _apart(atoms, places, placing) -> bool:
+    """Whether the relation of some atom is partitioned."""
+    return any(placing(atoms[n].relation, tuple(range(len(atoms[n].args)))) for n in places)
+
+
+def _partitioned(atoms, places, sizes, parts, delta) -> Choice:
+    """Where skew is known, by what is shipped; where it is not, BiGJoin costs half as much again at worst."""
+    made, each = bindings_made(atoms, places, sizes, parts, delta)
+    expected = f"expected to make {counted(made, 'binding')}"
+    starts = places if delta is None else {delta}
+    known = [found for start in starts if (found := _shipped(atoms, places, start, sizes)) is not None]
+    if made < max(SHIPPED, DEARER * min(known, default=0.0)) or each < SPREADING:
+        shipped = f", and BiGJoin to ship {min(known):,.0f}" if known and made >= SHIPPED else ""
+        return Choice(note=f"{CYCLIC} all the same: they are {expected}{shipped}")
+    return Choice(Core(places, f"the cyclic core, partitioned: binary joins are {expected}", apart=True))
+
+
+def _shipped(atoms, places, start: int, sizes) -> float | None:
+    """Bindings that BiGJoin would ship from the tuples of an atom on: to be counted by each atom that has the next variable,
+    and then what the one with the fewest tuples proposes. None where that is not known."""
+    relation, bound = atoms[start].relation, variables(atoms[start])
+    column = {term.name: place for place, term in enumerate(atoms[start].args) if isinstance(term, Var)}
+    for name in sorted(frozenset().union(*(variables(atoms[n]) for n in places)) - bound):
+        met = [n for n in sorted(places - {start}) if name in variables(atoms[n]) and len(variables(atoms[n]) & bound) == 1]
+        if len(met) > 1:
+            found = [(n, c, term) for n in met for c, term in enumerate(atoms[n].args) if _bound(term, bound)]
+            fewest = sizes.fewest_fanout(relation, [(column[term.name], atoms[n].relation, c) for n, c, term in found])
+            return None if fewest is None else sizes.size(relation) * (len(met) + fewest)
+    return None
+
+
+def _cyclic(atoms, places, sizes, parts, delta) -> Choice:
+    growing = [atoms[n].relation for n in sorted(places & parts.keys()) if n != delta]
+    if growing:
+        return Choice(note=f"{CYCLIC} all the same, as {growing[0]} grows in each iteration")
+    made, each = bindings_made(atoms, places, sizes, parts, delta)
+    if delta is not None:
+        return Choice(Core(places, "the cyclic core", each))
+    if made < max(WORTH, _read(atoms, places, sizes, delta)):
+        return Choice(note=f"{CYCLIC} all the same: they are expected to make {counted(made, 'binding')}")
+    return Choice(Core(places, f"the cyclic core: binary joins are expected to make {counted(made, 'binding')}"))
+
+
+def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, placing, binary) -> Core | None:
+    """The core of an aggregate's body, if nothing outside binds a variable of it and every tuple of it is another binding."""
+    choice = choose(replace(rule, body=body, plan=None), sizes, {}, None, 0, mode, placing, None if outer else binary)
+    atoms = [body[place] for place in choice.core.places] if choice.core else []
+    if any(variables(atom) & outer or Wild() in atom.args for atom in atoms) or choice.core and choice.core.apart:
+        return None
+    return choice.core
+
+
+def _beyond(atoms, sizes, binary) -> Choice:
+    """A body without a cycle: all of it, if a trial of its binary joins makes many bindings that lead nowhere."""
+    read, names = _read(atoms, atoms, sizes, None), {n: variables(atom) for n, atom in atoms.items()}
+    if read < LEAST or binary is None or not all(map(eligible, atoms.values())) or len(group_of(names)) < len(atoms):
+        return Choice()
+    trial = tried(binary(), sizes) if hasattr(sizes, "sample") else None
+    if trial is None or trial.total < WORTH:
+        return Choice()
+    found = min(trial.found, largest_result(atoms, sizes, {}))
+    if sum(made * (FUSED if fused else MADE) for made, fused in trial.made) < READ * read + FOUND * found:
+        return Choice()
+    reason = f"binary joins are expected to make {counted(trial.total, 'binding')}, of which {found:,.0f} last"
+    return Choice(Core(frozenset(atoms), reason))
+
+
+def largest_result(atoms: dict[int, Atom], sizes, parts: dict[int, str]) -> float:
+    """The AGM bound: the most bindings that some atoms can have together (Atserias, Grohe, Marx 2008)."""
+    query = joins.Query(tuple(joins.Atom(str(n), tuple(sorted(variables(atom)))) for n, atom in atoms.items()))
+    return agm_bound(query, {str(n): max(1, math.ceil(sizes.size(a.relation, parts.get(n, "all")))) for n, a in atoms.items()})
+
+
+def _read(atoms, places, sizes, delta) -> float:
+    """The tuples that tries are made from."""
+    return sum(sizes.size(name) for name in {atoms[n].relation for n in places if n != delta})
+
+
+# -- what is cyclic
+
+
+def variables(atom: Atom) -> frozenset[str]:
+    return frozenset(term.name for term in atom.args if isinstance(term, Var))
+
+
+def eligible(atom: Atom) -> bool:
+    """Whether a trie can be made of it: no term takes a value apart or makes one."""
+    return bool(variables(atom)) and all(isinstance(term, Var | Const | Wild) for term in atom.args)
+
+
+def core_of(atoms: dict[int, Atom]) -> frozenset[int]:
+    """The places of the atoms that are left when ears are taken away, with those that only bind the same variables; of
+    several groups that nothing connects, the largest.
+
+    >>> x, y, z, t = (Var(name, Kind.NUMBER) for name in "xyzt")
+    >>> body = [Atom("e", pair) for pair in ((x, y), (y, z), (z, t), (x, z))] + [Atom("good", (y,))]
+    >>> sorted(core_of(dict(enumerate(body)))), sorted(core_of(dict(enumerate(body[:3]))))
+    ([0, 1, 3, 4], [])
+    """
+    possible = {n: variables(atom) for n, atom in atoms.items() if eligible(atom)}
+    places = group_of(residue(possible))
+    bound = frozenset().union(*(possible[n] for n in places))
+    return frozenset(n for n, own in possible.items() if own <= bound)
+
+
+def group_of(edges: dict[int, frozenset[str]]) -> frozenset[int]:
+    """The largest group of edges that variables connect."""
+    groups: list[tuple[frozenset, frozenset]] = [(frozenset(), frozenset())]
+    for place, edge in edges.items():
+        met = [group for group in groups if group[1] & edge]
+        one = frozenset({place}).union(*(places for places, _ in met)), edge.union(*(names for _, names in met))
+        groups = [group for group in groups if group not in met] + [one]
+    return max(groups, key=lambda group: len(group[0]))[0]
+
+
+def residue(edges: dict[int, frozenset[str]]) -> dict[int, frozenset[str]]:
+    """The hypergraph without variables that are in one edge only, and without edges within others, until none is left."""
+    left = dict(edges)
+    while True:
+        edges_of = Counter(name for edge in left.values() for name in edge)
+        lonely = {name for name, met in edges_of.items() if met == 1}
+        smaller = {n: edge - lonely for n, edge in left.items()}
+        within = next((n for n, e in smaller.items() if not e or any(e <= o for m, o in smaller.items() if m != n)), None)
+        if within is None:
+            return smaller
+        left = {n: edge for n, edge in smaller.items() if n != within}
+
+
+# -- what binary joins would make
+
+
+def bindings_made(atoms: dict[int, Atom], core: frozenset[int], sizes, parts, delta) -> tuple[float, float]:
+    """How many bindings the joins of the core would make, one after the other, from the delta or the best of all starts;
+    and how many of each binding that they begin with."""
+    starts = [delta] if delta is not None else list(atoms)
+    return min(_made_from(start, atoms, core, sizes, parts, delta) for start in starts)
+
+
+def _made_from(start: int, atoms, core, sizes, parts, delta) -> tuple[float, float]:
+    _, rows = _partners(atoms[start], [], frozenset(), sizes, parts.get(start, "all"))
+    total, began = (rows, 1.0) if start in core and start != delta else (0.0, rows)
+    joined, left = [start], set(atoms) - {start}
+    while left:
+        offered = [atoms[m] for m in joined if m != delta]
+        bound = frozenset().union(*(variables(atoms[m]) for m in joined))
+        met = {n: _partners(atoms[n], offered, bound, sizes, parts.get(n, "all")) for n in left}
+        place = min(met, key=lambda n: (*met[n], n))
+        began = rows if place in core and not total else began
+        rows *= met[place][1]
+        total += rows if place in core else 0.0
+        joined.append(place)
+        left.remove(place)
+    return total, total / began
+
+
+def _partners(atom: Atom, known: list[Atom], bound, sizes, part: str) -> tuple[bool, float]:
+    """(whether nothing joins it yet, the tuples that a binding is expected to meet): skew included where both are at hand."""
+    places = [place for place, term in enumerate(atom.args) if isinstance(term, Const) or _bound(term, bound)]
+    rest, constants = selected(sizes, atom, part)
+    if len(places) == len(atom.args) and not constants:
+        return False, FILTERED
+    size, keys = max(sizes.size(atom.relation, part), 1.0), 1.0
+    for place in set(places) - {place for place, _ in constants}:
+        keys *= max(1.0, size / max(_met(atom, place, known, size, sizes), LEAST_MET))
+    return not places, max(rest, LEAST_MET) / min(keys, size)
+
+
+def _bound(term, bound) -> bool:
+    return isinstance(term, Var) and term.name in bound
+
+
+def _met(atom: Atom, place: int, known: list[Atom], size: float, sizes) -> float:
+    """Tuples that have a value in one column, as another atom offers it."""
+    average = size / max(1.0, sizes.distinct(atom.relation, place))
+    offered = [(o.relation, c) for o in known for c, term in enumerate(o.args) if term == atom.args[place]]
+    if isinstance(atom.args[place], Const) or not hasattr(sizes, "join_fanout"):
+        return average
+    return min([sizes.join_fanout(name, (c,), atom.relation, (place,)) for name, c in offered], default=average)
+
+
+def pushed(literal, atoms, sizes) -> bool:
+    """Whether the loops over some atoms can decide it: a comparison of signed numbers, variables that are bound there or
+    constants; a negated atom of such, unless the tries of all the others take less than the one of its relation."""
+    bound = frozenset().union(*map(variables, atoms))
+    if isinstance(literal, Not):
+        read = sum(sizes.size(name) for name in {atom.relation for atom in atoms})
+        return eligible(literal.atom) and variables(literal.atom) <= bound and sizes.size(literal.atom.relation) <= read
+    if not isinstance(literal, Compare) or literal.kind != Kind.NUMBER:
+        return False
+    sides = (literal.left, literal.right)
+    return all(isinstance(s, Const) or _bound(s, bound) for s in sides) and any(isinstance(s, Var) for s in sides)

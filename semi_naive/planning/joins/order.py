@@ -1,0 +1,263 @@
+"""The order of the joins: whichever atom is expected to leave the fewest bindings comes next.
+
+How many tuples a binding meets is estimated (see `fanout`) from the relation's size and the number of distinct values of its
+bound columns, both as they are when the stratum starts, or when it turned out that they have become something else.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+from semi_naive.host.account import part
+from semi_naive.planning.joins.body import Body, Chosen, Compiler, names
+from semi_naive.planning.joins.fanout import Sizes, fanout
+from semi_naive.planning.joins.indexes import Indexes
+from semi_naive.planning.joins.multiway import choose as choose_core
+from semi_naive.planning.joins.multiway import choose_counted, largest_result
+from semi_naive.planning.joins.placing import NOWHERE, Placing
+from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.ir import Atom, Order, Rule, Var
+
+SKEWED = 256  # tuples from which on a relation tells how its values are distributed
+TURNED = 8  # times larger or smaller than planned for: plan again
+LITTLE, FIRST = 64, 4096  # tuples up to which it does not matter how many a relation has, and one that a body begins with
+STARTS = 24  # atoms that a body is tried to begin with, those of the fewest tuples
+PART = ":"  # between the name of a relation and of a part of it: no name of a program has it
+FEWEST = "fewest tuples expected"
+SORTING = 2  # times as many bindings may be expected of an atom that needs no index, before another one gets an index
+
+
+def part_of(relation: str, sort: str) -> str:
+    """The name of a relation that has some tuples of another one, which are distributed as all of them."""
+    return f"{relation}{PART}{sort}"
+
+
+def origin(relation: str) -> str:
+    """The relation that a relation has some tuples of, or itself.
+
+    >>> origin(part_of("edge", "suspected")), origin("edge")
+    ('edge', 'edge')
+    """
+    return relation.partition(PART)[0]
+
+
+def bound_places(atom: Atom, bound: set[str]) -> list[int]:
+    return [place for place, term in enumerate(atom.args) if _known(term, bound)]
+
+
+def _known(term, bound: set[str]) -> bool:
+    used = names(term)
+    return not (isinstance(term, Var) and term.name not in bound) and used <= bound and str(term) != "_"
+
+
+@dataclass
+class Greedy:
+    """Chooses the next atom of one body. `first`: the atom that has to come first, the delta; `given`: a .plan;
+    `made`: the indexes that there are, if one more costs too much for a few bindings."""
+
+    sizes: Sizes
+    parts: dict[int, str]
+    first: int | None = None
+    given: tuple[int, ...] = ()
+    made: dict[str, set[Order]] | None = None
+
+    def __post_init__(self):
+        self.rows, self.log, self.taken = 1.0, [], 0
+        self.met: dict[str, tuple[str, int]] = {}  # by variable, the relation and the column that have bound it
+
+    def __call__(self, atoms, bound):
+        if self.taken == 0 and self.first is not None and any(n == self.first for n, _ in atoms) and not self.given:
+            chosen, reason = next((n, a) for n, a in atoms if n == self.first), "the delta comes first"
+        elif self.given:
+            wanted = next(n for n in self.given if any(n == other for other, _ in atoms))
+            chosen, reason = next((n, a) for n, a in atoms if n == wanted), "given by .plan"
+        elif self.taken == 0 and not bound and len(atoms) > 1:
+            few = len(atoms) <= STARTS
+            starts = atoms if few else sorted(atoms, key=lambda one: self.expected(one[0], one[1], set()))[:STARTS]
+            chosen, reason = min(starts, key=lambda one: self._cost_from(one, atoms)), "the cheapest start"
+        else:
+            chosen, reason = min(atoms, key=lambda one: self._rank(one, bound)), FEWEST
+        if len(atoms) == 1 and reason == FEWEST:
+            reason = "the last atom" if self.taken else "the only atom"
+        self.take(*chosen, bound, reason)
+        return chosen
+
+    def take(self, number: int, atom: Atom, bound, reason: str) -> None:
+        """An atom comes next."""
+        self.rows *= self.expected(number, atom, bound)
+        self.taken += 1
+        self.log.append(Chosen(atom, self.parts.get(number, "all"), tuple(bound_places(atom, bound)), self.rows, reason))
+        self._bind(atom)
+
+    def _bind(self, atom: Atom) -> None:
+        for place, term in enumerate(atom.args):
+            if isinstance(term, Var):
+                self.met.setdefault(term.name, (origin(atom.relation), place))
+
+    def undo(self) -> None:
+        """The last choice is made in another way."""
+        self.log.pop()
+        self.rows = self.log[-1].expected if self.log else 1.0
+        self.taken -= 1
+
+    def together(self, left, atoms: dict[int, Atom], bound, reason: str) -> None:
+        """The last choice was the first of several atoms, which are joined at once."""
+        bound, number = set(bound) | names(atoms[next(iter(atoms))]), next(iter(atoms))
+        before = self.log[-2].expected if len(self.log) > 1 else 1.0
+        rest = [one for one in atoms.items() if one[0] != number]
+        while rest:
+            one = min(rest, key=lambda one: self._rank(one, bound))
+            self.rows *= self.expected(*one, bound)
+            self._bind(one[1])
+            bound |= names(one[1])
+            rest.remove(one)
+        self.rows = min(self.rows, before * largest_result(atoms, self.sizes, self.parts))
+        self.log[-1] = Chosen(atoms[number], self.parts.get(number, "all"), (), self.rows, reason)
+
+    def cap(self, most: float, since: int) -> None:
+        """Expect no more bindings than `most` after each of the atoms that were taken last, from number `since` on."""
+        self.rows = min(self.rows, most)
+        for chosen in self.log[since:]:
+            chosen.expected = min(chosen.expected, most)
+
+    def inner(self) -> "Greedy":
+        """For the body of an aggregate, and for joins of a few bindings: from what is bound here."""
+        inner = Greedy(self.sizes, {}, made=self.made)
+        inner.met = dict(self.met)
+        return inner
+
+    def expected(self, number: int, atom: Atom, bound) -> float:
+        """The tuples that a binding meets: where columns are bound by those of a large relation, as many as its values meet
+        there, as what is frequent in one relation often is in the other."""
+        places, part = tuple(bound_places(atom, bound)), self.parts.get(number, "all")
+        met = self._partners(atom, places) if 0 < len(places) < len(atom.args) and part != "delta" else None
+        return fanout(self.sizes, atom, part, list(places)) if met is None else met
+
+    def _partners(self, atom: Atom, places: tuple[int, ...]) -> float | None:
+        """How many tuples the values of variables meet, if all are from one relation, and that can be known."""
+        by = [self.met[term.name] for place in places if isinstance(term := atom.args[place], Var) and term.name in self.met]
+        relation = by[0][0] if by else ""
+        if len(by) < len(places) or any(name != relation for name, _ in by) or not hasattr(self.sizes, "join_fanout"):
+            return None
+        if min(self.sizes.size(relation), self.sizes.size(atom.relation)) < SKEWED:
+            return None
+        return self.sizes.join_fanout(relation, tuple(column for _, column in by), atom.relation, places)
+
+    def _rank(self, one, bound):
+        """Atoms that share a variable with what is bound come before those that would make a product."""
+        number, atom = one
+        product = not bound_places(atom, bound) and bool(atom.args) and bool(bound)
+        expected = self.expected(number, atom, bound)
+        return product, expected * (1 if self._is_made(number, atom, bound) else SORTING), number
+
+    def _is_made(self, number: int, atom: Atom, bound) -> bool:
+        if self.made is None or self.parts.get(number) == "delta":
+            return True
+        places = set(bound_places(atom, bound))
+        return not places or any(places == set(order[: len(places)]) for order in self.made.get(atom.relation, ()))
+
+    def _cost_from(self, start, atoms) -> float:
+        """The bindings made altogether if this atom came first and the others followed greedily."""
+        variables = {number: names(atom) for number, atom in atoms}
+        rows = total = self.expected(start[0], start[1], set())
+        bound = fresh = variables[start[0]]
+        left = {number: atom for number, atom in atoms if number != start[0]}
+        ranks = {number: self._rank((number, atom), bound) for number, atom in left.items()}
+        while left:
+            for number in [number for number in left if not fresh.isdisjoint(variables[number])]:
+                ranks[number] = self._rank((number, left[number]), bound)
+            number = min(left, key=ranks.__getitem__)
+            del left[number]
+            rows *= ranks[number][1]
+            total += rows
+            fresh = variables[number] - bound
+            bound = bound | fresh
+        return total
+
+
+@part("plan")
+def plan_body(
+    rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
+    placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
+    indexed: bool = False,
+) -> Body:  # fmt: skip
+    """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in
+    the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`: see `Compiler`; `multiway`: Config's;
+    `made`: see `Greedy`; `indexed`: see `choose_core`."""
+    atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
+    given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
+    if given and delta is not None and placing.own:  # each partition begins with its part of the delta
+        given = (delta, *(place for place in given if place != delta))
+    greedy = Greedy(sizes, parts, delta, given, made)
+    compiler = Compiler(rule, greedy, indexes.order_for, parts, placing=placing, deal=deal)
+
+    binary = partial(binary_steps, rule, sizes, indexes.arities)
+    choice = choose_core(rule, sizes, parts, delta, version, multiway, placing, partial(binary, rule.body), indexed)
+    compiler.core = choice.core
+    compiler.core_of = lambda body, outer: choose_counted(
+        rule, body, outer, sizes, multiway, placing, partial(binary, body, every=True)
+    )
+    steps = compiler.compile(rule.body, outside=names(rule.head))
+    read = [rule.body[number].relation for number in atoms]
+    derivation = Derivation(steps, rule.head.relation, rule.head.args)
+    begins = rule.body[delta].relation if delta is not None else ""
+    first = begins if read.count(begins) == 1 else ""
+    return Body(rule, derivation, greedy.log, {name: sizes.size(name) for name in read}, choice.note, first)
+
+
+def binary_steps(rule: Rule, sizes: Sizes, arities: dict[str, int], body, every: bool = False) -> list:
+    """A body compiled as binary joins of all that its relations have, without asking for an index: for a trial."""
+    compiler = Compiler(rule, Greedy(sizes, {}), Indexes(arities).order_for, {}, every)
+    return compiler.compile(body, outside=names(rule.head))
+
+
+@part("plan")
+def share_indexes(bodies: dict, indexes: Indexes) -> None:
+    """Settle what the bodies of a stratum search. Those that were compiled with an index that is none of the shared ones are
+    forgotten: whoever needs them compiles them again."""
+    if moved := indexes.settle():
+        for key in [key for key, body in bodies.items() if any(name in moved for name, _ in body.searched)]:
+            del bodies[key]
+
+
+@part("plan")
+def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> list[Body]:
+    """The bodies of rule versions, each planned with what is decided of the indexes of all. `plan` keeps what it makes in
+    `bodies`, and makes anew what was planned with another order, or with an index replicated that is partitioned."""
+    while True:
+        for one in every:
+            plan(*one)
+        share_indexes(bodies, indexes)
+        found = [plan(*one) for one in every]
+        if not placing.decide(set().union(*(body.searched for body in found))):
+            return found
+        bodies.clear()
+
+
+def outgrown(body: Body, sizes: Sizes) -> bool:
+    """Whether a relation has become so much larger or smaller that another order may be better."""
+    if not body.is_ordered:
+        return False
+    for name, planned in body.sizes.items():
+        least = FIRST if name == body.first else LITTLE
+        now, then = max(sizes.size(name), least), max(planned, least)
+        if now > TURNED * then or then > TURNED * now:
+            return True
+    return False
+
+
+def versions(rule: Rule, recursive: set[str]) -> list[tuple[int, dict[int, str]]]:
+    """The delta versions of a rule: the place of the atom that reads the delta, and which part every atom reads.
+
+    Each new combination of tuples is found once: atoms before the delta read all, those after it only what is older.
+
+    >>> from semi_naive.ra.rules.ir import Kind
+    >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
+    >>> rule = Rule(Atom("path", (x, z)), (Atom("path", (x, y)), Atom("path", (y, z))))
+    >>> versions(rule, {"path"})
+    [(0, {0: 'delta', 1: 'full'}), (1, {0: 'all', 1: 'delta'})]
+    """
+    places = [n for n, literal in enumerate(rule.body) if isinstance(literal, Atom) and literal.relation in recursive]
+    return [
+        (delta, {place: "all" if place < delta else "delta" if place == delta else "full" for place in places})
+        for delta in places
+    ]

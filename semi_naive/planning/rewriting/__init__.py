@@ -1,0 +1,1 @@
+"""Passes that rewrite checked rules, program to program."""

@@ -1,0 +1,230 @@
+"""Joins that several rules have in common are made once.
+
+    a(x, y) :- edge(x, v), edge(v, y), red(x).                shared.1(x, y) :- edge(x, v), edge(v, y).
+    b(z) :- edge(z, w), edge(w, u), blue(u).           is     a(x, y) :- shared.1(x, y), red(x).
+                                                              b(z) :- shared.1(z, u), blue(u).
+
+Only where it can pay: the part joins at least two atoms, has variables that nothing outside of it needs, and none of its
+relations depends on any of the rules' heads, so that it is complete before any of them begins. Nothing is taken out of a
+cycle, which may be joined variable by variable: two atoms of a triangle have many more tuples than the triangle.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations, islice, permutations, product
+
+from semi_naive.host.numbers import counted
+from semi_naive.planning import rewrite
+from semi_naive.planning.joins.multiway import core_of
+from semi_naive.planning.strata import recursion_groups
+from semi_naive.ra.rules import ir
+
+MOST_ATOMS = 4  # of a part
+LONGEST_BODY = 8  # atoms; of longer bodies there are too many parts
+MOST_ORDERS = 24  # of a part's atoms, tried for the one that is the same in every rule
+
+
+@dataclass(frozen=True)
+class Subjoin:
+    """Some atoms of a rule's body: at which places, in an order that every rule with the same part has."""
+
+    rule: int
+    places: tuple[int, ...]
+    variables: tuple[ir.Var, ...]  # as they appear in that order
+
+
+def share(program: ir.Program) -> ir.Program:
+    """The program with a relation for each part that several rules have in common.
+
+    >>> kind = ir.Kind.NUMBER
+    >>> x, y, z = (ir.Var(name, kind) for name in "xyz")
+    >>> relations = {name: ir.Relation(name, (("x", ir.Type("number", kind)),) * 2) for name in ("edge", "red", "a", "b")}
+    >>> edge, red, a, b = (lambda *args, name=name: ir.Atom(name, args) for name in relations)
+    >>> rules = [
+    ...     ir.Rule(a(x, z), (edge(x, y), edge(y, z))),
+    ...     ir.Rule(b(y, y), (red(y, y), edge(x, y), edge(z, x))),
+    ... ]
+    >>> given = [ir.Directive("input", "edge"), ir.Directive("input", "red")]
+    >>> print(*share(ir.Program({}, relations, rules, given)).rules, sep="\\n")
+    a(x, z) :- shared.1(x, z).
+    b(y, y) :- red(y, y), shared.1(z, y).
+    shared.1(x, z) :- edge(x, y), edge(y, z).
+    """
+    parts, helpers = _Parts(program), []
+    while group := _best(parts, program.rules):
+        helper, changed = _helped(_unused(program), group, program.rules)
+        helpers.append(helper)
+        rules = [changed.get(i, rule) for i, rule in enumerate(program.rules)]
+        program = replace(program, rules=rules, relations=program.relations | _declared(helper, program))
+        parts.renew(changed)
+    return replace(program, rules=[*program.rules, *helpers]) if helpers else program
+
+
+class _Parts:
+    """The parts of all rules that another rule may have too: of each rule, {text that is the same for the same part: part}."""
+
+    def __init__(self, program: ir.Program):
+        self.group = recursion_groups(program)
+        self.small = _only_facts(program)
+        self.removals = {relation.removal for relation in program.relations.values() if relation.dominated}
+        self.frequency = Counter(shape for rule in program.rules for shape in {shape for shape, _ in self.choices(rule)})
+        self.of = [dict(self.canonical(i, rule)) for i, rule in enumerate(program.rules)]
+
+    def renew(self, rules: dict[int, ir.Rule]) -> None:
+        for i, rule in rules.items():
+            self.of[i] = dict(self.canonical(i, rule))
+
+    def choices(self, rule: ir.Rule) -> Iterator[tuple[tuple, tuple[int, ...]]]:
+        """Some atoms that hang together: (what they look like without variables' names, their places)."""
+        head, shapes = rule.head.relation, {}
+        if rule.plan or rule.join or rewrite.has_autoinc(rule) or head in self.removals:
+            return
+        core = core_of({place: literal for place, literal in enumerate(rule.body) if isinstance(literal, ir.Atom)})
+        for place, literal in enumerate(rule.body):
+            if (
+                isinstance(literal, ir.Atom)
+                and _plain(literal)
+                and self.group[head] != self.group.get(literal.relation, self.group[head])
+            ):
+                shapes[place] = _shape(literal)
+        if len(shapes) > LONGEST_BODY:
+            return
+        for size in range(2, MOST_ATOMS + 1):
+            for places in combinations(shapes, size):
+                atoms = [rule.body[place] for place in places]
+                whole = not core & set(places) or core <= set(places)
+                if whole and not {atom.relation for atom in atoms} <= self.small and _joined(atoms):
+                    yield tuple(sorted(shapes[place] for place in places)), places
+
+    def canonical(self, index: int, rule: ir.Rule) -> Iterator[tuple[str, Subjoin]]:
+        for shape, places in self.choices(rule):
+            if self.frequency[shape] > 1:
+                text, ordered = _ordered({place: rule.body[place] for place in places})
+                yield (
+                    text,
+                    Subjoin(index, ordered, tuple(rewrite.variables_of([rule.body[place] for place in ordered]).values())),
+                )
+
+
+def _only_facts(program: ir.Program) -> set[str]:
+    """The relations that only have the facts written in the program: a join of those costs nothing."""
+    given = {directive.relation for directive in program.directives if directive.kind == "input"}
+    return {rule.head.relation for rule in program.rules} - {rule.head.relation for rule in program.rules if rule.body} - given
+
+
+def _plain(atom: ir.Atom) -> bool:
+    return all(isinstance(arg, (ir.Var, ir.Wild, ir.Const)) for arg in atom.args)
+
+
+def _shape(atom: ir.Atom) -> str:
+    return repr((atom.relation, [arg.kind if isinstance(arg, ir.Var) else arg for arg in atom.args]))
+
+
+def _joined(atoms: list[ir.Atom]) -> bool:
+    """All hang together by the variables they share."""
+    together, *rest = (set(rewrite.variables_of(atom)) for atom in atoms)
+    while near := [names for names in rest if names & together]:
+        together = together.union(*near)
+        rest = [names for names in rest if not names & together]
+    return not rest
+
+
+def _ordered(atoms: dict[int, ir.Atom]) -> tuple[str, tuple[int, ...]]:
+    """The order with the least text, of all orders that keep the shapes sorted."""
+    groups = defaultdict(list)
+    for place in atoms:
+        groups[_shape(atoms[place])].append(place)
+    orders = product(*(permutations(groups[shape]) for shape in sorted(groups)))
+    tried = [sum(order, ()) for order in islice(orders, MOST_ORDERS)]
+    return min((rewrite.canonical(ir.Rule(ir.Atom("", ()), tuple(atoms[p] for p in places))), places) for places in tried)
+
+
+def _best(parts: _Parts, rules: list[ir.Rule]) -> list[Subjoin] | None:
+    """The same part of several rules, that which saves most joins; None if none pays."""
+    groups: dict[str, list[Subjoin]] = defaultdict(list)
+    for found in parts.of:
+        for text, part in found.items():
+            groups[text].append(part)
+    shared = sorted((group for group in groups.values() if len(group) > 1), key=_saving, reverse=True)
+    return next((group for group in shared if _pays(group, rules)), None)
+
+
+def _saving(group: list[Subjoin]) -> tuple[int, int]:
+    """How many joins need not be made again, and how long the part is."""
+    return (len(group) - 1) * (len(group[0].places) - 1), len(group[0].places)
+
+
+def _pays(group: list[Subjoin], rules: list[ir.Rule]) -> bool:
+    """Something is projected away, and what is left is something."""
+    return 0 < len(_needed(group, rules, _filters(group, rules))) < len(group[0].variables)
+
+
+def _numbered(literal: ir.Literal, part: Subjoin) -> str:
+    """A literal's text, with the part's variables by their numbers."""
+    return repr(rewrite.substitute(literal, {v.name: replace(v, name=str(i)) for i, v in enumerate(part.variables)}))
+
+
+def _filters(group: list[Subjoin], rules: list[ir.Rule]) -> set[str]:
+    """The constraints on nothing but the part's variables that all of the rules have.
+
+    None that computes something: it may have no value for what another literal of its rule leaves out.
+    """
+    texts = []
+    for part in group:
+        own = {var.name for var in part.variables}
+        tests = [literal for literal in rules[part.rule].body if isinstance(literal, (ir.Compare, ir.Test))]
+        tests = [test for test in tests if not any(isinstance(node, ir.Call) for node in rewrite.walk(test))]
+        texts.append({_numbered(test, part) for test in tests if set() < rewrite.variables_of(test).keys() <= own})
+    return set.intersection(*texts)
+
+
+def _rest(part: Subjoin, rule: ir.Rule, filters: set[str]) -> dict[int, ir.Literal]:
+    """What stays of a rule's body, by its place."""
+    return {
+        place: literal
+        for place, literal in enumerate(rule.body)
+        if place not in part.places and not (filters and _numbered(literal, part) in filters)
+    }
+
+
+def _needed(group: list[Subjoin], rules: list[ir.Rule], filters: set[str]) -> list[int]:
+    """The numbers of the part's variables that some rule needs outside of it."""
+    needed = set()
+    for part in group:
+        rule = rules[part.rule]
+        outside = rewrite.variables_of([rule.head, *_rest(part, rule, filters).values()])
+        needed |= {i for i, var in enumerate(part.variables) if var.name in outside}
+    return sorted(needed)
+
+
+def _helped(name: str, group: list[Subjoin], rules: list[ir.Rule]) -> tuple[ir.Rule, dict[int, ir.Rule]]:
+    """The rule that makes the shared relation, and the rules that read it, by their index."""
+    filters = _filters(group, rules)
+    needed, changed = _needed(group, rules, filters), {}
+    for part in group:
+        rule = rules[part.rule]
+        body = _rest(part, rule, filters)
+        body[min(part.places)] = ir.Atom(name, tuple(part.variables[i] for i in needed))
+        changed[part.rule] = rewrite.with_body(rule, (body[place] for place in sorted(body)))
+    first, rule = group[0], rules[group[0].rule]
+    tests = [literal for literal in rule.body if filters and _numbered(literal, first) in filters]
+    head = ir.Atom(name, tuple(first.variables[i] for i in needed))
+    made = ir.Rule(head, (*(rule.body[place] for place in sorted(first.places)), *tests), span=rule.span)
+    return replace(made, text=f"shared by {counted(len(group), 'rule')}: {made}"), changed
+
+
+def _declared(helper: ir.Rule, program: ir.Program) -> dict[str, ir.Relation]:
+    """The shared relation, its attributes named and typed as where its variables first stand."""
+    types: dict[str, ir.Type] = {}
+    for atom in rewrite.positive_atoms(helper.body):
+        for arg, (_, type_) in zip(atom.args, program.relations[atom.relation].attributes, strict=True):
+            if isinstance(arg, ir.Var):
+                types.setdefault(arg.name, type_)
+    attributes = tuple((arg.name, types[arg.name]) for arg in helper.head.args)
+    return {helper.head.relation: ir.Relation(helper.head.relation, attributes, span=helper.span)}
+
+
+def _unused(program: ir.Program) -> str:
+    """A name that neither a relation has nor a user can write."""
+    return next(name for i in range(1, len(program.relations) + 2) if (name := f"shared.{i}") not in program.relations)

@@ -1,0 +1,245 @@
+"""Relations qualified `inline` are replaced by the bodies of their rules, wherever they are read.
+
+With two rules for small, `!small(x)` says that neither body holds, and each of the ways in which that can be is a rule:
+
+    small(x) :- x < 3, even(x).        odd(x) :- n(x), !small(x).      odd(x) :- n(x), x >= 3, x != 1.
+    small(1).                    and                              is   odd(x) :- n(x), !even(x), x != 1.
+
+A relation stays as it is where replacing it would change what is computed: below an aggregate that would count the variables
+of its bodies too, negated with variables that its head has not, recursive, or with something of its own about it
+(a lattice, an equivalence, a choice, a limit, autoinc).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from math import prod
+from typing import cast
+
+from semi_naive.host import limits
+from semi_naive.planning import rewrite
+from semi_naive.planning.rewriting.simplify import settled
+from semi_naive.planning.strata import recursion_groups
+from semi_naive.ra.rules import ir
+
+MOST_COPIES = 1000  # of one rule; the alternatives of several negated relations multiply
+MOST_LITERALS = 1000  # of one body; those of a chain of relations that each read the one before twice double at each of them
+
+
+def inline(program: ir.Program) -> ir.Program:
+    """The program without the relations qualified `inline`, as far as that can be.
+
+    >>> kind = ir.Kind.NUMBER
+    >>> x, y, z = (ir.Var(name, kind) for name in "xyz")
+    >>> column = ("x", ir.Type("number", kind))
+    >>> two = ir.Relation("two", (column, column), frozenset({"inline"}))
+    >>> one, path = (ir.Relation(name, (column, column)) for name in ("one", "path"))
+    >>> rules = [
+    ...     ir.Rule(ir.Atom("two", (x, y)), (ir.Atom("one", (x, z)), ir.Atom("one", (z, y)))),
+    ...     ir.Rule(ir.Atom("path", (x, z)), (ir.Atom("two", (x, ir.Const(5, kind))), ir.Atom("one", (x, z)))),
+    ... ]
+    >>> after = inline(ir.Program({}, {"one": one, "two": two, "path": path}, rules))
+    >>> print(*after.rules)
+    path(x, z) :- one(x, z.1), one(z.1, 5), one(x, z).
+    """
+    while names := _inlined(program):
+        program, _ = _without(program, names)
+    return program
+
+
+def _without(program: ir.Program, names: set[str]) -> tuple[ir.Program, dict[str, list[ir.Rule]]]:
+    """The program without some relations, and the rules that these had."""
+    definitions = {name: rules for name, rules in rewrite.rules_by_head(program).items() if name in names}
+    rules = [rule for rule in program.rules if rule.head.relation not in names]
+    made = [copy for rule in rules for copy in expanded(rule, definitions)]
+    relations = {name: relation for name, relation in program.relations.items() if name not in names}
+    return replace(program, relations=relations, rules=made), definitions
+
+
+def copies(program: ir.Program) -> tuple[list[tuple[ir.Rule, list[ir.Rule]]], set[str]]:
+    """Each rule of a program, those of relations that are inlined too, with what it becomes, in which all of its own variables
+    are still there; and the names of those relations."""
+    found, inlined = [(rule, [rule]) for rule in program.rules], set[str]()
+    while names := _inlined(program):
+        program, definitions = _without(program, names)
+        inlined |= names
+        for number, (rule, made) in enumerate(found):
+            found[number] = rule, [copy for each in made for copy in expanded(each, definitions, settle=False)]
+    return found, inlined
+
+
+def _inlined(program: ir.Program) -> set[str]:
+    """The relations to replace in this round: those whose own rules read none that is still to be replaced."""
+    marked = {name for name, relation in program.relations.items() if "inline" in relation.qualifiers}
+    special = {directive.relation for directive in program.directives}
+    special |= {rule.head.relation for rule in program.rules if rewrite.has_autoinc(rule)}
+    special |= {name for name in marked if not program.relations[name].plain}
+    reads = rewrite.dependencies(program)
+    group = recursion_groups(program)
+    special |= {name for name in marked if any(group.get(read) == group[name] for read in reads[name])}
+    allowed = marked - special
+    ready = {name for name in allowed if not reads[name] & allowed}
+    return ready - _needed_whole(program, ready)
+
+
+def _needed_whole(program: ir.Program, ready: set[str]) -> set[str]:
+    """Those of `ready` that some rule reads where no body can take their place."""
+    definitions = {name: rules for name, rules in rewrite.rules_by_head(program).items() if name in ready}
+    whole = set()
+    for rule in program.rules:
+        for node in rewrite.walk(rule.body):
+            if isinstance(node, ir.Not) and node.atom.relation in ready and _alternatives(node, definitions, set()) is None:
+                whole.add(node.atom.relation)
+            elif isinstance(node, ir.Aggregate):
+                whole |= _aggregated_whole(node, definitions)
+        if rule.head.relation not in ready and _is_too_much(rule, definitions):
+            whole |= _read(rule) & ready
+    return whole
+
+
+def _aggregated_whole(aggregate: ir.Aggregate, definitions: dict) -> set[str]:
+    """An aggregate's body can have one alternative, and each `_` and each variable of it counts."""
+    whole = set()
+    for literal in aggregate.body:
+        if isinstance(literal, ir.Atom) and literal.relation in definitions:
+            whole |= set() if _one_without_more(definitions[literal.relation]) else {literal.relation}
+        elif isinstance(literal, ir.Not) and literal.atom.relation in definitions:
+            found = _alternatives(literal, definitions, set()) or [(), ()]
+            whole |= set() if len(found) == 1 and not rewrite.positive_atoms(found[0]) else {literal.atom.relation}
+    return whole
+
+
+def _one_without_more(rules: list[ir.Rule]) -> bool:
+    """One rule, with no variable that its head has not: it has a tuple for each binding, neither more nor fewer."""
+    return len(rules) == 1 and not rewrite.variables_of(rules[0].body).keys() - rewrite.variables_of(rules[0].head).keys()
+
+
+def _read(rule: ir.Rule) -> set[str]:
+    return {part.relation for part in rewrite.walk(rule.body) if isinstance(part, ir.Atom)}
+
+
+def _is_too_much(rule: ir.Rule, definitions: dict) -> bool:
+    """True if a rule becomes too many rules, or one with too many literals."""
+    found = [_alternatives(literal, definitions, set()) for literal in rule.body if isinstance(literal, (ir.Atom, ir.Not))]
+    copies = prod(len(alternatives) for alternatives in found if alternatives)
+    literals = sum(max(map(len, alternatives)) for alternatives in found if alternatives)
+    return copies > MOST_COPIES or literals > max(MOST_LITERALS, len(rule.body))
+
+
+def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool = True) -> list[ir.Rule]:
+    """The rule once for each way to replace the atoms of `definitions` in its body. settle: what is known then is put in."""
+    if not _read(rule) & definitions.keys():
+        return [rule]
+    limits.check()
+    taken = set(rewrite.variables_of(rule))
+    bodies = (rewrite.with_body(rule, body) for body in _bodies(rule.body, definitions, taken))
+    made = map(settled, bodies) if settle else bodies
+    return [replace(copy, plan=None) for copy in made if copy is not None]
+
+
+def _bodies(body: tuple, definitions: dict, taken: set[str]) -> Iterator[tuple]:
+    """Yield every combination of the bodies that say its literals, each literal once: none of `definitions` is negated that
+    has none."""
+    choices = [cast(list[tuple], _alternatives(literal, definitions, taken)) for literal in body]
+    return (once(sum(chosen, ())) for chosen in product(*choices))
+
+
+def once(body: tuple) -> tuple:
+    """A body without the repetitions of a literal. Those with wildcards stay: in an aggregate each of these counts."""
+    known = dict.fromkeys(body)
+    if len(known) == len(body):
+        return body
+    return tuple(each for n, each in enumerate(body) if each not in body[:n] or ir.Wild() in rewrite.walk(each))
+
+
+def _alternatives(literal: ir.Literal, definitions: dict, taken: set[str]) -> list[tuple] | None:
+    """The bodies of which one has to hold for the literal to hold; None if no such bodies say it."""
+    if isinstance(literal, ir.Aggregate):
+        return [(replace(literal, body=body),) for body in _bodies(literal.body, definitions, taken)]
+    if isinstance(literal, ir.Atom) and literal.relation in definitions:
+        return [_positive(literal, rewrite.rename_apart(rule, taken)) for rule in definitions[literal.relation]]
+    if isinstance(literal, ir.Not) and literal.atom.relation in definitions:
+        return _negative(literal.atom, definitions[literal.atom.relation], taken)
+    return [(literal,)]
+
+
+def _positive(atom: ir.Atom, rule: ir.Rule) -> tuple:
+    """The rule's body for the atom."""
+    terms, equal = _matched(rule, atom, rewrite.results_of(rule.body), (ir.Var, ir.Const))
+    return tuple(rewrite.substitute(literal, terms) for literal in (*equal, *rule.body))
+
+
+def _matched(rule: ir.Rule, atom: ir.Atom, stay: set[str], plain: tuple) -> tuple[dict, list]:
+    """What the head's variables become for the head to be the atom, and what has to hold besides.
+
+    stay: variables that must remain; plain: the sorts of terms that may take a variable's place.
+    """
+    terms: dict[str, ir.Term] = {}
+    equal: list[ir.Literal] = []
+    for mine, given, kind in zip(rule.head.args, atom.args, _kinds(rule.head, atom), strict=True):
+        if isinstance(mine, ir.Var) and mine.name not in terms.keys() | stay and isinstance(given, plain):
+            terms[mine.name] = given
+        else:
+            equal += unify(mine, given, kind)
+    return terms, equal
+
+
+def _kinds(*atoms: ir.Atom) -> list:
+    """The kinds of the arguments, by whichever of the atoms has something with a kind there."""
+    places = zip(*(atom.args for atom in atoms), strict=True)
+    return [next((arg.kind for arg in args if not isinstance(arg, ir.Wild)), None) for args in places]
+
+
+def unify(left: ir.Term, right: ir.Term, kind: ir.Kind) -> list[ir.Literal]:
+    """What has to hold for two terms to be equal: of two records, that their fields are.
+
+    >>> x, y = ir.Var("x", ir.Kind.NUMBER), ir.Var("y", ir.Kind.NUMBER)
+    >>> print(*unify(ir.Pack((x, ir.Wild()), "P"), ir.Pack((y, x), "P"), ir.Kind.RECORD))
+    y = x
+    """
+    if isinstance(left, ir.Wild) or isinstance(right, ir.Wild) or left == right:
+        return []
+    if isinstance(left, ir.Pack) and isinstance(right, ir.Pack) and left.branch == right.branch:
+        pairs = zip(left.args, right.args, strict=True)
+        return [part for mine, given in pairs if not isinstance(mine, ir.Wild) for part in unify(mine, given, mine.kind)]
+    return [ir.Compare("=", right, left, kind) if isinstance(right, ir.Var) else ir.Compare("=", left, right, kind)]
+
+
+def _negative(atom: ir.Atom, rules: list[ir.Rule], taken: set[str]) -> list[tuple] | None:
+    """One negated literal of each rule, in every combination."""
+    found = [_negations(atom, rewrite.rename_apart(rule, taken)) for rule in rules]
+    choices = [literals for literals in found if literals is not None]
+    return list(product(*choices)) if len(choices) == len(found) else None
+
+
+def _negations(atom: ir.Atom, rule: ir.Rule) -> list[ir.Literal] | None:
+    """The negations of the literals of a rule for the atom; None if one has none, or variables that the atom has not."""
+    inside = [part for arg in atom.args for part in rewrite.children(arg)]
+    if rewrite.results_of(rule.body) or any(isinstance(part, ir.Wild) for part in rewrite.walk(inside)):
+        return None
+    terms, equal = _matched(rule, atom, set(), (ir.Var, ir.Const, ir.Call, ir.Pack))
+    body = [rewrite.substitute(literal, terms) for literal in (*equal, *rule.body)]
+    if rewrite.variables_of(body).keys() - rewrite.variables_of(atom).keys():
+        return None
+    return [negated(literal) for literal in body]
+
+
+def negated(literal: ir.Literal) -> ir.Literal:
+    """The literal that holds when this one does not.
+
+    >>> x = ir.Var("x", ir.Kind.NUMBER)
+    >>> print(negated(ir.Compare("<", x, x, ir.Kind.NUMBER)), negated(ir.Not(ir.Atom("a", (x,)))))
+    x >= x a(x)
+    """
+    match literal:
+        case ir.Atom():
+            return ir.Not(literal)
+        case ir.Not(atom):
+            return atom
+        case ir.Compare(op):
+            return replace(literal, op=rewrite.FLIPPED[op])
+        case ir.Test():
+            return replace(literal, negated=not literal.negated)
+        case ir.Truth(value):
+            return ir.Truth(not value)
+    raise TypeError(f"{literal} has no negation")

@@ -1,0 +1,234 @@
+"""Magic sets: of a relation that is only asked for some tuples, only those are computed.
+
+Where a rule reads `path(1, y)`, or `path(x, y)` with x known from what stands before it, the relation is adorned with what is
+known, b for bound and f for free, and computed for the values that are demanded of it:
+
+    path(x, z) :- edge(x, z).                     path@bf(x, z) :- path@bf.demand(x), edge(x, z).
+    path(x, z) :- path(x, y), edge(y, z).   is    path@bf(x, z) :- path@bf.demand(x), path@bf(x, y), edge(y, z).
+    from1(y) :- path(1, y).                       path@bf.demand(1).      from1(y) :- path@bf(1, y).
+
+Demand reaches rules in the order their bodies are written: an atom knows constants, what its rule's head was demanded for,
+the variables of the positive atoms before it, and other names of those. Never what is computed from them: demand for x + 1
+wherever there is demand for x would have no end.
+
+Whatever is read negated or by an aggregate, has a lattice, a choice or an autoinc, or is needed for one that is, is computed
+whole: by way of demand it might come to depend on rules that depend on it. So the only new cycles are of positive atoms, and
+what was stratified stays so.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from semi_naive.planning import rewrite
+from semi_naive.planning.rewriting.simplify import without_repetition
+from semi_naive.ra.rules import ir
+
+
+def magic(program: ir.Program, keep: Iterable[str] = ()) -> ir.Program:
+    """The program with its relations that are qualified `magic`, or chosen by a pragma, computed on demand.
+
+    keep: relations whose tuples are all wanted, besides those with a directive.
+
+    >>> kind = ir.Kind.NUMBER
+    >>> x, y, z = (ir.Var(name, kind) for name in "xyz")
+    >>> column = ("x", ir.Type("number", kind))
+    >>> relations = {name: ir.Relation(name, (column, column)) for name in ("edge", "path")}
+    >>> relations["from1"] = ir.Relation("from1", (column,))
+    >>> edge, path = (lambda *args, name=name: ir.Atom(name, args) for name in ("edge", "path"))
+    >>> rules = [
+    ...     ir.Rule(path(x, z), (edge(x, z),)),
+    ...     ir.Rule(path(x, z), (path(x, y), edge(y, z))),
+    ...     ir.Rule(ir.Atom("from1", (y,)), (path(ir.Const(1, kind), y),)),
+    ... ]
+    >>> output, pragmas = [ir.Directive("output", "from1")], {"magic-transform": "*"}
+    >>> print(*magic(ir.Program({}, relations, rules, output, pragmas)).rules, sep="\\n")
+    path@bf.demand(1).
+    from1(y) :- path@bf(1, y).
+    path@bf(x, z) :- path@bf.demand(x), edge(x, z).
+    path@bf(x, z) :- path@bf.demand(x), path@bf(x, y), edge(y, z).
+    """
+    chosen = _chosen(program) - _computed_whole(program) - set(keep)
+    while chosen:
+        demands = _Demands(program, chosen)
+        demands.spread()
+        if not demands.whole:
+            return demands.program()
+        chosen = chosen - demands.whole  # asked for all it has somewhere: then that is there for everyone
+    return program
+
+
+def is_adorned(name: str, relation: str) -> bool:
+    """Whether a name is that of a relation as it is computed on demand."""
+    whole, mark, adornment = name.rpartition("@")
+    return bool(mark) and whole == relation and set(adornment) <= set("bf")
+
+
+def _chosen(program: ir.Program) -> set[str]:
+    """The relations of which it is asked to compute them on demand."""
+    named, excluded = (_names(program.pragmas.get(key, "")) for key in ("magic-transform", "magic-transform-exclude"))
+    qualifiers = {name: relation.qualifiers for name, relation in program.relations.items()}
+    return {
+        name
+        for name, has in qualifiers.items()
+        if ("magic" in has or name in named or "*" in named) and "no_magic" not in has and name not in excluded
+    }
+
+
+def _names(value: str) -> set[str]:
+    return {name.strip() for name in value.split(",")}
+
+
+def _computed_whole(program: ir.Program) -> set[str]:
+    """The relations of which demand cannot, or need not, leave anything out."""
+    with_needs = {name for name, relation in program.relations.items() if relation.lattice or relation.stepwise}
+    with_needs |= {rule.head.relation for rule in program.rules if rewrite.has_autoinc(rule)}
+    with_needs |= {directive.relation for directive in program.directives if directive.kind == "limitsize"}
+    for node in rewrite.walk(program.rules):
+        if isinstance(node, ir.Not):
+            with_needs.add(node.atom.relation)
+        elif isinstance(node, ir.Aggregate):
+            with_needs |= {part.relation for part in rewrite.walk(node.body) if isinstance(part, ir.Atom)}
+    alone = {directive.relation for directive in program.directives}
+    alone |= {name for name, relation in program.relations.items() if relation.eqrel}
+    alone |= program.relations.keys() - {rule.head.relation for rule in program.rules if rule.body}
+    return rewrite.reachable(with_needs, rewrite.dependencies(program)) | alone
+
+
+@dataclass
+class _Demands:
+    """Demand as it spreads from the rules of all other relations to those of the chosen ones."""
+
+    before: ir.Program
+    chosen: set[str]
+    whole: set[str] = field(default_factory=set)  # of the chosen: asked for without anything bound
+    relations: dict[str, ir.Relation] = field(default_factory=dict)  # made
+    rules: list[ir.Rule] = field(default_factory=list)  # made
+    waiting: list[tuple[str, str]] = field(default_factory=list)  # (relation, adornment), rules not made yet
+
+    def spread(self) -> None:
+        for rule in self.before.rules:
+            if rule.head.relation not in self.chosen:
+                self.rules.append(self.reading(rule))
+        by_head = rewrite.rules_by_head(self.before)
+        while self.waiting and not self.whole:
+            name, adornment = self.waiting.pop(0)
+            for rule in self.own(name, by_head[name]):
+                self.rules.append(self.reading(_guarded(rule, adornment), f"{name}@{adornment}"))
+
+    def program(self) -> ir.Program:
+        relations = {name: relation for name, relation in self.before.relations.items() if name not in self.chosen}
+        return replace(self.before, relations=relations | self.relations, rules=without_repetition(self.rules))
+
+    def own(self, name: str, rules: list[ir.Rule]) -> list[ir.Rule]:
+        """A relation's rules, its facts as one: they are in a relation of their own, once for all adornments."""
+        if all(rule.body for rule in rules):
+            return rules
+        relation, facts = self.before.relations[name], f"{name}@facts"
+        if facts not in self.relations:
+            self.relations[facts] = replace(relation, name=facts, qualifiers=frozenset())
+            given = [rule for rule in rules if not rule.body]
+            self.rules += [replace(rule, head=replace(rule.head, relation=facts)) for rule in given]
+        args = tuple(ir.Var(column, kind) for (column, _), kind in zip(relation.attributes, relation.kinds, strict=True))
+        args = tuple(replace(var, name=f"{var.name}.{i}") for i, var in enumerate(args))
+        copied = ir.Rule(ir.Atom(name, args), (ir.Atom(facts, args),), text=f"the facts of {name}")
+        return [rule for rule in rules if rule.body] + [copied]
+
+    def reading(self, rule: ir.Rule, head: str | None = None) -> ir.Rule:
+        """The rule reading what it demands; the demand goes to rules of its own."""
+        body = list(rule.body)
+        known = _closed(set(), body)
+        for index, literal in enumerate(body):
+            if not isinstance(literal, ir.Atom):
+                continue
+            if literal.relation in self.chosen:
+                body[index] = self.demanded(literal, known, rule, body[:index])
+            known = _closed(known.union(*map(_taken_apart, literal.args)), body)
+        name = replace(rule.head, relation=head or rule.head.relation)
+        return rewrite.with_body(replace(rule, head=name), body)
+
+    def demanded(self, atom: ir.Atom, known: set[str], rule: ir.Rule, earlier: list) -> ir.Atom:
+        """The atom adorned with what is known before it, and a rule that demands just that."""
+        bound = [_is_known(arg, known) for arg in atom.args]
+        if not any(bound):
+            self.whole.add(atom.relation)
+            return atom
+        adornment = "".join("fb"[is_bound] for is_bound in bound)
+        name = f"{atom.relation}@{adornment}"
+        if name not in self.relations:
+            self.declare(self.before.relations[atom.relation], adornment)
+        asked = ir.Atom(f"{name}.demand", tuple(arg for arg, is_bound in zip(atom.args, bound, strict=True) if is_bound))
+        tests = [literal for literal in rule.body if isinstance(literal, (ir.Compare, ir.Test)) and not _computes(literal)]
+        tests = [literal for literal in tests if rewrite.variables_of(literal).keys() <= known]
+        body = _connected(asked, [_looser(part) for part in earlier if isinstance(part, ir.Atom)] + tests)
+        text = f"demand of {atom} in: {rule.text or rule}"
+        self.rules.append(ir.Rule(asked, tuple(body), span=rule.span, text=text))
+        return replace(atom, relation=name)
+
+    def declare(self, relation: ir.Relation, adornment: str) -> None:
+        name = f"{relation.name}@{adornment}"
+        bound = tuple(column for column, mark in zip(relation.attributes, adornment, strict=True) if mark == "b")
+        self.relations[name] = replace(relation, name=name, qualifiers=relation.qualifiers - {"magic"})
+        self.relations[f"{name}.demand"] = ir.Relation(f"{name}.demand", bound, span=relation.span)
+        self.waiting.append((relation.name, adornment))
+
+
+def _guarded(rule: ir.Rule, adornment: str) -> ir.Rule:
+    """The rule for demanded tuples only: its body begins with the demand for what its head has at the bound places.
+
+    A computed place cannot be known from the demand: it gets a variable, and is compared.
+    """
+    taken, tests = set(rewrite.variables_of(rule)), []
+    args: list[ir.Term] = []
+    for arg, mark in zip(rule.head.args, adornment, strict=True):
+        if mark == "b" and _computes(arg):
+            args.append(ir.Var(rewrite.fresh("asked", taken), arg.kind))
+            tests.append(ir.Compare("=", args[-1], arg, arg.kind))
+        elif mark == "b":
+            args.append(arg)
+    guard = ir.Atom(f"{rule.head.relation}@{adornment}.demand", tuple(args))
+    return rewrite.with_body(rule, (guard, *rule.body, *tests))
+
+
+def _computes(node) -> bool:
+    return any(isinstance(part, ir.Call) for part in rewrite.walk(node))
+
+
+def _looser(atom: ir.Atom) -> ir.Atom:
+    """The atom whatever stands where it compares with something computed."""
+    return replace(atom, args=tuple(ir.Wild() if _computes(arg) else arg for arg in atom.args))
+
+
+def _is_known(term: ir.Term, known: set[str]) -> bool:
+    return isinstance(term, ir.Const) or isinstance(term, ir.Var) and term.name in known
+
+
+def _closed(known: set[str], body: Iterable) -> set[str]:
+    """Add to `known` the variables whose values equalities tell."""
+    equal = [part for part in body if isinstance(part, ir.Compare) and part.op == "="]
+    known, growing = set(known), True
+    while growing:
+        found = set()
+        for literal in equal:
+            for term, other in ((literal.left, literal.right), (literal.right, literal.left)):
+                if isinstance(term, (ir.Var, ir.Pack)) and _is_known(other, known):
+                    found |= _taken_apart(term)
+        growing = bool(found - known)
+        known |= found
+    return known
+
+
+def _taken_apart(term: ir.Term) -> set[str]:
+    """The variables that are known when a term is: an expression does not say what it was made of."""
+    if isinstance(term, ir.Pack):
+        return set().union(*map(_taken_apart, term.args))
+    return {term.name} if isinstance(term, ir.Var) else set()
+
+
+def _connected(asked: ir.Atom, literals: list) -> list:
+    """The literals that the variables asked for depend on, by way of other variables too."""
+    names, growing = set(rewrite.variables_of(asked)), True
+    while growing:
+        near = [part for part in literals if rewrite.variables_of(part).keys() & names]
+        found = set(rewrite.variables_of(near)) - names
+        growing, names = bool(found), names | found
+    return near

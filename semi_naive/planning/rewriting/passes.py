@@ -1,0 +1,41 @@
+"""The passes between checks and planning, in their order."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from semi_naive.planning.rewriting.common_subjoins import share
+from semi_naive.planning.rewriting.inline import inline
+from semi_naive.planning.rewriting.loops import Loop, needed, repeated, together
+from semi_naive.planning.rewriting.magic import magic
+from semi_naive.planning.rewriting.simplify import simplify
+from semi_naive.planning.rewriting.split_joins import halve
+from semi_naive.planning.strata import Stratum, strata
+from semi_naive.ra.rules import ir
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program after all passes, and its strata in the order they are evaluated in."""
+
+    program: ir.Program
+    strata: list[Stratum]
+
+    @cached_property
+    def loops(self) -> dict[int, Loop]:
+        """The strata that are evaluated again and again, each by the number of the first of them."""
+        found = (Loop(loop, repeated(self.strata, loop)) for loop in self.program.loops)
+        return {loop.numbers[0]: loop for loop in found}
+
+
+def compiled(program: ir.Program, keep: set[str] | None, given, limited: bool = False) -> Compiled:
+    """The program after all of them. keep: the relations to compute, None for all; given: those that get facts.
+    limited: without the passes after which a recursive stratum takes another number of iterations."""
+    loops, keep, given = needed(program, None if keep is None else set(keep), given)
+    whole = given.union(*(loop.read for loop in loops))
+    program = inline(replace(program, rules=list(program.rules), loops=tuple(loops)))
+    program = simplify(program, keep, given)
+    asked = program if limited else magic(program, {*(keep or ()), *whole})
+    program = program if asked is program else simplify(asked, keep, given)
+    program = share(program)
+    program = program if limited else halve(program)
+    return Compiled(program, together(strata(program), loops))

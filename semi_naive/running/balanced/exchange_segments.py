@@ -1,0 +1,165 @@
+"""A rule version on the partitions: its body cut into segments, between which its bindings go to where their partners are."""
+
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.planning.joins.body import makes_content, names
+from semi_naive.ra.rules.bigjoin import Visit
+from semi_naive.ra.rules.evaluate import Held, Move, Version
+from semi_naive.ra.rules.gathering import Gather, Hold
+from semi_naive.ra.rules.ir import Rule, Term, Var
+from semi_naive.ra.rules.multiway import Multiway
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
+from semi_naive.ra.rules.steps import Bind, Exchange, Join
+
+
+def cut(number: int, rule: Rule, body, relations: dict[str, PartitionedRelation], groups: BucketMap) -> Version:
+    """The version of a compiled body. `groups`: where the groups of aggregates are."""
+    return _Cutting(number, rule, body, relations, groups).version()
+
+
+class _Cutting:
+    def __init__(self, number: int, rule: Rule, body, relations, groups: BucketMap):
+        self.number, self.rule, self.body, self.relations, self.groups = number, rule, body, relations, groups
+        self.segments: list[list] = [[]]
+        self.moves: list[Move] = []
+        self.holds: dict[int, Held] = {}  # by the segment that begins with it
+        self.gathers: dict[int, tuple[Gather, Held]] = {}
+        self.waiting: list[Held] = []  # without a Gather yet
+        self.made: dict[str, Term] = {}  # variables of symbols and records that the rule makes
+        self.at: tuple | None = None  # (variables, bucket map): bindings are at the bucket that these have there
+
+    def version(self) -> Version:
+        for step in self.body.derivation.steps:
+            match step:
+                case Exchange():
+                    self._exchange(step)
+                case Visit():
+                    self._visit(step)
+                case Hold():
+                    self._hold(step)
+                case Gather():
+                    self._gather(step)
+                case _:
+                    self.segments[-1].append(step)
+                    if isinstance(step, Bind) and makes_content(step.term):
+                        self.made[step.name] = step.term
+        relation, order, part = self._first()
+        derivation, moves = self.body.derivation, self.moves
+        return Version(
+            self.number, derivation, self.segments, moves, relation, order, part, self.rule, 0, self.holds, self.gathers
+        )
+
+    def _first(self) -> tuple[str, tuple, str]:
+        """What is read from the beginning: (relation, order, part)."""
+        steps = [step for segment in self.segments for step in segment]
+        first = next((step for step in steps if isinstance(step, Join | Multiway)), None)
+        if isinstance(first, Multiway):
+            return "", (), "share" * first.share
+        if first is None or first.part not in ("delta", "share"):
+            return "", (), ""
+        return first.relation, first.order, first.part
+
+    # -- between two segments
+
+    def _exchange(self, step: Exchange) -> None:
+        index = self.relations[step.relation].index(step.order)
+        keys = tuple(getattr(term, "name", "") for term in step.keys[: index.keys])  # of a term that is no variable: none
+        if not self._here(keys, index):
+            self._cut(self._named(step.keys), step.keep, index.map if step.keys else "every", len(keys))
+            self.moves[-1].copies, self.moves[-1].one = index.copies, step.one and bool(keys)
+            self.at = () if index.copies else keys, index.map
+
+    def _visit(self, step: Visit) -> None:
+        """Those that go to an atom which is on every host stay where they are."""
+        if not any(step.exchanges):
+            return
+        keyed = [self._named(exchange.keys) if exchange else () for exchange in step.exchanges]
+        self._cut(dict.fromkeys(name for key in keyed for name in key), step.keep, "same")
+        move, moves = self.moves[-1], []
+        for exchange, key in zip(step.exchanges, keyed, strict=True):
+            if exchange is None:
+                moves.append(Move(move.names, "same"))
+                continue
+            if not key:  # nothing is bound: every partition has some values
+                moves.append(Move(move.names, "every"))
+                continue
+            index = self.relations[exchange.relation].index(exchange.order)
+            places = tuple(move.names.index(name) for name in key[: index.keys])
+            moves.append(Move(move.names, index.map, places, copies=index.copies))
+        move.to, move.turn, self.at = tuple(moves), step.turn, ((), self.groups)
+
+    def _hold(self, step: Hold) -> None:
+        """To where the group is; those of one group alone may stay where they are."""
+        keys = step.outer
+        if step.outer and not self._here(keys, PartitionedIndex((), len(keys), self.groups)):
+            self._cut(step.outer, step.keep, self.groups, len(keys))
+        elif self.segments[-1] or len(self.segments) - 1 in self.holds:
+            self._cut((), step.keep, "same")
+        held = self.holds[len(self.segments) - 1] = Held(self._columns((), step.keep), step.outer)
+        self.waiting.append(held)
+        self._make_again(step.outer)
+        self.at = keys, self.groups
+
+    def _gather(self, step: Gather) -> None:
+        self._cut(step.shipped, frozenset(), self.groups if step.outer else "every", len(step.outer), step)
+        held = self.waiting.pop()
+        held.until = len(self.segments) - 1
+        self.gathers[held.until] = step, held
+        self._make_again(held.names)
+        self.at = step.outer, self.groups
+
+    def _cut(self, keyed, keep, to, keys: int = 0, partial: Gather | None = None) -> None:
+        self.moves.append(Move(self._columns(keyed, keep), to, tuple(range(keys)), partial))
+        self.segments.append([])
+        if partial is None:
+            self._make_again(self.moves[-1].names)
+
+    def _make_again(self, columns: tuple[str, ...]) -> None:
+        """Begin a segment with the symbols and records that the rule has made before: no other task knows them yet."""
+        known = set(columns)
+        again = [Bind(name, term) for name, term in self.made.items() if name in known and names(term) <= known]
+        self.segments[-1] = again
+
+    @staticmethod
+    def _columns(names, keep) -> tuple[str, ...]:
+        return tuple(names) + tuple(sorted(keep - set(names) - {"@group"}))
+
+    def _named(self, terms) -> tuple[str, ...]:
+        """The key's columns, made where a term is no variable."""
+        names = []
+        for place, term in enumerate(terms):
+            if isinstance(term, Var) and term.name not in names:
+                names.append(term.name)
+            else:
+                names.append(f"key.{self.number}.{len(self.moves)}.{len(self.segments[-1])}.{place}")
+                self.segments[-1].append(Bind(names[-1], term))
+        return tuple(names)
+
+    # -- where bindings are
+
+    def _here(self, keys: tuple[str, ...], target: PartitionedIndex) -> bool:
+        """Whether the bindings are at the bucket of some variables already: then nothing has to go anywhere."""
+        if not keys or not all(keys):
+            return False
+        if not self.moves and not self.holds and self.at is None:
+            found = self._scanned_at(keys, target)
+            if found is None:
+                return False
+            self.at = keys, found
+        return self.at is not None and self.at[0] == keys and target.meets(self.at[1])
+
+    def _scanned_at(self, names: tuple[str, ...], target: PartitionedIndex) -> BucketMap | None:
+        """Scan the first atom's tuples in an index that has them there, and return its map; None if there is no such index."""
+        scan = self.segments[0][0] if self.segments[0] else None
+        if (
+            not isinstance(scan, Join)
+            or scan.part not in ("delta", "share")
+            or scan.keys
+            or scan.relation not in self.relations
+        ):
+            return None
+        column = {name: scan.order[place] for place, name in scan.binds}
+        for index in self.relations[scan.relation].indexes:
+            if tuple(column.get(name) for name in names) == index.order[: index.keys] and target.meets(index.map):
+                scan.reorder(index.order)
+                return index.map
+        return None

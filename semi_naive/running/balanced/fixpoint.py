@@ -1,0 +1,107 @@
+"""The balanced plan's iterations: one a job, many in one job where that is possible, and the last few by the driver.
+
+Between two iterations the balance is looked at, and a checkpoint is made when one is due.
+"""
+
+import sys
+from dataclasses import dataclass
+from itertools import chain
+
+from semi_naive.host import memory
+from semi_naive.ra.rules.changes import apart, shared, together
+from semi_naive.ra.rules.context import reduced_table
+from semi_naive.ra.rules.partitioned import PartitionedRelation
+from semi_naive.ra.rules.table import Table
+from semi_naive.running.balanced.partitioned import Partitioned
+from semi_naive.running.balanced.run_ahead import RunAhead
+from semi_naive.running.driver.local import TooLarge
+from semi_naive.running.progress.recovery import Recovery
+
+DWINDLED = 100_000  # tuples of a delta that are sooner joined by the driver than by a job, where it can read the runs
+RETURNS = 2  # to the driver, of one stratum: what grows again and again stays on the partitions
+
+
+@dataclass
+class Fixpoint:
+    """Takes one stratum on the partitions to its fixpoint. `recovery`: what it goes back to when its runs are lost."""
+
+    stratum: Partitioned
+    recovery: Recovery
+
+    def run(self) -> dict:
+        """Iterate; the stratum's relations are on the partitions then. Returns the trace."""
+        stratum = self.stratum
+        stratum.trace.take_up([], self.recovery.past(stratum.local.number))
+        with memory.at(lambda: stratum.local.busiest(self.stratum.iteration), made=lambda: self.stratum.made_so_far()):
+            stratum.begin(self.recovery.take_up)
+            return self._go_on()
+
+    def _go_on(self) -> dict:
+        stratum, ahead = self.stratum, RunAhead.of(self.stratum)
+        while stratum.delta() and not stratum.local.ended(stratum.iteration, stratum.count):
+            before = stratum.delta()
+            if not ahead(self._steps_left()):
+                stratum.iterate(list(stratum.versions()))
+            if self._dwindled(before):
+                return self._finished_by_driver()
+            self.recovery.iterated(stratum)
+            stratum.look()
+        stratum.settle()
+        return stratum.traced()
+
+    def _steps_left(self) -> int:
+        most = self.stratum.local.max_iterations
+        return sys.maxsize if most is None else most - self.stratum.iteration
+
+    # -- the last iterations, and small ones
+
+    def _dwindled(self, before: int) -> bool:
+        stratum = self.stratum
+        allowed = stratum.config.local_tuples and stratum.cluster.local and stratum.local.returns < RETURNS
+        return bool(allowed) and 0 < stratum.delta() < min(DWINDLED, before)
+
+    def _finished_by_driver(self) -> dict:
+        """A job of next to nothing costs 100 ms. On the driver's own host the driver maps the runs and goes on by itself; if
+        the delta grows again, back to the partitions."""
+        stratum, database, local = self.stratum, self.stratum.database, self.stratum.local
+        stratum.trace.event("to driver", stratum.iteration, delta=stratum.delta())
+        for name, relation in stratum.relations.items():
+            database.tables[name] = opened(relation)
+        for name in stratum.stratum.reads:
+            if known := database.partitioned(name):  # what earlier strata left there
+                database.tables[name] = opened(known)
+        local.returns += 1
+        local.iteration = stratum.iteration
+        try:
+            local.go_on()
+        except TooLarge:
+            return self._grown_again()
+        stratum.iteration = local.iteration
+        return stratum.traced()
+
+    def _grown_again(self) -> dict:
+        before, local = self.stratum, self.stratum.local
+        before.trace.event("to partitions", local.iteration)
+        self.stratum = again = Partitioned(local, before.database, before.cluster, before.config)
+        again.trace.take_up(before.trace.record["iterations"], before.trace.record["events"])
+        again.begin(lambda stratum: False)
+        return self._go_on()
+
+
+def opened(relation: PartitionedRelation) -> Table:
+    """Open a relation on the partitions of this host as a table of this process. Its blocks are mapped, not copied."""
+    home, partitions = relation.home, range(relation.home.map.partitions)
+    if relation.reduction:
+        return _reduced(relation)
+    found = {index.order: [stored.open() for p in partitions for stored in index.full[p]] for index in relation.indexes}
+    delta = [stored.open() for p in partitions for stored in home.delta[p]]
+    return Table.of(relation.arity, home.order, found, delta)
+
+
+def _reduced(relation: PartitionedRelation) -> Table:
+    """As `opened`, for a relation with a reduction, whose full has the tuples of delta, too."""
+    tables = [reduced_table(relation, p) for p in range(relation.home.map.partitions)]
+    every, home = [block for table in tables for block in table.full[table.home]], tables[0].home
+    last = together([stored.open() for stored in chain(*relation.home.delta)], relation.arity)
+    full, improved = ([part(block, last) for block in every] for part in (apart, shared))
+    return Table.of(relation.arity, home, {home: full}, improved, reduction=relation.reduction)

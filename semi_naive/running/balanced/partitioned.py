@@ -1,0 +1,355 @@
+"""The balanced plan for any rules: one stratum on the partitions, where its relations are, and one iteration of it.
+
+*Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), sections 2 and 3, for rules of any number of atoms: what does
+not change while the stratum runs is on every host; the stratum's own relations are in buckets and subbuckets. One iteration
+is one job: scan the delta, join what is here; before a join with another of the stratum's relations go to its bucket; the
+heads go home (the all-to-all), and what is born there goes on to the relation's other indexes.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+from semi_naive.balance.trace import Trace, balance_of, phases_of
+from semi_naive.config import Config
+from semi_naive.host import budget, limits
+from semi_naive.planning.detect_walk import walk_of
+from semi_naive.planning.joins.fanout import alone
+from semi_naive.planning.joins.order import outgrown, plan_all, plan_body
+from semi_naive.planning.joins.placing import Placing, keyed, scanned
+from semi_naive.ra.reduce.of_relation import best_of
+from semi_naive.ra.rules.arithmetic import EvaluationError, located
+from semi_naive.ra.rules.block import merged_as
+from semi_naive.ra.rules.context import World
+from semi_naive.ra.rules.evaluate import Evaluate, Left, Version
+from semi_naive.ra.rules.ir import Rule
+from semi_naive.ra.rules.local_insert import Born, absorb, inserts
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
+from semi_naive.ra.rules.steps import Exchange
+from semi_naive.ra.rules.weighing import Meetings
+from semi_naive.ra.spark.reports import Report
+from semi_naive.running.balanced.exchange_segments import cut
+from semi_naive.running.balanced.rebalance import Rebalance, joined_only
+from semi_naive.running.driver.local import Local
+from semi_naive.running.relations.cluster import Cluster
+from semi_naive.running.relations.database import Database
+from semi_naive.running.relations.dealing import deal
+from semi_naive.running.relations.statics import Statics
+
+
+@dataclass
+class Partitioned:
+    """One stratum on the partitions. `local` is where it was begun: what that has made is taken over."""
+
+    local: Local
+    database: Database
+    cluster: Cluster
+    config: Config
+    iteration: int = 0
+    bodies: dict = field(default_factory=dict)
+    relations: dict[str, PartitionedRelation] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.stratum, self.profile, self.recursive = self.local.stratum, self.local.profile, self.local.recursive
+        self.partitions = self.cluster.jobs.partitions
+        self.iteration = self.local.iteration
+        self.tries = self.cluster.store.path("tries", self.cluster.label("stratum"))
+        self.trace = Trace(plan="balanced", relations=list(self.stratum.relations), config=self.config.to_json())
+        self.moving = Rebalance(self.cluster, self.config, self.trace)
+        own = frozenset(self.stratum.relations) if self.recursive else frozenset()
+        self.placing = Placing(own, self.config.replicate_bytes, self.database.bytes)
+        self.statics = Statics(self.database, self.cluster, self.placing, self.trace, self.cluster.bucket_map())
+        self.walk = walk_of(self.local, self.config)
+        self.runs: list[set[str]] = [set() for _ in range(self.partitions)]  # of the relations, after the last iteration
+        if self.local.watch:
+            self.local.watch(self.trace.so_far)
+
+    def begin(self, take_up) -> None:
+        """Place the relations and do what is done once. `take_up` says whether it has brought the stratum to a checkpoint."""
+        self._place()
+        if not take_up(self):
+            self._take_over()
+        if self.iteration == 0:
+            self.iterate([(rule, None, {}, 0) for rule in self.local.once])
+            self.look()
+        else:
+            self._advance()
+
+    def look(self) -> None:
+        """At the balance, if that is due."""
+        if self.iteration % self.config.check_interval == 0 and self.delta() and self.local.again and self.partitions > 1:
+            versions = self._recursive() if self.statics.partitioned else []
+            self.moving(self.relations, joined_only(versions, self.statics.partitioned), self.iteration)
+
+    def made_so_far(self) -> str:
+        return self.local.made_so_far((name, relation.count) for name, relation in self.relations.items())
+
+    def traced(self) -> dict:
+        tuples = sum(self.database.count(name) for name in self.stratum.relations)
+        return self.trace.finish(tuples=tuples, iterations=self.iteration, disk_bytes=self.cluster.store.bytes())
+
+    # -- where everything is
+
+    def _place(self) -> None:
+        """An index for each order that some rule version searches a relation in: of the stratum's, and of partitioned ones."""
+        every = list(self.local.every(self.iteration == 0))
+        bodies = plan_all(self._plan, every, self.bodies, self.local.indexes, self.placing)
+        wanted = keyed(bodies)
+        apart = {name for name, _ in self.placing.partitioned}
+        if self.walk and any(edges in apart for edges, _ in self.walk.edges):
+            self.walk = None  # to run ahead takes all edges to every host
+        for name, order, keys in filter(None, [scanned(body, wanted) for body in bodies]):
+            if name not in wanted and (name in apart or self._free(name)):
+                wanted[name] = {order: keys}
+        for name in self.stratum.relations:
+            self.relations[name] = self._empty(name, wanted.pop(name, {}))
+        self.statics.partition(wanted, self.iteration)
+
+    def _free(self, name: str) -> bool:
+        """Whether a relation of the stratum may have any index: one that is aggregated is in buckets of its key."""
+        return name in self.stratum.relations and not self.database.program.relations[name].lattice
+
+    def _empty(self, name: str, orders: dict[tuple, int]) -> PartitionedRelation:
+        """One of the stratum's relations, without tuples."""
+        relation = self.database.program.relations[name]
+        best = best_of(relation)
+        if self.walk:
+            orders = {self.walk.order: 1}
+        elif best or not orders:
+            orders = {tuple(range(relation.arity)): relation.arity - 1 if best else min(1, relation.arity)} | orders
+        indexes = [PartitionedIndex(order, keys, self.cluster.bucket_map()) for order, keys in orders.items()]
+        return PartitionedRelation(name, relation.arity, indexes, best)
+
+    def _take_over(self) -> None:
+        """What the stratum's relations have already goes home: from the driver, or from where their facts have been dealt."""
+        dealt = {name: facts for name in self.stratum.relations if (facts := self.database.partitioned(name))}
+        for name in dealt:
+            del self.database.on_partitions[name]
+        for part in ("full", "delta"):
+            blocks: dict = dealt if part == "delta" else {}
+            for name in self.stratum.relations:
+                table = self.database.tables[name]
+                if part == "delta" and self.iteration == 0:
+                    table.advance()
+                if self.relations[name].reduction:  # all best tuples are delta: they derive little that is not known
+                    found = table.blocks("all", table.home) if part == "delta" else []
+                else:
+                    found = table.blocks(part, table.home)
+                found = [block for block in found if block.size]
+                if found:
+                    whole = merged_as(found, table.arity)
+                    blocks[name] = self.cluster.share(f"{name}-{part}", whole), table.home
+            if blocks:
+                deal(self.cluster, self.relations, blocks)
+                if part == "full":
+                    self._advance()
+                    self._advance()
+
+    # -- planning
+
+    def versions(self):
+        """Those that have a delta."""
+        for rule, place, parts, number in self.local.every(False):
+            if self.relations[rule.body[place].relation].home.delta_size():
+                yield rule, place, parts, number
+
+    def size(self, relation: str, part: str = "all") -> float:
+        if relation in self.relations:
+            spread = self.relations[relation]
+            return spread.home.delta_size() if part == "delta" else spread.count or self._largest_read()
+        known = self.database.size(relation, part)
+        return known or (self._largest_read() if relation in self.stratum.relations else 0)
+
+    def _largest_read(self) -> float:
+        """For a relation of the stratum that has no tuples yet: as many as the largest that it is made of."""
+        names = self.stratum.reads - set(self.stratum.relations)
+        return max([self.database.size(name) for name in names], default=1) or 1
+
+    def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
+        if {relation, other} & {*self.relations, *self.stratum.relations}:
+            return alone(self, other, places)
+        return self.database.join_fanout(relation, columns, other, places)
+
+    def fewest_fanout(self, relation: str, sides) -> float | None:
+        unknown = {relation, *(other for _, other, _ in sides)} & {*self.relations, *self.stratum.relations}
+        return None if unknown else self.database.fewest_fanout(relation, sides)
+
+    def matching(self, relation: str, constants) -> float | None:
+        own = relation in self.relations or relation in self.stratum.relations
+        return None if own else self.database.matching(relation, constants)
+
+    def distinct(self, relation: str, column: int) -> float:
+        if relation in self.relations or relation in self.stratum.relations:
+            return max(1.0, self.size(relation) ** 0.5)
+        return self.database.distinct(relation, column)
+
+    def _plan(self, rule: Rule, place, parts, number):
+        key = (id(rule), number)
+        if key not in self.bodies or (not self._exchanges(self.bodies[key]) and outgrown(self.bodies[key], self)):
+            self.bodies[key] = plan_body(
+                rule,
+                self,
+                self.local.indexes,
+                parts,
+                place,
+                number,
+                placing=self.placing,
+                deal=place is None,
+                multiway=self.config.multiway,
+            )
+        return self.bodies[key]
+
+    @staticmethod
+    def _exchanges(body) -> bool:
+        return any(isinstance(step, Exchange) for step in body.derivation.steps)
+
+    def compiled(self, number: int, rule: Rule, place, parts, version: int) -> Version:
+        """A rule version cut into segments, with everything it reads where it needs to be."""
+        body = self._plan(rule, place, parts, version)
+        self.statics.rescan(body)
+        self.statics.ensure(body.searched, self.iteration)
+        return cut(number, rule, body, self.relations | self.statics.partitioned, self.statics.map)
+
+    # -- iterating
+
+    def iterate(self, chosen) -> None:
+        """One outer iteration: inner ones until no evaluation has anything left."""
+        begun, delta = time.perf_counter(), self.delta()
+        compiled = [self.compiled(i, *one) for i, one in enumerate(chosen)]
+        stages = max([len(version.segments) for version in compiled], default=1)
+        for version in compiled:
+            version.first = stages - len(version.segments)
+        world, left, meetings = self.world(), self._begun(compiled), self._meetings()
+        rounds: list[list] = []
+        while left:
+            label = self.cluster.label(f"{self.iteration + 1}.{len(rounds)}")
+            due = max(left) if rounds else 0  # what is left of a late stage comes before an early one makes more for it
+            tasks = [
+                Evaluate(
+                    world, compiled, stage, self.partitions, self.config.threshold,
+                    left.pop(stage, [[]] * self.partitions), self.cluster.root, label,
+                )
+                for stage in range(due, stages)
+            ]  # fmt: skip
+            every = list(self.relations.values())
+            results = self.cluster.jobs.job(*tasks, *inserts(every, label, self.cluster.root, meetings))
+            absorb(self.relations, results)
+            left |= self._noted(compiled, results)
+            if left:
+                cursors = {stage: [len(one) for one in parts] for stage, parts in left.items()}
+                self.trace.event("roll-over", self.iteration + 1, inner=len(rounds), cursors=cursors)
+            rounds.append(results)
+        self.turned(rounds)
+        phases = []
+        for inner, results in enumerate(rounds):
+            arrived = [r for r in results if isinstance(r, Born)]
+            reports = [r for r in results if isinstance(r, Report)] + [r.report for r in arrived]
+            phases += phases_of(inner, reports, [r.report for r in arrived if r.index == 0], self.partitions)
+        self.advanced(delta, [self.delta()], phases, begun)
+
+    def turned(self, rounds) -> None:
+        """The outer iteration is over: what was born is delta, and weighed. rounds: the results of its inner iterations."""
+        self._advance()
+        for name, relation in self.relations.items():
+            for number, index in enumerate(relation.indexes):
+                born = (r for results in rounds for r in results if isinstance(r, Born))
+                index.weigh(r for r in born if (r.relation, r.index) == (name, number))
+
+    def world(self) -> World:
+        relations = {name: relation.as_read() for name, relation in self.relations.items()} | self.statics.partitioned
+        return World(relations, self.statics.replicated, self.cluster.share_values(self.database.values), self.tries)
+
+    def advanced(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
+        """An iteration of one step or several is over: tell the trace, and whoever watches. births: tuples born in each."""
+        births = births or [0]  # a step in which nothing is born is a step
+        self.iteration += len(births)
+        self._discard()
+        self._record(delta, births, phases, begun)
+        budget.visit(sum(births))
+        limits.check_bytes(lambda: sum(relation.bytes for relation in self.relations.values()), now=True)
+        if self.local.growing.due():
+            self.local.growing.look(self.relations)
+        if self.local.tell:
+            self.local.tell(self.iteration, delta, sum(relation.count for relation in self.relations.values()))
+
+    def _discard(self) -> None:
+        """Remove the runs that were merged or moved since the last time: no later job reads them."""
+        now = [self._own_runs(partition) for partition in range(self.partitions)]
+        self.cluster.jobs.discard([sorted(before - after) for before, after in zip(self.runs, now, strict=True)])
+        self.runs = now
+
+    def _own_runs(self, partition: int) -> set[str]:
+        return {path for relation in self.relations.values() for path in relation.paths(partition)}
+
+    def _meetings(self) -> Meetings:
+        """What the tuples that are born in this iteration will be joined with, if the balance is looked at after it."""
+        if (self.iteration + 1) % self.config.check_interval:
+            return {}
+        return self.moving.meetings(self._recursive(), self.relations | self.statics.partitioned, self.statics.replicated)
+
+    def _recursive(self) -> list[Version]:
+        """All that any later iteration may run."""
+        return [self.compiled(number, *one) for number, one in enumerate(self.local.every(False))]
+
+    def _begun(self, compiled: list[Version]) -> dict[int, list[list[Left]]]:
+        """What each partition has to do in the stages in which versions begin."""
+        every = range(self.partitions)
+        return {
+            stage: [[Left(v.number) for v in compiled if v.first == stage and v.begins(p)] for p in every]
+            for stage in {version.first for version in compiled}
+        }
+
+    def _noted(self, compiled: list[Version], results) -> dict[int, list[list[Left]]]:
+        """What the evaluation reports: what each rule cost, and what is left in each stage."""
+        left: dict[int, list[list[Left]]] = {}
+        self.learned(compiled, results)
+        made = (r for r in results if isinstance(r, Report) and "left" in r.facts)
+        for report in sorted(made, key=lambda report: (report.partition, report.facts["stage"], report.facts["number"])):
+            version, facts = compiled[report.facts["version"]], report.facts
+            if facts["left"] is not None:
+                left.setdefault(facts["stage"], [[] for _ in range(self.partitions)])[report.partition].append(facts["left"])
+            self.charge(version, report.seconds, report.sent, report.partition == 0 and facts["begun"])
+        return left
+
+    def charge(self, version: Version, seconds: float, made: int, iterations: int) -> None:
+        """What a rule took on one partition."""
+        entry = self.profile.rule(version.rule, self.local.number, bool(self.recursive))
+        entry["seconds"] += seconds / self.partitions
+        entry["made"] += made
+        entry["runs"] += iterations
+        budget.visit(made)
+
+    def learned(self, compiled: list[Version], results) -> None:
+        """New symbols, and errors."""
+        for report in (r for r in results if isinstance(r, Report)):
+            if report.phase == "values":
+                self.database.values.learn(report.facts["made"])
+            if "error" in report.facts:
+                raise located(EvaluationError(report.facts["error"]), compiled[report.facts["version"]].rule)
+
+    def _advance(self) -> None:
+        for relation in self.relations.values():
+            relation.advance()
+
+    def count(self, relation: str) -> int:
+        return self.relations[relation].count
+
+    def delta(self) -> int:
+        return sum(relation.home.delta_size() for relation in self.relations.values())
+
+    def settle(self) -> None:
+        """Done: the relations are at home, their other indexes are given up."""
+        while self.delta():
+            self._advance()
+        for name, relation in self.relations.items():
+            relation.indexes = relation.indexes[:1]
+            self.database.place(name, relation, self.cluster)
+
+    def _record(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
+        seconds = time.perf_counter() - begun
+        busy = sum(max(p["seconds"]) for p in phases)
+        shown = self.relations[self.stratum.relations[0]]  # one of them, the same in every iteration
+        self.trace.iteration(
+            self.iteration, delta=delta, born=sum(births), births=births, steps=len(births), phases=phases,
+            seconds=seconds, full=sum(r.count for r in self.relations.values()), driver=max(0.0, seconds - busy),
+            relation=shown.name, **balance_of(shown.home.map, shown.home.sizes),
+        )  # fmt: skip

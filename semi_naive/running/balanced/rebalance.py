@@ -1,0 +1,173 @@
+"""Acting on imbalance between iterations, for relations of any rules: refine, consolidate, move, copy (*Load-balancing Parallel
+Relational Algebra*, 3.2). The decisions are `balance.placement`'s.
+"""
+
+import time
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.placement import planned, spread_inner
+from semi_naive.balance.trace import Trace, tell_change
+from semi_naive.config import Config
+from semi_naive.ra.rules.ir import Var
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
+from semi_naive.ra.rules.rehome import Arrive, CopyBuckets, Leave, Moved, TakeCopy
+from semi_naive.ra.rules.steps import Join
+from semi_naive.ra.rules.weighing import Meeting, Meetings
+from semi_naive.running.relations.cluster import Cluster
+
+Numbered = dict[tuple[str, int], PartitionedIndex]  # by relation and number of the index
+
+
+@dataclass
+class Rebalance:
+    """Call it with the relations of a stratum between two iterations (`new` is empty then), and with the indexes of others
+    that may be split, by relation and number."""
+
+    cluster: Cluster
+    config: Config
+    trace: Trace
+    met: Meetings = field(default_factory=dict)  # what the deltas are joined with
+
+    def __call__(self, relations: dict[str, PartitionedRelation], statics: Numbered, iteration: int) -> None:
+        for (name, number), index in statics.items():
+            work, delta = self._brought(relations, index)
+            change = spread_inner(index.map, index.sizes, work, delta, self.config, self.config.least(), kept=index.copies)
+            self._rehome(name, number, index, change, iteration)
+        for name, relation in relations.items():
+            for number, index in enumerate(relation.indexes) if relation.reduction is None else ():
+                splits = index.keys < len(index.order)
+                meetings = self.met.get((name, number), [])
+                partners = {place: p for place, p in statics.items() if met(index, meetings, p)}
+                work, carried = self._work(index, meetings), self._carried(index, partners.values())
+                change = planned(index.map, index.sizes, work, self.config, self.config.least(), splits, carried)
+                self._rehome(name, number, index, change, iteration)
+                for place, partner in partners.items() if self.config.copy_inner else ():
+                    self._copy(*place, partner, index.map, iteration)
+
+    # -- weights
+
+    def meetings(self, versions, relations: dict[str, PartitionedRelation], statics: dict) -> Meetings:
+        """What the deltas of rule versions are joined with first, by the index that they are scanned in: where that needs no
+        shuffle as long as neither is refined, and if somebody looks at the work."""
+        self.met = {}
+        for version in versions if self.config.refine and self.cluster.jobs.partitions > 1 else ():
+            steps = (step for segment in version.segments[:2] for step in segment)
+            scan, join, *_ = (*(step for step in steps if isinstance(step, Join)), None, None)
+            relation = relations.get(version.relation)
+            if version.part != "delta" or join is None or relation.reduction:
+                continue
+            places = {name: place for place, name in scan.binds}
+            index = relation.index(version.order) or relation.home
+            partners = statics.get((join.relation, join.order)) or self._spread(relations, join)
+            if partners and join.keys and all(isinstance(key, Var) and key.name in places for key in join.keys):
+                own = tuple(index.order.index(version.order[places[key.name]]) for key in join.keys)
+                number = relation.indexes.index(index)
+                if join in version.segments[0] or Meeting(own, partners).in_buckets_of(index):
+                    self.met.setdefault((relation.name, number), []).append(Meeting(own, partners))
+        return self.met if self.config.policy == "work" else {}
+
+    @staticmethod
+    def _spread(relations: dict[str, PartitionedRelation], join: Join) -> PartitionedIndex | None:
+        relation = relations.get(join.relation)
+        return relation.index(join.order) if relation and not relation.reduction else None
+
+    @staticmethod
+    def _work(index: PartitionedIndex, meetings: list[Meeting]) -> np.ndarray:
+        """Expected of each slot; where the partners' bucket is split, their pairs meet elsewhere."""
+        if index.work is None:
+            return index.sizes
+        here = np.ones(index.map.buckets, np.bool_)
+        for meeting in meetings:
+            if isinstance(meeting.partners, PartitionedIndex) and meeting.in_buckets_of(index):
+                here &= meeting.partners.map.subbuckets == 1
+        return index.work + np.where(np.repeat(here, index.map.subbuckets), index.pairs, 0)
+
+    def _brought(self, relations: dict[str, PartitionedRelation], index: PartitionedIndex) -> tuple[np.ndarray, np.ndarray]:
+        """Of each bucket of an index that others are joined with: the work that is expected, and the tuples of their deltas."""
+        work, delta = np.zeros((2, index.map.buckets))
+        for (name, number), meetings in self.met.items():
+            mover = relations[name].indexes[number]
+            if met(mover, meetings, index):
+                first, fresh = mover.map.tables()[0][:-1], mover.sizes if mover.work is None else mover.fresh
+                work = work + np.add.reduceat(self._work(mover, meetings), first)
+                delta = delta + np.add.reduceat(fresh, first)
+        return work, delta
+
+    def _carried(self, index: PartitionedIndex, partners) -> np.ndarray:
+        """The tuples of each bucket that are copied to wherever its subbuckets go."""
+        carried = np.zeros(index.map.buckets)
+        for partner in partners if self.config.copy_inner else ():
+            sizes = np.add.reduceat(partner.sizes, partner.map.tables()[0][:-1])
+            carried += np.where(partner.map.subbuckets == 1, sizes, 0)
+        return carried
+
+    # -- moving
+
+    def _rehome(self, name: str, number: int, index: PartitionedIndex, change, iteration: int) -> None:
+        """Give the changed buckets their new places, and their tuples the partitions of those."""
+        if change is None:
+            return
+        begun, before, loads = time.perf_counter(), index.map.split(index.sizes), index.map.loads(index.sizes)
+        index.map = change.map
+        index.sizes = np.zeros(int(index.map.subbuckets.sum()), np.int64)
+        label = self.cluster.label(f"{name}-{number}-move")
+        results = self.cluster.jobs.job(
+            Leave(index, change.changed, self.cluster.root, label), Arrive(index, self.cluster.root, label)
+        )
+        moved = 0
+        for result in (r for r in results if isinstance(r, Moved)):
+            index.full[result.partition], index.delta[result.partition] = result.full, result.delta
+            index.sizes = index.sizes + result.sizes
+            moved += result.arrived
+        tell_change(self.trace, change, iteration, before, index.map.split(index.sizes), {
+            "relation": name, "index": number, "moved": moved, "seconds": time.perf_counter() - begun,
+            "loads_before": loads, "loads_after": index.map.loads(index.sizes),
+        })  # fmt: skip
+
+    def _copy(self, name: str, number: int, index: PartitionedIndex, mover: BucketMap, iteration: int) -> None:
+        """Copy unrefined buckets of an index that never grows to the partitions that the buckets of what it is joined with were
+        dealt to. The paper sends the delta to it in every iteration; a bucket is cheaper to send once, and it spreads the join
+        as refinement has spread the tuples."""
+        missing = {}
+        for bucket, (homes, own) in enumerate(zip(mover.homes, index.map.homes, strict=True)):
+            new = frozenset(homes) - index.copies.get(bucket, frozenset(own))
+            if len(own) == 1 and new:
+                missing[bucket] = new
+        if not missing:
+            return
+        to = replace(index.map, homes=tuple(tuple(sorted(missing.get(b, ()))) for b in range(index.map.buckets)))
+        label, copied = self.cluster.label(f"{name}-{number}-copy"), 0
+        for partition, stored in self.cluster.jobs.job(CopyBuckets(index, to), TakeCopy(self.cluster.root, label)):
+            index.copied[partition] = index.copied[partition] + stored
+            copied += sum(one.size for one in stored)
+        known = {bucket: index.copies.get(bucket, frozenset(index.map.homes[bucket])) for bucket in missing}
+        index.copies = index.copies | {bucket: known[bucket] | new for bucket, new in missing.items()}
+        self.trace.event("copy", iteration, relation=name, index=number, buckets=sorted(missing), copied=copied)
+
+
+def met(mover: PartitionedIndex, meetings: list[Meeting], index: PartitionedIndex) -> bool:
+    """Whether the delta of one is joined with the other, bucket by bucket."""
+    return any(meeting.partners is index and meeting.in_buckets_of(mover) for meeting in meetings)
+
+
+def joined_only(versions, relations: dict[str, PartitionedRelation]) -> dict[tuple[str, int], PartitionedIndex]:
+    """The indexes of some relations that rule versions do nothing with but join them one tuple at a time, by relation and
+    number: those can do with part of a bucket on each of several partitions. What is negated, or counted, cannot."""
+    joined, whole = set(), set()
+    for version in versions:
+        steps = [step for segment in version.segments for step in segment]
+        plain = all(isinstance(step, Join) and not step.every for step in steps if hasattr(step, "relation"))
+        for step in steps:
+            if isinstance(step, Join) and step.keys and plain and not version.holds:
+                joined.add((step.relation, step.order))
+            elif hasattr(step, "relation"):
+                whole.add((step.relation, step.order))
+    return {
+        (name, number): index
+        for name, relation in relations.items()
+        for number, index in enumerate(relation.indexes)
+        if (name, index.order) in joined - whole and index.keys < len(index.order) and not relation.reduction
+    }

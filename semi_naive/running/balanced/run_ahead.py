@@ -1,0 +1,201 @@
+"""Run ahead: take many iterations of linear rules in one job, as a job costs more than a small iteration.
+
+    same(x, y) :- edge(a, x), delta same(a, b), edge(b, y).
+
+Each partition takes step after step on the tuples that it makes, and the steps are inserted at home afterwards
+(`ra.rules.steps_ahead`). Rules that walk along edges have a kernel of their own (`ra.rules.groups_ahead`):
+
+    path(x, z) :- path(x, y), edge(y, z).        carries x; or edge(x, y), path(y, z), which carries z
+
+In buckets of the carried column, their heads are at home where they are made, so deltas may be large. 14 s without the kernel,
+3 s with it: the balanced closure of p2p-Gnutella09 (2026-11).
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+
+from semi_naive.balance.trace import phase, phases_of
+from semi_naive.planning.detect_walk import Walk
+from semi_naive.ra.closures.graph import Dense, adjacency
+from semi_naive.ra.rules.block import HALVES
+from semi_naive.ra.rules.evaluate import Version
+from semi_naive.ra.rules.groups_ahead import GroupsAhead
+from semi_naive.ra.rules.ir import Atom
+from semi_naive.ra.rules.local_insert import Born, absorb, inserts
+from semi_naive.ra.rules.steps_ahead import InsertSteps, StepsAhead
+from semi_naive.ra.spark.replica import Replica
+from semi_naive.ra.spark.reports import Report
+from semi_naive.ra.words import sort_unique
+from semi_naive.running.balanced.partitioned import Partitioned
+
+MAX_STEPS = 256  # of one job
+MAX_WALKED_STEPS = 4096  # of one job, along edges
+FIRST_BUDGET = 1_000_000  # tuples of the first job on a partition; four times as many if most of them were new
+MAX_NODES_PER_EDGE = 8  # a node takes 72 bytes while groups advance
+
+Adjacency = tuple[Replica, Replica]
+Tasks = Callable[[str, list], list]  # (label, where each partition goes on) → the tasks of a job
+
+
+@dataclass
+class RunAhead:
+    """Takes several iterations of one stratum on the partitions (`distributed`) in a job.
+
+    linear: the rules and settings allow it without walking; steps: of the next walk; edges: the adjacency of the edges to walk
+    along, () if their ids are too far apart for an array.
+    """
+
+    distributed: Partitioned
+    linear: bool
+    budget: int = FIRST_BUDGET
+    steps: int = 1
+    edges: Adjacency | tuple[()] | None = None
+
+    @classmethod
+    def of(cls, distributed: Partitioned) -> "RunAhead":
+        config, local, names = distributed.config, distributed.local, set(distributed.stratum.relations)
+        relations = [distributed.database.program.relations[name] for name in names]
+        own = [[atom for atom in rule.body if isinstance(atom, Atom) and atom.relation in names] for rule in local.again]
+        bounded = config.threshold is None or config.threshold >= config.run_ahead_budget
+        linear = bool(own) and all(len(atoms) == 1 for atoms in own) and all(relation.plain for relation in relations)
+        return cls(distributed, linear and bounded and bool(config.run_ahead) and not local.limits)
+
+    def __call__(self, left: int) -> bool:
+        """Take at most `left` iterations. Return False if none can be taken."""
+        walk = self.distributed.walk
+        if walk and (edges := self._walkable(walk)):
+            self._run(*self._walk(walk, edges, left))
+        elif self.linear and self._is_small(left):
+            self._run(*self._step(left))
+        else:
+            return False
+        return True
+
+    def _run(self, tasks: Tasks, versions: list[Version]) -> None:
+        """Run jobs until every partition has taken its steps: one, if the heads do not reach the roll-over threshold."""
+        distributed, begun, delta = self.distributed, time.perf_counter(), self.distributed.delta()
+        cursors: list[int | None] = [0] * distributed.partitions
+        rounds: list[list] = []
+        while any(cursor is not None for cursor in cursors):
+            label = distributed.cluster.label(f"{distributed.iteration + 1}.{len(rounds)}.ahead")
+            results = distributed.cluster.jobs.job(*tasks(label, cursors))
+            absorb(distributed.relations, results)
+            distributed.learned(versions, results)
+            cursors = [report.facts.get("cursor") for report in _ahead(results)]
+            if any(cursor is not None for cursor in cursors):
+                distributed.trace.event("roll-over", distributed.iteration + 1, inner=len(rounds), cursors=cursors)
+            rounds.append(results)
+        distributed.turned(rounds)
+        births, phases = [], []
+        for inner, results in enumerate(rounds):
+            reports = [r for r in results if isinstance(r, Report)]
+            arrived = [r.report for r in results if isinstance(r, Born) and r.report.phase == "insert"]
+            inserted = [report for report in arrived if "births" in report.facts]
+            births += [report.facts["births"] for report in inserted or reports]
+            walked = [] if inserted else [phase(inner, "run-ahead", reports, distributed.partitions)]
+            phases += walked or phases_of(inner, reports + arrived, inserted, distributed.partitions)
+        total = born_by_step(births)
+        if versions:
+            made = self._charge(versions, _ahead(rounds[0]))
+            self.budget = max(FIRST_BUDGET, self.budget * 4 if sum(total) * 2 > made else self.budget // 4)
+            total += [0] * (not distributed.delta())
+        distributed.advanced(delta, total, phases, begun)
+
+    # -- any linear rules, while deltas are small
+
+    def _is_small(self, left: int) -> bool:
+        """True if a few steps, growing as the last one did, promise to stay within the budget, and need no other partition."""
+        distributed, config = self.distributed, self.distributed.config
+        births = [born for entry in distributed.trace.record["iterations"][-2:] for born in entry["births"]][-2:]
+        growth = max(1.0, births[1] / births[0] if len(births) == 2 and births[0] else 1.0)
+        most = min(config.run_ahead, self._budget() * distributed.partitions / (growth + growth**2 + growth**3))
+        return (
+            left > 1
+            and distributed.delta() <= most
+            and all(version.part == "delta" for version in self._versions())
+            and not distributed.statics.partitioned
+        )
+
+    def _budget(self) -> int:
+        return min(self.budget, self.distributed.config.run_ahead_budget)
+
+    def _versions(self) -> list[Version]:
+        return [self.distributed.compiled(number, *one) for number, one in enumerate(self.distributed.local.every(False))]
+
+    def _step(self, left: int) -> tuple[Tasks, list[Version]]:
+        distributed, root, versions = self.distributed, self.distributed.cluster.root, self._versions()
+        relations, steps = list(distributed.relations.values()), min(left, MAX_STEPS)
+
+        def tasks(label: str, cursors: list) -> list:
+            _, *others = inserts(relations, label, root)
+            ahead = StepsAhead(distributed.world(), versions, distributed.partitions, steps, self._budget())
+            return [ahead, InsertSteps(relations, label, root, bool(others)), *others]
+
+        return tasks, versions
+
+    def _charge(self, versions: list[Version], reports: list[Report]) -> int:
+        """Charge each rule with its costs. Return how many heads were sent."""
+        for report in reports:
+            for version in versions:
+                seconds, heads = report.facts["costs"][version.number]
+                self.distributed.charge(version, seconds, heads, (report.facts["steps"] or 1) * (report.partition == 0))
+        return sum(report.sent for report in reports)
+
+    # -- rules that walk along edges
+
+    def _walkable(self, walk: Walk) -> Adjacency | tuple[()]:
+        """Return the edges if the relation lies in whole buckets of its carried column, in words of two halves."""
+        home = self.distributed.relations[walk.relation].home
+        stored = [one for part in (home.full, home.delta) for blocks in part for one in blocks]
+        whole = home.order == walk.order and not (home.map.subbuckets > 1).any()
+        if not whole or any(one.bounds != HALVES.bounds for one in stored):
+            return ()
+        if self.edges is None:
+            self.edges = self._adjacency(walk)
+        return self.edges
+
+    def _adjacency(self, walk: Walk) -> Adjacency | tuple[()]:
+        database, cluster = self.distributed.database, self.distributed.cluster
+        pairs = [database.columns(name)[::-1] if back else database.columns(name) for name, back in walk.edges]
+        columns = np.concatenate(pairs, axis=1)
+        if not columns.size or columns.min() < 0 or columns.max() >= MAX_NODES_PER_EDGE * (columns.shape[1] + 1024):
+            return ()
+        words = sort_unique(columns[0].view(np.uint64) << np.uint64(32) | columns[1].view(np.uint64))
+        arrays = adjacency(Dense(words, np.empty(int(columns.max()) + 1, np.int64)))
+        indptr, targets = (
+            Replica.share(cluster.sc, cluster.store, cluster.label(name), array)
+            for name, array in zip(("indptr", "targets"), arrays, strict=True)
+        )
+        return indptr, targets
+
+    def _walk(self, walk: Walk, edges: Adjacency, left: int) -> tuple[Tasks, list[Version]]:
+        """Take twice as many steps as in the job before: so jobs are few, and the balance is looked at after each."""
+        distributed, steps = self.distributed, min(self.steps, left)
+        self.steps = min(2 * self.steps, MAX_WALKED_STEPS)
+        relation, threshold = distributed.relations[walk.relation], distributed.config.threshold
+
+        def tasks(label: str, cursors: list) -> list:
+            return [GroupsAhead(relation, edges, steps, threshold, cursors, distributed.cluster.root, label)]
+
+        return tasks, []
+
+
+def _ahead(results: list) -> list[Report]:
+    reports = (r for r in results if isinstance(r, Report) and r.phase == "run-ahead")
+    return sorted(reports, key=lambda report: report.partition)
+
+
+def born_by_step(births: list[list[int]]) -> list[int]:
+    """Add up tuples by step, of several relations and partitions, up to the last step that made any.
+
+    >>> born_by_step([[3, 1, 0], [2], []])
+    [5, 1]
+    """
+    total = [sum(step) for step in zip_longest(*births, fillvalue=0)]
+    while total and not total[-1]:
+        total.pop()
+    return total

@@ -1,0 +1,180 @@
+"""The decomposed plan for any rules that carry columns: no shuffle, one Spark job.
+
+    path(l, x, z) :- path(l, x, y), edge(l, y, z).      carries l and x (`planning.carried`)
+
+The driver makes the base, which needs no recursion, and deals it out by groups into many more pieces than there are cores. What
+else the rules read is on every host. Each task runs the stratum to the fixpoints of a piece (`ra.rules.groups`) and leaves the
+relations on the partitions, in buckets of their carried columns.
+"""
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.trace import Trace
+from semi_naive.config import Config
+from semi_naive.host import budget
+from semi_naive.host.numbers import counted
+from semi_naive.planning.carried import Carried
+from semi_naive.planning.joins.placing import Placing
+from semi_naive.ra.reduce.of_relation import best_of
+from semi_naive.ra.rules import parcels
+from semi_naive.ra.rules.arithmetic import EvaluationError, located
+from semi_naive.ra.rules.block import Block, group_begins, merged_as
+from semi_naive.ra.rules.context import World
+from semi_naive.ra.rules.groups import DealtPieces, Delta, Finished, Home, RunGroups
+from semi_naive.running.decomposition.pieces import EACH, at_rest, record, run_pieces
+from semi_naive.running.driver.local import Local
+from semi_naive.running.relations.cluster import Cluster
+from semi_naive.running.relations.database import Database
+from semi_naive.running.relations.statics import Statics
+
+FEWEST = 4  # groups for a core
+LUMP = 0.5  # of the base: a group with more keeps one core busy while the others wait
+
+
+class NotGroups(Exception):
+    """The base has too few groups, or one of them is most of it."""
+
+
+@dataclass
+class Decomposed:
+    """One stratum by groups. `local` is where it was begun: what that has made is the base."""
+
+    local: Local
+    database: Database
+    cluster: Cluster
+    config: Config
+    carried: Carried
+    reason: str = ""
+    forced: bool = False  # whatever the groups are like
+    homes: dict[str, Home] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.stratum, self.partitions = self.local.stratum, self.cluster.jobs.partitions
+        self.map = BucketMap.deal(self.config.buckets_on(self.partitions), self.partitions)
+        for name in self.stratum.relations:
+            relation, keys = self.database.program.relations[name], self.carried.columns[name]
+            order = (*keys, *(place for place in range(relation.arity) if place not in keys))
+            self.homes[name] = Home(relation.arity, order, len(keys), best_of(relation))
+        self.trace = Trace(
+            plan="decomposed", reason=self.reason, relations=list(self.stratum.relations), carried=self.carried.columns,
+            config=self.config.to_json(),
+        )  # fmt: skip
+        if self.local.watch:
+            self.local.watch(self.trace.so_far)
+
+    def run(self) -> dict:
+        """To the fixpoint; the stratum's relations are on the partitions then. Returns the trace. NotGroups, with the base
+        made, where another plan is better; TooLarge if the base is too large for the driver."""
+        self.local.make_base()
+        base = {part: self._base(part) for part in ("full", "delta")}
+        if not self.forced:
+            self._check(base)
+        versions = self.local.compiled()
+        statics = Statics(self.database, self.cluster, Placing(frozenset(self.homes)), self.trace, self.map)
+        statics.ensure({index for *_, body in versions for index in body.searched}, 1)
+        values = self.cluster.share_values(self.database.values)
+        world = World({}, statics.replicated, values, self.cluster.store.path("tries", self.cluster.label("stratum")))
+        deltas = [Delta(self.local.again.index(rule), relation, body.derivation) for rule, relation, body in versions]
+        steps = None if self.config.max_iterations is None else self.config.max_iterations - self.local.iteration
+        pieces, dealt = self._dealt(base)
+        task = RunGroups(
+            world, deltas, self.homes, dealt["full"], dealt["delta"], self.map, steps, self.cluster.root,
+            self.cluster.label("groups"),
+        )  # fmt: skip
+        return self._finish(run_pieces(self.cluster, task, pieces, self.local.tell))
+
+    # -- the base
+
+    def _base(self, part: str) -> dict[str, Block]:
+        """The tuples of each relation, sorted, carried columns first. With a reduction all tuples are delta."""
+        found = {}
+        for name, home in self.homes.items():
+            table = self.database.tables[name]
+            if home.reduction:
+                blocks = table.blocks("all", home.order) if part == "delta" else []
+            else:
+                blocks = table.blocks(part, home.order)
+            if blocks := [block for block in blocks if block.size]:
+                found[name] = merged_as(blocks, home.arity)
+        return found
+
+    def _check(self, base) -> None:
+        cores, total, groups, most = self.cluster.cores, 0, 0, 0
+        for name, block in ((name, block) for part in base.values() for name, block in part.items()):
+            begins = group_begins(block, self.homes[name].keys)
+            groups, most = max(groups, begins.size), max(most, int(np.diff(begins, append=block.size).max()))
+            total += block.size
+        if groups < FEWEST * cores:
+            raise NotGroups(f"it has {counted(groups, 'group')} of {self.told}, too few for {counted(cores, 'core')}")
+        if most > LUMP * total:
+            raise NotGroups(f"one group of {self.told} has {most:,} of the {counted(total, 'tuple')} it begins with")
+
+    @property
+    def told(self) -> str:
+        return self.carried.told(self.database.program.relations)
+
+    def _dealt(self, base) -> tuple[list[tuple[int, int]], dict[str, dict[str, DealtPieces]]]:
+        """The pieces, the heaviest first, and what each begins with."""
+        slots = {
+            (part, name): parcels.slots(block, self.homes[name].keys, self.map)
+            for part, blocks in base.items()
+            for name, block in blocks.items()
+        }
+        weights = sum((np.bincount(found, minlength=self.map.buckets) for found in slots.values()), np.zeros(self.map.buckets))
+        pieces, piece_of = deal(weights, self.map, 1 if not self.cluster.local else EACH)
+        dealt: dict[str, dict[str, DealtPieces]] = {part: {} for part in base}
+        for (part, name), found in slots.items():
+            number, words = piece_of[found], base[part][name].words
+            order = np.argsort(number, kind="stable")
+            begins = np.concatenate(([0], np.cumsum(np.bincount(number, minlength=len(pieces)))))
+            shuffled = Block(base[part][name].packing, np.ascontiguousarray(words[:, order]))
+            dealt[part][name] = DealtPieces(self.cluster.share(f"{name}-{part}", shuffled), begins)
+        return pieces, dealt
+
+    # -- what comes of it
+
+    def _finish(self, finished: list[Finished]) -> dict:
+        for one in finished:
+            if one.error:
+                raise located(EvaluationError(one.error[1]), self.local.again[one.error[0]])
+            if one.made:
+                self.database.values.learn(one.made)
+            for rule, (seconds, made, born) in one.costs.items():
+                entry = self.local.profile.rule(self.local.again[rule], self.local.number, True)
+                entry["seconds"] += float(seconds) / self.cluster.cores
+                entry["made"], entry["tuples"] = entry["made"] + int(made), entry["tuples"] + int(born)
+                budget.visit(int(made))
+                entry["runs"] = max(entry["runs"], one.births.size - 1)
+        for name, home in self.homes.items():
+            self.database.place(name, at_rest(name, home, self.map, finished), self.cluster)
+        tuples, steps = record(self.trace, finished)
+        return self.trace.finish(tuples=tuples, iterations=steps, disk_bytes=self.cluster.store.bytes())
+
+
+def deal(weights: np.ndarray, placement: BucketMap, each: int) -> tuple[list[tuple[int, int]], np.ndarray]:
+    """Buckets in pieces (partition, number), the heaviest first: each partition's, the heaviest first, go to whichever of its
+    pieces is the lightest. Also the number of each bucket's piece.
+
+    >>> deal(np.array([5, 1, 3, 3]), BucketMap.deal(4, 1), 2)
+    ([(0, 0), (0, 1)], array([0, 0, 1, 1]))
+    """
+    homes, loads = placement.tables()[1], {}
+    lightest = [[(0, number) for number in range(each)] for _ in range(placement.partitions)]  # heaps
+    piece_of = np.zeros(weights.size, np.int64)
+    for bucket in np.argsort(-weights, kind="stable").tolist():
+        if not weights[bucket]:
+            break
+        partition = int(homes[bucket])
+        load, number = heappop(lightest[partition])
+        load += int(weights[bucket])
+        heappush(lightest[partition], (load, number))
+        piece_of[bucket] = partition * each + number
+        loads[partition * each + number] = load
+    ordered = sorted(loads, key=lambda piece: -loads[piece])
+    numbers = np.zeros(each * placement.partitions, np.int64)
+    numbers[ordered] = np.arange(len(ordered))
+    return [(piece // each, number) for number, piece in enumerate(ordered)], numbers[piece_of]

@@ -1,0 +1,144 @@
+"""The decomposed plan of a stratum that follows the edges of a binary relation: the bit-set kernel, 64 groups at a time.
+
+    path(x, y) :- edge(x, y).                       or any other base
+    path(x, z) :- path(x, y), edge(y, z).           or edge(x, y), path(y, z), which carries z
+
+The edges, as dense numbers in breadth-first order, and the base are on every host. What no rule reads is not kept: its tuples
+are made again when they are asked for. What a rule reads is written on the partitions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.trace import Trace
+from semi_naive.config import Config
+from semi_naive.host.account import part
+from semi_naive.planning.detect_closure import Following
+from semi_naive.ra.closures.bitset_bfs import LANES
+from semi_naive.ra.closures.graph import Dense, adjacency, intern, relabel
+from semi_naive.ra.rules import parcels
+from semi_naive.ra.rules.block import Block, bounds_of, pack, roomy
+from semi_naive.ra.rules.groups import Home
+from semi_naive.ra.rules.reaching import CountGroups, Reachability, WriteGroups
+from semi_naive.ra.spark.replica import Replica
+from semi_naive.running.decomposition.pieces import EACH, at_rest, record, run_pieces
+from semi_naive.running.driver.local import Local
+from semi_naive.running.relations.cluster import Cluster
+from semi_naive.running.relations.on_partitions import Remade
+
+WORK = 20_000_000  # edges that all batches together may follow before they outweigh a task's 10 ms
+
+
+def follow(found: Following, local: Local, database, cluster: Cluster, config: Config, reason: str, lazy: bool) -> dict:
+    """Evaluate a stratum that is of the shape. `local`: where it was begun. lazy: nothing reads it. Returns the trace."""
+    base, steps = None, config.max_iterations
+    if not found.closure:
+        local.make_base()
+        base = database.columns(found.relation)
+        steps = steps and 1 + steps - local.iteration
+    edges = np.ascontiguousarray(database.columns(found.edges))
+    reaching = Reaching(found.relation, found.column, edges, base, steps, cluster, config, reason, local.tell, local.watch)
+    return reaching.run(database, lazy)
+
+
+@dataclass
+class Reaching:
+    """A relation (`name`) of pairs, which carries `column`. edges, base: columns (2, n); base None: the edges."""
+
+    name: str
+    column: int
+    edges: np.ndarray
+    base: np.ndarray | None
+    steps: int | None  # how often the edges may be followed, the base being the first time
+    cluster: Cluster
+    config: Config
+    reason: str = ""
+    tell: Callable[..., None] | None = None
+    watch: Callable[[Callable[[], dict]], None] | None = None
+    shared: list[Replica] = field(default_factory=list)
+
+    def run(self, database, lazy: bool) -> dict:
+        """Evaluate; the relation is on the partitions then, or `lazy`. Returns the trace."""
+        self.map = BucketMap.deal(self.config.buckets_on(self.cluster.jobs.partitions), self.cluster.jobs.partitions)
+        graph, base = self._numbered()
+        trace = Trace(
+            plan="decomposed", reason=self.reason, relations=[self.name], config=self.config.to_json(),
+            input={"nodes": graph.domain},
+        )  # fmt: skip
+        if self.watch:
+            self.watch(trace.so_far)
+        reached = self._reachability(graph, base, lazy)
+        pieces = [(p, n) for n in range(reached.pieces) for p in range(len(reached.begins) - 1)]
+        pieces = [(p, n) for p, n in pieces if n * LANES < reached.begins[p + 1] - reached.begins[p]]
+        if lazy or not pieces:
+            finished = run_pieces(self.cluster, CountGroups(reached), pieces, self.tell, anywhere=True)
+            tuples, steps = record(trace, finished)
+            database.on_partitions[self.name] = Remade(reached, self.cluster, tuples, self.shared)
+        else:
+            finished = run_pieces(self.cluster, self._writing(reached, graph), pieces, self.tell)
+            tuples, steps = record(trace, finished)
+            order = (self.column, 1 - self.column)
+            database.place(self.name, at_rest(self.name, Home(2, order, 1), self.map, finished), self.cluster)
+            for replica in self.shared:
+                replica.close()
+        return trace.finish(tuples=tuples, iterations=steps, disk_bytes=self.cluster.store.bytes())
+
+    # -- what tasks read
+
+    @part("intern")
+    def _numbered(self) -> tuple[Dense, np.ndarray | None]:
+        """The graph that groups walk along, in breadth-first order, and the base as (value of the group, node)."""
+        base = None if self.base is None else self.base[:: 1 - 2 * self.column]
+        found = intern(self.edges[:: 1 - 2 * self.column].T, () if base is None else base[1])
+        graph = relabel(found)
+        if base is None:
+            return graph, None
+        ascending = np.argsort(graph.values)
+        return graph, np.array([base[0], ascending[np.searchsorted(found.values, base[1])]])
+
+    def _reachability(self, graph: Dense, base, lazy: bool) -> Reachability:
+        indptr, targets = (self._share(name, a) for name, a in zip(("indptr", "targets"), adjacency(graph), strict=True))
+        nodes = self._share("nodes", graph.values)
+        if base is None:
+            firsts, bases, carried, self.values = indptr, targets, nodes, graph.values
+            groups = np.flatnonzero(np.diff(indptr.open()))
+        else:
+            found, starts, ends = self._grouped(*base)
+            firsts, bases, carried = self._share("firsts", starts), self._share("bases", ends), self._share("carried", found)
+            self.values, groups = found, np.argsort(ends[starts[:-1]], kind="stable")  # neighbours side by side
+        partitions, each = (1, self._pieces(graph, groups.size)) if lazy else (self.map.partitions, EACH)
+        begins = [0, groups.size]
+        if not lazy:
+            self.packing = roomy(bounds_of([self.values[groups]]) + bounds_of([graph.values]))
+            columns = [self.values[groups], np.full(groups.size, graph.values[0] if graph.domain else 0)]
+            rows = Block(self.packing, pack(columns, self.packing, groups.size))
+            homes = self.map.tables()[1][parcels.slots(rows, 1, self.map)]
+            groups = groups[np.argsort(homes, kind="stable")]
+            begins = np.concatenate(([0], np.cumsum(np.bincount(homes, minlength=partitions)))).tolist()
+        steps = min(self.steps or graph.domain + 1, graph.domain + 1)
+        shared = self._share("groups", groups)
+        return Reachability(indptr, targets, firsts, bases, nodes, carried, shared, begins, each, steps, self.column)
+
+    def _grouped(self, xs, ends) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(values of the groups, where each begins, their nodes)."""
+        order = np.lexsort((ends, xs))
+        xs, ends = xs[order], ends[order]
+        new = np.flatnonzero(np.diff(xs, prepend=xs[:1] - 1))
+        return xs[new], np.append(new, xs.size), ends
+
+    def _pieces(self, graph: Dense, groups: int) -> int:
+        """One for a core where the work is small."""
+        cores = self.cluster.jobs.partitions
+        return cores if graph.words.size * (groups // LANES + 1) < WORK else EACH * cores
+
+    def _writing(self, reached: Reachability, graph: Dense) -> WriteGroups:
+        ascending, label = self._share("ascending", np.argsort(graph.values)), self.cluster.label("groups")
+        return WriteGroups(reached, self.name, ascending, self.packing, self.map, self.cluster.root, label)
+
+    def _share(self, name: str, array: np.ndarray) -> Replica:
+        replica = Replica.share(self.cluster.sc, self.cluster.store, self.cluster.label(f"{self.name}-{name}"), array)
+        self.shared.append(replica)
+        return replica

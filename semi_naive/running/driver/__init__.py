@@ -1,0 +1,1 @@
+"""The local plan: a stratum evaluated in the driver's process."""

@@ -1,0 +1,179 @@
+"""Subsumption while a stratum is evaluated: each iteration ends with the removal of dominated tuples.
+
+    path(x, y, c1) <= path(x, y, c2) :- c2 < c1, open(x).
+
+`worse` is the first atom, `better` the second, and `open(x)` a condition. In semi-naive terms the rule has a version for each
+atom that may be new:
+
+1. new worse, all better: a dominated tuple is never born.
+2. known worse, new better: a dominated tuple is removed. What has followed from it stays.
+3. all worse, all better, new condition: a dominated tuple is removed. Only conditions of the same stratum can be new.
+
+A tuple is removed even if the tuple that dominates it is removed as well, as in Soufflé. If domination is transitive, no
+remaining tuple is dominated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from semi_naive.planning.joins.indexes import Indexes
+from semi_naive.planning.rewrite import variables_of
+from semi_naive.planning.strata import Stratum
+from semi_naive.ra.reduce.reduction import Reduction
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.changes import apart, empty, take_out, together
+from semi_naive.ra.rules.ir import Atom, Relation, Rule
+from semi_naive.ra.rules.table import Table
+from semi_naive.running.relations.database import Database
+
+SPREAD = 64  # tuples that all others are compared with before the rest, where no value has to be the same
+GROWING = 4  # times as many tuples are compared with the next time
+MOST = 1 << 16  # tuples to compare with at a time
+CONDITION = 4  # the number of the first version of a rule that begins with a condition
+
+
+@dataclass
+class Compared:
+    """A subsumptive rule, and the places of atoms in its body: the dominated tuple, the dominating one, and the conditions that
+    read the same stratum. joined: the first two have a variable in common."""
+
+    rule: Rule
+    worse: int
+    better: int
+    joined: bool
+    conditions: dict[int, str]
+
+    @classmethod
+    def of(cls, rule: Rule, relation: Relation, stratum: set[str]) -> Compared:
+        atoms = {place: part for place, part in enumerate(rule.body) if isinstance(part, Atom)}
+        places = {atom.relation: place for place, atom in atoms.items()}
+        worse, better = places[relation.worse], places[relation.better]
+        common = variables_of(rule.body[worse]).keys() & variables_of(rule.body[better]).keys()
+        conditions = {place: atom.relation for place, atom in atoms.items() if atom.relation in stratum}
+        return cls(rule, worse, better, bool(common), conditions)
+
+
+class Dominance:
+    """The subsumptive rules of one stratum. local: the `local.Local` that evaluates the stratum; evaluator: its class, of which
+    another one evaluates the subsumptive rules."""
+
+    def __init__(self, local: Any, relations: list[Relation], evaluator: Callable[..., Any]):
+        self.local = local
+        self.removals = {relation.removal for relation in relations}
+        rules = [rule for rule in local.stratum.rules if rule.head.relation in self.removals]
+        self.view = Database(local.database.program, local.database.values)
+        indexes = Indexes({name: relation.arity for name, relation in self.view.program.relations.items()})
+        self.evaluator = evaluator(
+            Stratum(tuple(self.removals), rules, False), local.number, self.view, indexes, local.profile,
+            multiway=local.multiway, cores=local.cores,
+        )  # fmt: skip
+        own = {relation.name: [rule for rule in rules if rule.head.relation == relation.removal] for relation in relations}
+        self.reductions = {
+            each.name: Undominated(self, each, [Compared.of(rule, each, local.recursive) for rule in own[each.name]])
+            for each in relations
+        }
+
+    @classmethod
+    def of(cls, local: Any, evaluator: Callable[..., Any]) -> Dominance | None:
+        """Return None if the stratum has no subsumptive rules."""
+        relations = local.database.program.relations
+        found = [relations[name] for name in local.stratum.relations if name in relations and relations[name].dominated]
+        return cls(local, found, evaluator) if found else None
+
+    def advance(self, tables: dict[str, Any]) -> None:
+        """End an iteration. All tables are reduced before the first one turns, so that conditions are read as they were."""
+        self.view.tables, self.view.on_partitions = dict(self.local.database.tables), self.local.database.on_partitions
+        for name, table in tables.items():
+            if name in self.reductions:
+                self.reductions[name].reduce(table)
+            else:
+                table.reduce()
+        for table in tables.values():
+            table.turn()
+        again = {name: reduction.by_conditions(tables) for name, reduction in self.reductions.items()}
+        for name, gone in again.items():
+            take_out(tables[name], gone)
+
+
+@dataclass
+class Undominated(Reduction):
+    """The reduction of a relation by its subsumptive rules. Only the stratum's evaluation has it, its table has none."""
+
+    stratum: Dominance
+    relation: Relation
+    rules: list[Compared]
+
+    def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
+        """Versions 1 and 2: drop dominated candidates, then find the known tuples that the other candidates dominate."""
+        gone = [self._dominated(rule, _delta(born), _delta(born), rule.worse, 0) for rule in self.rules]
+        if known := table.blocks("all", table.home):
+            gone += [self._dominated(rule, _delta(born), table, rule.worse, 1) for rule in self.rules]
+        kept = apart(born, self._union(gone))
+        if not known or not kept.size:
+            return kept, empty(table.arity)
+        return kept, self._union(self._dominated(rule, table, _delta(kept), rule.better, 2) for rule in self.rules)
+
+    def by_conditions(self, tables: dict[str, Any]) -> Block:
+        """Version 3: find the tuples that are dominated as a condition has grown."""
+        table = tables[self.relation.name]
+        new = [(rule, place) for rule in self.rules for place, read in rule.conditions.items() if tables[read].delta_size]
+        return self._union(self._dominated(rule, table, table, place, CONDITION + place) for rule, place in new)
+
+    def _union(self, blocks: Iterable[Block]) -> Block:
+        return together(list(blocks), self.relation.arity)
+
+    def _dominated(self, rule: Compared, worse: Table, better: Table, delta: int, number: int) -> Block:
+        """Find the tuples of one table that tuples of another dominate by a rule. delta: the place in the body of the atom
+        whose tuples are all new; number: of this version of the rule."""
+        if rule.joined:
+            return self._made(rule, worse, better, delta, number)
+        return self._of_all(rule, worse, better, *((delta, number) if delta in rule.conditions else (rule.worse, 3)))
+
+    def _of_all(self, rule: Compared, worse: Table, better: Table, delta: int, number: int) -> Block:
+        """As `_dominated`, if every tuple is compared with every other: first with a sample, as the tuples that it dominates
+        need not be compared with the rest."""
+        left, found = self._union(worse.blocks("all", worse.home)), []
+        for some in pieces(better.blocks("all", better.home)):
+            found.append(gone := self._made(rule, _delta(left), _delta(some), delta, number))
+            left = apart(left, gone)
+            if not left.size:
+                break
+        return self._union(found)
+
+    def _made(self, rule: Compared, worse: Table, better: Table, delta: int, number: int) -> Block:
+        """Evaluate one version of a rule."""
+        made, local, relation = Table(self.relation.arity), self.stratum.evaluator, self.relation
+        self.stratum.view.tables |= {relation.worse: worse, relation.better: better, relation.removal: made}
+        local.tables = {relation.removal: made}
+        version = rule.rule, delta, {delta: "delta", **self.stratum.local.iterations.parts(rule.rule)}, number
+        local._plan([version])
+        local._derive(*version)
+        return self._union(made.new)
+
+
+def pieces(blocks: list[Block]) -> Iterator[Block]:
+    """All tuples of some blocks: a few from all over each, and then more and more.
+
+    >>> [piece.size for piece in pieces([Block.of([np.arange(1000)], 1000), Block.of([np.arange(3)], 3)])]
+    [64, 256, 744, 3]
+    """
+    for block in (block for block in blocks if block.size > SPREAD):
+        places = np.linspace(0, block.size - 1, SPREAD).astype(np.int64)
+        yield Block(block.packing, np.ascontiguousarray(block.words[:, places]))
+    for block in blocks:
+        begin, many = 0, SPREAD * GROWING
+        while begin < block.size:
+            yield Block(block.packing, np.ascontiguousarray(block.words[:, begin : begin + many]))
+            begin, many = begin + many, min(MOST, GROWING * many)
+
+
+def _delta(block: Block) -> Table:
+    """A table whose tuples, in their own order, are all new."""
+    table = Table(block.arity)
+    table.begin_with(block)
+    return table

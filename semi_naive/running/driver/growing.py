@@ -1,0 +1,113 @@
+"""A recursion that goes on only because rules make new values: said once, after some seconds, as it may never end.
+
+    c(n + 1) :- c(n).    walk(x, z, d + 1) :- walk(x, y, d), edge(y, z).    late(y, max(d + w)) :- late(x, d), edge(x, y, w).
+
+Without new values every recursion ends, as there are finitely many tuples of the values that there are. So what is looked at is
+the newest delta of a relation whose rule computes a column: all other columns of its tuples are known already.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from semi_naive.planning.joins.body import names
+from semi_naive.ra.rules.ir import Atom, Call, Pack, Rule, Var
+
+log = logging.getLogger("semi_naive")
+
+AFTER = 5.0  # seconds that a recursion takes before it is looked at
+AGAIN = 1.0  # seconds from a look that finds nothing but new values to the one that confirms it
+SAMPLE = 16  # tuples of a delta that are looked up
+SEARCHED = 1 << 20  # tuples of a block that are read for each of them, where no index begins with the other columns
+TWICE = 2  # looks in a row that find nothing but new values
+ADVICE = "max_iterations, query_seconds, query_bytes or .limitsize limits it"
+
+
+class Growing:
+    """A recursion by some rules, of relations of its `own`."""
+
+    def __init__(self, rules: Iterable[Rule], own: set[str]):
+        self.rules, self.own = rules, own
+        self.begin()
+
+    def begin(self) -> None:
+        """It begins now."""
+        self.next, self.wait = time.monotonic() + AFTER, AFTER
+        self.found: dict[str, int] = {}  # how many looks in a row have found nothing but new values
+        self.counts: dict[str, int] = {}  # the tuples of each relation at the last look
+
+    def due(self) -> bool:
+        return time.monotonic() > self.next
+
+    def look(self, tables: Mapping[str, Any]) -> None:
+        """Look at the newest delta of each relation. tables: those of this process, or relations on the partitions."""
+        making = {rule.head.relation: rule for rule in self.rules if made_places(rule, self.own)}
+        for name, rule in making.items():
+            table = tables.get(name)
+            if table is None or not _delta_size(table):  # mutual recursion may make tuples of them in turns
+                continue
+            self.found[name] = self.found.get(name, 0) + 1 if self._grows(name, table, made_places(rule, self.own)) else 0
+            if self.found[name] == TWICE:
+                log.warning("%s", told(name, rule))
+                self.next = float("inf")
+                return
+        self.counts = {name: tables[name].count for name in making if name in tables}
+        self.wait = AGAIN if any(self.found.values()) else 2 * max(self.wait, AFTER)
+        self.next = time.monotonic() + self.wait
+
+    def _grows(self, name: str, table: Any, made: set[int]) -> bool:
+        """True if the tuples of the delta differ from older ones only in the columns that a rule computes. Of a relation with
+        one best value for each key: if no key was added since the last look."""
+        others = [place for place in range(table.arity) if place not in made]
+        if getattr(table, "better", None) or getattr(table, "lattice", None):
+            return self.counts.get(name, table.count) == table.count
+        return not others or hasattr(table, "delta_size") and _known(table, others)
+
+
+def _delta_size(table: Any) -> int:
+    return table.delta_size if hasattr(table, "delta_size") else table.home.delta_size()
+
+
+def _known(table: Any, others: list[int]) -> bool:
+    """True if older tuples agree with some of the delta in these columns."""
+    home = table.home
+    delta = table.blocks("delta", home)[0]
+    rows = np.linspace(0, delta.size - 1, min(SAMPLE, delta.size)).astype(np.int64)
+    wanted = [delta.column(home.index(place), rows) for place in others]
+    order = next((each for each in table.orders if set(each[: len(others)]) == set(others)), None)
+    found = np.zeros(rows.size, np.bool_)
+    for block in table.blocks("full", order or home):
+        if order is not None:
+            lows, highs = block.ranges([wanted[others.index(place)] for place in order[: len(others)]], rows.size)
+            found |= highs > lows
+        else:
+            some = np.arange(min(block.size, SEARCHED))
+            columns = [block.column(home.index(place), some) for place in others]
+            pairs = list(zip(columns, wanted, strict=True))
+            found |= [np.logical_and.reduce([column == values[n] for column, values in pairs]).any() for n in range(rows.size)]
+    return bool(found.all())
+
+
+def made_places(rule: Rule, own: set[str]) -> set[int]:
+    """The columns of a head that a recursive rule computes.
+
+    >>> from semi_naive.ra.rules.ir import Const, Kind
+    >>> x, n = Var("x", Kind.NUMBER), Var("n", Kind.NUMBER)
+    >>> more = Call("+", (n, Const(1, Kind.NUMBER)), Kind.NUMBER)
+    >>> made_places(Rule(Atom("c", (x, more)), (Atom("c", (x, n)),)), {"c"})
+    {1}
+    """
+    atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
+    if not any(atom.relation in own for atom in atoms):
+        return set()
+    bound = names(atoms)
+    computed = [isinstance(term, Call | Pack) or isinstance(term, Var) and term.name not in bound for term in rule.head.args]
+    return {place for place, each in enumerate(computed) if each}
+
+
+def told(name: str, rule: Rule) -> str:
+    """The relation that grows, the rule that makes it grow, and what ends that."""
+    return f"{name} only grows by making new values, and may never end ({ADVICE}): {rule.told}"

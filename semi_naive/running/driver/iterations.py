@@ -1,0 +1,60 @@
+"""The numbers of a stratum's iterations, for rules that ask for them, and the tuples that each iteration has made.
+
+    .decl born = debug_delta(path)
+    path(x, z) :- path(x, y), edge(y, z), recursive_iteration_cnt() < 3.       is
+    path(x, z) :- path(x, y), edge(y, z), path@iteration(n), n < 3.
+
+While an iteration runs, the delta of `path@iteration` is its number: 0 for the rules without recursion. In the end it has all
+numbers that there were. `born` has every tuple of path, with the number of the iteration that it was new after.
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from semi_naive.ra.rules.ir import Atom, Relation, Rule
+from semi_naive.ra.rules.table import Table
+from semi_naive.running.relations.database import Database
+
+
+class Iterations:
+    """Of one stratum. names: the relations that its iterations make, and no rule: `numbers`, which have their numbers, and
+    those in which tuples are recorded, `born`, each with the relation of these."""
+
+    def __init__(self, stratum: tuple[str, ...], relations: Mapping[str, Relation], database: Database):
+        kept = [relations[name] for name in stratum if name in relations and relations[name].follows]
+        self.database = database
+        self.names = {relation.name for relation in kept}
+        self.numbers = [relation.name for relation in kept if relation.is_iteration]
+        self.born = {relation.name: relation.follows[0] for relation in kept if not relation.is_iteration}
+
+    def parts(self, rule: Rule) -> dict[int, str]:
+        """The places in a body of what has the number of the iteration, with the part of it that has."""
+        if not self.numbers:
+            return {}
+        found = [place for place, part in enumerate(rule.body) if isinstance(part, Atom) and part.relation in self.numbers]
+        return dict.fromkeys(found, "delta")
+
+    def begin(self) -> None:
+        """Before the rules without recursion."""
+        self._number(0)
+
+    def completed(self, number: int, tables: dict[str, Any]) -> None:
+        """What the iteration of this number has made is the delta of the tables now."""
+        for name, of in self.born.items():
+            made = cast(Table, self.database.tables[name])
+            for block in tables[of].blocks("delta", tuple(range(tables[of].arity))):
+                made.insert([*block.columns(), np.full(block.size, number, np.int64)], block.size)
+            made.advance()
+        self._number(number + 1)
+
+    def _number(self, number: int) -> None:
+        for name in self.numbers:
+            self.database.tables[name].insert([np.array([number])], 1)
+            self.database.tables[name].advance()
+
+    def end(self) -> None:
+        """The fixpoint has been reached: nothing is new."""
+        for name in self.names:
+            self.database.tables[name].settle()

@@ -1,0 +1,390 @@
+"""The local plan: a stratum evaluated where the driver is, without a Spark job, while it is small.
+
+A job costs more than the work of most strata of most programs. What turns out large is handed over, at the end of an
+iteration, to a plan that spreads it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, groupby, islice
+from operator import itemgetter
+from threading import Event, Lock
+from typing import Any, cast
+
+from semi_naive.balance.course import Course
+from semi_naive.host import limits, memory
+from semi_naive.host.numbers import counted
+from semi_naive.planning.joins.indexes import Indexes
+from semi_naive.planning.joins.order import outgrown, plan_body, share_indexes, versions
+from semi_naive.planning.strata import Stratum, names_read
+from semi_naive.ra.rules.arithmetic import EvaluationError, located
+from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.block import Chunked
+from semi_naive.ra.rules.derive import Derivation, Sink
+from semi_naive.ra.rules.ir import Order, Rule
+from semi_naive.ra.rules.slices import divisible, slices
+from semi_naive.ra.rules.table import Table
+from semi_naive.ra.tuple_at_a_time.ready import ready
+from semi_naive.running.driver.dominance import Dominance
+from semi_naive.running.driver.growing import Growing
+from semi_naive.running.driver.iterations import Iterations
+from semi_naive.running.driver.together import Together
+from semi_naive.running.progress.profile import Profile
+from semi_naive.running.relations.database import Database
+from semi_naive.threads import in_threads
+
+BASE = 64_000_000  # tuples that rules without recursion may make in the driver for a plan that decomposes the stratum
+EACH = 8_000  # instructions of the machine for each literal of a rule version: they take as long as its step of blocks
+MOST = 100_000_000  # tuples that a stratum's relations may have in the driver: 800 MB, and as much while blocks are merged
+CLOSE = 1 << 20  # tuples in chunks: 2 ms
+SHOWN = 3  # relations of a stratum whose tuples an error counts
+
+RAISE = "a larger memory lets it go on here; without that setting it may have whatever this machine has"
+
+
+class TooLarge(Exception):
+    """A stratum has made more tuples than one process should; its text, if any, says of what there is too much."""
+
+
+@dataclass
+class Local:
+    """One stratum in this process."""
+
+    stratum: Stratum
+    number: int
+    database: Database
+    indexes: Indexes
+    profile: Profile
+    budget: int | None = None  # head tuples made in one iteration, with repetitions, before it is too large; see `words`
+    tell: Callable[..., None] | None = None
+    watch: Callable[[Callable[[], dict]], None] | None = None  # called with what gives the record, once on the partitions
+    most: int = MOST  # tuples that the stratum's relations may have
+    made: int = 0
+    words: int = 0  # that the heads of this iteration took: many tuples of a dense relation are in one
+    iteration: int = 0  # that have been completed; the first is of the rules without recursion
+    returns: int = 0  # how often it has come back from the partitions
+    limits: dict[str, int] = field(default_factory=dict)  # of relations with a .limitsize
+    max_iterations: int | None = None  # of a recursive stratum
+    multiway: str = "auto"  # Config.multiway
+    bodies: dict = field(default_factory=dict)
+    memory: int | None = None  # Config.memory
+    stays: str = ""  # why the stratum cannot leave this process, if it cannot
+    small: int = 0  # Config.small_delta; of the stratum, once it is made
+    cores: int = 1  # of this host, that it may use
+    spent: float = 0.0  # seconds that such iterations have taken a block at a time
+    slow: set[int] = field(default_factory=set)  # places among its rule versions that are not for the machine
+    rest: int = 1  # iterations that are done a block at a time after one that was too much for the machine
+    rested: int = 0  # the iteration that they end with
+    beside: dict[str, Any] = field(default_factory=dict)  # tables of others whose delta versions begin with, in the machine
+    assembled: dict = field(default_factory=dict)  # what the machine has made of rule versions
+    course: Course | None = None  # of the iterations of a recursive stratum
+
+    def __post_init__(self):
+        relations = self.database.program.relations
+        self.iterations = Iterations(self.stratum.relations, relations, self.database)
+        recursive = set(self.stratum.relations) - self.iterations.names if self.stratum.recursive else set()
+        self.recursive = recursive
+        self.dominance = Dominance.of(self, Local)
+        removals = self.dominance.removals if self.dominance else ()
+        rules = [rule for rule in self.stratum.rules if rule.head.relation not in removals]
+        self.once = [rule for rule in rules if not versions(rule, recursive)]
+        self.again = [rule for rule in rules if versions(rule, recursive)]
+        self.small *= sum(len(versions(rule, recursive)) for rule in self.again)
+        self.literals = sum(len(versions(rule, recursive)) * len(rule.body) for rule in self.again)  # of all rule versions
+        self.growing = Growing(self.again, recursive)
+        self.tables: dict[str, Any] = {}  # of the stratum's relations, while they are here
+        self.marks: dict[str, Any] = {}  # by relation, what its table goes back to
+        self.planned = False  # bodies whose indexes are not settled yet
+        if any(relations[name].stepwise for name in self.stratum.relations if name in relations):
+            self.small = 0  # the machine does not choose, nor compare
+
+    def every(self, first: bool):
+        """(rule, the atom that reads the delta, parts, number) of all rule versions; those that run once only if `first`."""
+        yield from self._first() if first else ()
+        for rule in self.again:
+            numbers = self.iterations.parts(rule)
+            for number, (place, parts) in enumerate(versions(rule, self.recursive)):
+                yield rule, place, parts | numbers, number
+
+    def _first(self):
+        return ((rule, None, self.iterations.parts(rule), 0) for rule in self.once)
+
+    def run(self) -> None:
+        """To the fixpoint, or TooLarge: then nothing of the iteration it was in has been kept."""
+        self.base()
+        self.go_on()
+        self.iterations.end()
+
+    def base(self) -> None:
+        """What needs no recursion becomes the delta; or TooLarge, and there is what was loaded."""
+        self._take_tables()
+        self.marks = {name: table.mark() for name, table in self.tables.items()}
+        self.iterations.begin()
+        if self.course:
+            self.course.begin(anew=True)
+        self.start()
+        self._advance()
+
+    def make_base(self) -> None:
+        """`base` for a plan that decomposes the stratum, unless this has come further."""
+        if self.iteration == 0:
+            self.database.collect(names_read(self.once), self.stratum.relations)
+            budget, self.budget = self.budget, BASE
+            try:
+                self.base()
+            finally:
+                self.budget = budget
+
+    def compiled(self) -> list[tuple]:
+        """(rule, relation of the delta, body) of all delta versions."""
+        self._plan(self.every(False))
+        return [(one[0], one[0].body[one[1]].relation, self._body(*one)) for one in self.every(False)]
+
+    def go_on(self) -> None:
+        """From tables whose delta somebody else has made; to the fixpoint, or TooLarge."""
+        self._take_tables()
+        if self.course:
+            self.course.begin(anew=False)
+        self.growing.begin()
+        while delta := sum(table.delta_size for table in self.tables.values()):
+            if self.growing.due():
+                self.growing.look(self.tables)
+            if not self.ended(self.iteration, self.database.count):
+                small = delta <= self.small and not self._heavy()
+                if small and ready(self.spent) and not self._close() and self._by_tuples():
+                    continue
+                begun = time.perf_counter()
+                self.iterate()
+                self.spent += time.perf_counter() - begun if delta <= self.small else 0
+            self._advance()
+
+    def _take_tables(self) -> None:
+        followed = (name for name in self.stratum.relations if name not in self.iterations.names)
+        self.tables = {name: self.database.tables[name] for name in followed}
+
+    def _advance(self) -> None:
+        """End an iteration: its tuples, reduced, become the next delta."""
+        if self.dominance:
+            self.dominance.advance(self.tables)
+        else:
+            for table in self.tables.values():
+                table.advance()
+        self.iterations.completed(self.iteration - 1, self.tables)
+        if self.course:
+            born, full = (sum(getattr(table, name) for table in self.tables.values()) for name in ("delta_size", "count"))
+            self.course.note(self.iteration, born, full)
+
+    def _close(self) -> bool:
+        """Whether so many tuples lie in chunks that making words of them, as a machine needs, is not worth while."""
+        tables = [table for table in self.tables.values() if isinstance(table, Table)]
+        blocks = [block for table in tables for block in table.blocks("full", table.home)]
+        return sum(block.size for block in blocks if isinstance(block, Chunked)) > CLOSE
+
+    def _heavy(self) -> bool:
+        """Whether the machine is likely to take longer for the next iteration than it takes a block at a time: each head that
+        the last one made takes it two instructions."""
+        return self.iteration < self.rested or 2 * self.made > self.work
+
+    @property
+    def work(self) -> int:
+        """The instructions of one iteration that the machine does as soon as it is done a block at a time."""
+        return EACH * self.literals
+
+    def rests(self) -> None:
+        """An iteration has been too much for the machine: it is left alone for some, each time for twice as many."""
+        self.rest *= 2
+        self.rested = self.iteration + self.rest
+
+    def _by_tuples(self) -> bool:
+        """Iterations of small deltas, a tuple at a time; whether there was one. The tables are at its end then."""
+        from semi_naive.running.driver.small import Small, Unknown
+
+        try:
+            return Small(self).run()
+        except Unknown:  # no rule is one for the machine
+            self.small = 0
+            return False
+
+    def ended(self, iteration: int, count) -> bool:
+        """Whether no iteration begins after this one: no rule is recursive, it was the last that is wanted, or a relation has
+        reached its .limitsize. `count`: gives the tuples of a relation."""
+        enough = self.max_iterations is not None and iteration >= self.max_iterations
+        return not self.again or enough or any(count(name) >= limit for name, limit in self.limits.items())
+
+    def start(self) -> None:
+        """What needs no recursion. Facts that were loaded are in `new`, with whatever this adds."""
+        self._plan(self._first())
+        for one in self._first():
+            self._derive(*one)
+            self._choose(one[0])
+        if not self.again:
+            self._within_memory()
+        self._completed(0)
+
+    def iterate(self) -> None:
+        self.made = self.words = 0
+        if self.iteration == 1:
+            self._plan(self.every(False))
+        self.marks = {name: table.mark() for name, table in self.tables.items()}
+        taken = sum(min(table.count, table.nbytes // 8) for table in self.tables.values())  # a dense table takes few words
+        if self.budget is not None and self.returns == 0 and taken > self.most:
+            raise TooLarge
+        self._within_memory()
+        delta = sum(table.delta_size for table in self.tables.values())
+        wanted = [one for one in self.every(False) if self.tables[one[0].body[one[1]].relation].delta_size]
+        if together := Together.of(self, wanted):
+            together.run()
+            if together.exceeds:
+                self._leave()
+        else:
+            for rule, versions_of_it in groupby(wanted, key=itemgetter(0)):
+                for one in versions_of_it:
+                    self._derive(*one)
+                self._choose(rule)
+        self._completed(delta)
+
+    def _completed(self, delta: int) -> None:
+        with memory.at(lambda: self.busiest(self.iteration), made=self.made_so_far):
+            limits.check()
+            limits.check_bytes(self.nbytes)
+        self.iteration += 1
+        if self.tell and self.again:
+            self.tell(self.iteration, delta, sum(table.count for table in self.tables.values()))
+
+    def _derive(self, rule: Rule, place, parts, number: int) -> None:
+        entry = self.profile.rule(rule, self.number, bool(self.recursive))
+        with self.profile.timed(entry), memory.at(partial(self._place, rule), made=self.made_so_far):
+            try:
+                made, born, exceeded = self._made(rule, self._body(rule, place, parts, number).derivation)
+            except EvaluationError as error:
+                raise located(error, rule) from None
+        self.made += made
+        if exceeded:
+            self._leave()
+        entry["made"] += made
+        entry["tuples"] += born
+
+    def _choose(self, rule: Rule) -> None:
+        if born := self.tables[rule.head.relation].end_rule():
+            self.profile.rule(rule, self.number, bool(self.recursive))["tuples"] += born
+
+    def _leave(self) -> None:
+        """What this iteration makes is too much for this process."""
+        self._within_memory()
+        self._back()
+        raise TooLarge
+
+    def _made(self, rule: Rule, derivation: Derivation) -> tuple[int, int, bool]:
+        """(heads made, tuples born) by a rule, in slices on all cores, and whether they are too many: then not all are made."""
+        name, database = rule.head.relation, cast(Any, self.database)
+        table = self.tables[name].target
+        derivation, alone, stop, made, many = derivation.towards(table.home), Lock(), Event(), 0, False
+
+        def insert(batch: Batch) -> int:
+            nonlocal made, many
+            sink = Sink(table, alone)
+            for heads in derivation.heads_from(batch, derivation.steps[1:], database, table.home):
+                if stop.is_set():
+                    break
+                before = sink.made, sink.words
+                sink.take(heads)
+                with alone:
+                    made += sink.made - before[0]
+                    self.words += sink.words - before[1]
+                if self._exceeds():
+                    many = True
+                    stop.set()
+            return sink.flush()
+
+        batches = slices(derivation, database, self.cores)
+        some = list(islice(batches, 2))
+        if len(some) < 2 or not divisible(derivation):  # the first step may make several batches of its own
+            born = sum(map(insert, chain(some, batches)))
+        else:
+            born = sum(in_threads(insert, chain(some, batches), self.cores, stop.set))
+        return made, born, many
+
+    def _exceeds(self) -> bool:
+        """Whether the heads of this iteration are too many for this process; over all of them what is kept may be more, as it
+        costs memory alone, while there is memory. LimitExceeded at a limit of the evaluation."""
+        limits.check()
+        limits.check_bytes(self.nbytes)
+        look = memory.due()
+        if self.budget is not None and (self.words > self.budget or look and memory.scarce()):
+            return True
+        if look:
+            memory.check()
+        return bool(look and self.over())
+
+    def _back(self) -> None:
+        """To the beginning of the iteration."""
+        for name, table in self.tables.items():
+            table.back_to(self.marks[name])
+
+    def over(self, more: int = 0) -> int:
+        """The bytes of the stratum's tables and as many more, if that is beyond `memory`; else 0. Tables that have come back
+        from the partitions are files, and do not count."""
+        if self.memory is None or self.returns:
+            return 0
+        size = more + sum(table.nbytes for table in self.tables.values())
+        return size if size > self.memory else 0
+
+    def nbytes(self) -> int:
+        """The bytes of what is in no relation of the database yet."""
+        apart = (table for name, table in list(self.tables.items()) if self.database.tables.get(name) is not table)
+        return sum(table.nbytes for table in apart)
+
+    def made_so_far(self, counts: Iterable[tuple[str, int]] = ()) -> str:
+        """How many tuples relations have, for an error. counts: those of the stratum, where its tables do not know them."""
+        found = list(counts) or [(name, table.count) for name, table in self.tables.items()]
+        shown = [f"{name} has {counted(count, 'tuple')}" for name, count in found if "@" not in name]
+        return ", ".join(shown[:SHOWN]) + " …" * (len(shown) > SHOWN)
+
+    def _within_memory(self) -> None:
+        if size := self.over():
+            told = f"its tables take {counted(size, 'byte')}, and memory is set to {self.memory:,}"
+            if self.stays:
+                raise memory.OutOfMemory(f"{told}; it cannot be spread: {self.stays}", helps=RAISE)
+            self._back()
+            raise TooLarge(told)
+
+    def busiest(self, iteration: int) -> str:
+        """An iteration, and the rule that has taken most of the time, for an error."""
+        entries = {rule.told: self.profile.rule(rule, self.number, bool(self.recursive)) for rule in self.again or self.once}
+        rule = max(entries, key=lambda told: entries[told]["seconds"], default="its facts")
+        return f"iteration {iteration + 1}, in {rule}"
+
+    def _place(self, rule: Rule) -> str:
+        return f"iteration {self.iteration + 1}, in {rule.told}"
+
+    def _plan(self, wanted) -> None:
+        """All bodies together, before the first of them runs: so they share indexes."""
+        for one in wanted:
+            self._body(*one)
+        if self.planned:
+            self.planned = False
+            share_indexes(self.bodies, self.indexes)
+
+    def _body(self, rule: Rule, place, parts, number):
+        """The compiled version, planned again when sizes have changed a lot."""
+        key = (id(rule), number)
+        if key not in self.bodies or outgrown(self.bodies[key], self.database):
+            self.planned = True
+            self.bodies[key] = plan_body(
+                rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=self._indexes_made(),
+                indexed=self._indexed(number),
+            )  # fmt: skip
+        return self.bodies[key]
+
+    def _indexed(self, number: int) -> bool:
+        """Whether a cyclic core of a delta version searches the indexes that there are: tries of many tuples take time to make,
+        which is worth it where a run reads all of them."""
+        return False
+
+    def _indexes_made(self) -> dict[str, set[Order]] | None:
+        """The orders that relations are sorted in, if it matters: in a run more of them cost little beside what is made."""
+        return None

@@ -1,0 +1,1 @@
+"""The progress of a run: its state, profile, checkpoints and recovery."""

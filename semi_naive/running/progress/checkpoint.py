@@ -1,0 +1,234 @@
+"""Checkpoints of a run: what its strata have made, in a durable directory.
+
+Of a relation on the partitions the runs of its home are copied, full and delta; the other indexes are made again when they go
+home, on however many partitions there are then. What the driver has is written as a block. Facts are not, as whoever resumes
+has them too, unless they hold ids of symbols or records, which mean what the checkpoint says. Whatever is complete stays as
+it was written, and runs never change: so a checkpoint costs the tuples born or merged since the last one.
+"""
+
+import hashlib
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import semi_naive
+from semi_naive.ra.reduce.of_relation import best_of
+from semi_naive.ra.rules import durable
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.dictionary import Rows, Strings
+from semi_naive.ra.rules.fingerprint import Fingerprint, FingerprintPieces
+from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
+from semi_naive.ra.rules.stored import store
+from semi_naive.running.progress.manifest import DurableFiles
+from semi_naive.running.progress.state import State
+from semi_naive.running.relations.dealing import deal
+
+LONG = 10.0  # seconds since the last checkpoint after which the end of a stratum is worth one
+VERSION = f"{semi_naive.__version__}, format 4"  # of what writes and reads checkpoints
+IDS = {Kind.SYMBOL, Kind.RECORD}
+
+
+@dataclass
+class Checkpoints:
+    """The checkpoint of one run in Config.checkpoint_dir."""
+
+    run: State
+    iteration: int = 0  # of the stratum that runs, when it was last saved
+    copies: dict[str, dict] = field(default_factory=dict)  # by path: the runs that have been copied
+    complete: dict[tuple, dict] = field(default_factory=dict)  # by name, and whether its rules have run: relations
+    pieces: dict[str, list] = field(default_factory=dict)  # of what grows: lexicons, the trace
+
+    def __post_init__(self):
+        self.database, self.cluster, self.when = self.run.database, self.run.cluster, time.perf_counter()
+        self.files = DurableFiles(Path(self.run.config.checkpoint_dir or "").absolute(), Path(self.cluster.store.root).name)
+        self.fingerprint = self._fingerprint()  # now, while relations have their facts and no more
+
+    def _fingerprint(self) -> str:
+        """Of the program, the settings that change the answer, and the facts."""
+        program, config = self.run.program, self.run.config
+        relations = [
+            (r.name, r.attributes, r.lattice, r.eqrel, r.choice, r.dominated, [join.name for join in r.joins], self._facts(r))
+            for r in program.relations.values()
+        ]
+        limits = [(d.relation, d.parameters) for d in program.directives if d.kind == "limitsize"]
+        parts = config.max_iterations, limits, relations, program.types, list(map(str, program.rules))
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    def _facts(self, relation) -> int:
+        types, spread = self.run.program.types, self.database.partitioned(relation.name)
+        if spread is None:
+            return Fingerprint(relation, types, self.run.values)(self.database.columns(relation.name))
+        number = Fingerprint(relation, types, self.cluster.share_values(self.run.values, more=True))
+        return sum(self.cluster.jobs.job(FingerprintPieces(number, spread))) % (1 << 64)
+
+    def due(self, iteration: int) -> bool:
+        return iteration - self.iteration >= self.run.config.checkpoint_interval
+
+    def late(self) -> bool:
+        return time.perf_counter() - self.when > LONG
+
+    # -- saving
+
+    def save(self, done: set[int], stratum=None) -> int:
+        """The relations of the strata that are done, and of the one that runs on the partitions; returns the bytes that had to
+        be written."""
+        self.size, now, strata = 0, stratum.relations if stratum else {}, self.run.strata
+        known = {name: number in done for number, each in enumerate(strata) for name in each.relations if name not in now}
+        fresh = [name for name, after in known.items() if (name, after) not in self.complete and self._wanted(name, after)]
+        spread = {name: relation for name in fresh if (relation := self.database.partitioned(name))}
+        self._copy([*now.values(), *spread.values()])
+        for name in fresh:
+            self.complete[name, known[name]] = self._spread(spread[name]) if name in spread else self._block(name)
+        relations = {name: self.complete[name, after] for name, after in known.items() if (name, after) in self.complete}
+        self.files.publish({
+            "version": VERSION, "fingerprint": self.fingerprint, "relations": relations, "values": self._values(),
+            "strata": self._strata(),
+            "done": [number for number in done if relations.keys() >= set(strata[number].relations)],
+            "running": self._running(stratum) if stratum else None,
+            "rules": self.run.profile.by_place(self.run.program.rules),
+        })  # fmt: skip
+        self.iteration, self.when = stratum.iteration if stratum else 0, time.perf_counter()
+        return self.size
+
+    def _wanted(self, name: str, after: bool) -> bool:
+        """Whether a relation has to be written: as whoever resumes has not got it, or calls its values otherwise. What is on
+        the partitions in a form of its own is made by one job, again if need be."""
+        kept = name not in self.database.on_partitions or self.database.partitioned(name) is not None
+        return kept and (after or bool(IDS & set(self.run.program.relations[name].kinds)))
+
+    def _copy(self, relations: list[PartitionedRelation]) -> None:
+        """Copy whatever is not there yet, each partition its own runs."""
+        found = ((p, stored) for relation in relations for part in _parts(relation).values() for p, stored in _stored(part))
+        fresh = {stored.run.path: (p, stored) for p, stored in found if stored.run.path not in self.copies}
+        if not fresh:
+            return
+        wanted: list[list] = [[] for _ in range(self.cluster.jobs.partitions)]
+        targets = {path: str(self.files.new(Path(path).name)) for path in fresh}
+        for path, (partition, stored) in fresh.items():
+            wanted[partition].append((stored.run, targets[path]))
+        self.cluster.jobs.job(durable.CopyRuns(wanted))
+        for path, (_, stored) in fresh.items():
+            self.copies[path] = durable.to_json(stored, self.files.name(targets[path]))
+            self.size += 8 * stored.run.words
+
+    def _spread(self, relation: PartitionedRelation) -> dict:
+        parts = {name: [self.copies[s.run.path] for _, s in _stored(part)] for name, part in _parts(relation).items()}
+        return {"order": relation.home.order, "keys": relation.home.keys, **parts}
+
+    def _block(self, name: str) -> dict:
+        """What the driver has, as one block."""
+        columns, path = self.database.columns(name), str(self.files.new(name))
+        stored = store(path, Block.of(list(columns), columns.shape[1]))
+        self.size += sum(8 * one.run.words for one in stored)
+        return {"block": [durable.to_json(one, self.files.name(path)) for one in stored]}
+
+    def _values(self) -> dict:
+        """Each lexicon in pieces: what had been added at each checkpoint."""
+        lexicons = {}
+        for name, lexicon in self.run.values.lexicons().items():
+            pieces = self.pieces.setdefault(name, [])
+            known = _length(pieces)
+            if known < len(lexicon):
+                path = str(self.files.new(name))
+                lexicon.form.save(lexicon.after(known), path)
+                pieces.append(self.files.record(path + lexicon.form.suffix, length=len(lexicon) - known))
+            lexicons[name] = {"dense": lexicon.dense, "pieces": pieces}
+        return {"lexicons": lexicons, "counter": self.run.values.counter}
+
+    def _running(self, stratum) -> dict:
+        """The stratum on the partitions. Its trace is in pieces too: there may be many iterations."""
+        number, trace = stratum.local.number, stratum.trace.record
+        pieces = self.pieces.setdefault(f"trace {number}", [])
+        since = trace["iterations"][_length(pieces) :]
+        pieces.append(self.files.write("trace", since, length=len(since)))
+        relations = {name: self._spread(relation) for name, relation in stratum.relations.items()}
+        return {
+            "number": number, "iteration": stratum.iteration, "relations": relations, "iterations": pieces,
+            "events": trace["events"],
+        }  # fmt: skip
+
+    def _strata(self) -> list[dict]:
+        """What the trace says of the strata that are done: each is written once."""
+        for entry in self.run.plans:
+            if f"stratum {entry['number']}" not in self.pieces:
+                self.pieces[f"stratum {entry['number']}"] = [self.files.write("stratum", entry)]
+        return [self.pieces[f"stratum {entry['number']}"][0] for entry in self.run.plans]
+
+    # -- taking up
+
+    def manifest(self) -> dict | None:
+        """What the directory holds of this run, if anything. All of it has been verified."""
+        manifest = self.files.manifest()
+        if manifest is None:
+            return None
+        with self.files.understood():
+            if manifest["version"] != VERSION:
+                raise self.files.unusable(f"semi-naive {manifest['version']} has written it, and this is {VERSION}")
+            if manifest["fingerprint"] != self.fingerprint:
+                return None
+            relations = [*manifest["relations"].values(), *((manifest["running"] or {}).get("relations") or {}).values()]
+            self.files.verify(manifest, self.cluster.jobs if any("order" in record for record in relations) else None)
+        return manifest
+
+    def take_up(self, manifest: dict) -> None:
+        """Know, and call by the same ids, what the process that wrote the manifest did. Its relations are not read yet."""
+        lexicons = {}
+        for name, lexicon in manifest["values"]["lexicons"].items():
+            form, self.pieces[name] = Strings if name == "symbols" else Rows, lexicon["pieces"]
+            paths = [self.files.path(piece).removesuffix(form.suffix) for piece in lexicon["pieces"]]
+            lexicons[name] = lexicon["dense"], [form.load(path) for path in paths]
+        self.run.values.take_up(lexicons, manifest["values"]["counter"])
+        done = {name for number in manifest["done"] for name in self.run.strata[number].relations}
+        self.complete = {(name, name in done): record for name, record in manifest["relations"].items()}
+        entries = [(record, self.files.read(record)) for record in manifest["strata"]]
+        for record, entry in entries:
+            if entry["number"] in manifest["done"]:
+                self.pieces[f"stratum {entry['number']}"] = [record]
+                self.run.plans.append(entry)
+        self.run.profile.take_up(manifest["rules"], self.run.program.rules)
+
+    def relation(self, name: str, record: dict) -> None:
+        """Bring a relation to where it was: the partitions, or the driver."""
+        relation = self.run.program.relations[name]
+        if "order" in record:
+            home = PartitionedIndex(tuple(record["order"]), record["keys"], self.cluster.bucket_map())
+            spread = PartitionedRelation(name, relation.arity, [home], best_of(relation))
+            self.deal({name: spread}, {name: record})
+            spread.settle()
+            self.database.place(name, spread, self.cluster)
+        for one in record.get("block", []):
+            stored = durable.from_json(one, self.files.path(one))
+            self.database.tables[name].insert(stored.open().columns(), stored.size)
+
+    def deal(self, relations: dict[str, PartitionedRelation], records: dict[str, dict]) -> None:
+        """What was full is full, and what was delta is new."""
+        for part in ("full", "delta"):
+            blocks = {
+                name: ([durable.from_json(one, self.files.path(one)) for one in record[part]], tuple(record["order"]))
+                for name, record in records.items()
+            }
+            if any(stored for stored, _ in blocks.values()):
+                deal(self.cluster, relations, blocks)
+            if part == "full":
+                for relation in relations.values():
+                    relation.settle()
+
+    def iterations(self, running: dict) -> list[dict]:
+        """What the trace of a stratum that was saved while it ran says of its iterations."""
+        pieces = self.pieces[f"trace {running['number']}"] = list(running["iterations"])
+        return [entry for piece in pieces for entry in self.files.read(piece)]
+
+
+def _parts(relation: PartitionedRelation) -> dict[str, list]:
+    """What a checkpoint holds of a relation. With a reduction all tuples are in full; as delta they derive little."""
+    home = relation.home
+    return {"full": [], "delta": home.full} if relation.reduction else {"full": home.full, "delta": home.delta}
+
+
+def _stored(part: list):
+    return ((partition, stored) for partition, blocks in enumerate(part) for stored in blocks)
+
+
+def _length(pieces: list[dict]) -> int:
+    return sum(piece["length"] for piece in pieces)

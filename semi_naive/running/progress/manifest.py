@@ -1,0 +1,136 @@
+"""A durable directory with a manifest: a JSON record of everything that is there, with a checksum of each file.
+
+The manifest is written last and renamed into place, so there is always one that is whole, and what it names stays. A record
+with a "path" is a file and has its "checksum"; the path is below the directory, which may be moved.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from semi_naive.host import private
+from semi_naive.ra.rules import durable
+from semi_naive.ra.spark.jobs import RunsLost
+from semi_naive.ra.storage.checksum import checksum_of_file
+from semi_naive.ra.storage.runs import RunMissing
+
+MANIFEST, FILES = "manifest.json", "runs"
+
+
+class CheckpointUnusable(ValueError):
+    """The checkpoint directory cannot be written, or holds what cannot be taken up."""
+
+
+@dataclass
+class DurableFiles:
+    """`owner`: a name that no other process gives its files. `noun`, `advice`, `error`: what the directory is called, what to
+    do about one that is damaged, and what says so. `sync`: files are on the disk before a manifest names them, whatever
+    happens to the machine."""
+
+    directory: Path
+    owner: str
+    noun: str = "checkpoint"
+    advice: str = "remove {} to start anew"  # the manifest
+    error: type[ValueError] = CheckpointUnusable
+    sync: bool = False
+    written: int = 0
+    synced: set[str] = field(default_factory=set)  # files that have been forced to the disk
+
+    def new(self, name: str) -> Path:
+        """Where a file is to be written."""
+        self.written += 1
+        return Path(private.folder(self.directory / FILES / self.owner)) / f"{self.written}-{name}"
+
+    def name(self, path) -> str:
+        return str(Path(path).relative_to(self.directory))
+
+    def path(self, record: dict) -> str:
+        return str(self.directory / record["path"])
+
+    def record(self, path, **facts) -> dict:
+        """Of a file that has been written."""
+        return {"path": self.name(path), "checksum": checksum_of_file(path), **facts}
+
+    def write(self, name: str, content, **facts) -> dict:
+        """A JSON file; its record."""
+        path = self.new(name)
+        with private.whole(path) as file:
+            file.write(json.dumps(content).encode())
+        return self.record(path, **facts)
+
+    def read(self, record: dict):
+        return json.loads(Path(self.path(record)).read_text())
+
+    def publish(self, manifest: dict) -> None:
+        """From now on the directory is this; files that it does not name are removed."""
+        named = set(files_of(manifest))
+        fresh = {self.directory / name for name in named - self.synced} if self.sync else set()
+        folders = {folder for file in fresh for folder in (file.parent, file.parent.parent)}  # which list them
+        for path in fresh | folders:
+            private.sync(path)
+        private.save(self.directory / MANIFEST, json.dumps(manifest).encode(), self.sync)
+        self.synced = named
+        for stale in (self.directory / FILES).rglob("*"):
+            if stale.is_file() and self.name(stale) not in named:
+                stale.unlink()
+
+    def manifest(self) -> dict | None:
+        """What was published last, if anything."""
+        path = self.directory / MANIFEST
+        try:
+            private.folder(self.directory)
+            if not os.access(self.directory, os.W_OK):
+                raise PermissionError("it is not writable")
+            data = private.load(path)
+        except private.NotPrivate as error:
+            hint = f"only its user may write a {self.noun}: `chmod go-w` it, or give another"
+            raise self.error(f"the {self.noun} directory {self.directory} cannot be used: {error}; {hint}") from None
+        except OSError as error:
+            raise self.error(f"the {self.noun} directory {self.directory} cannot be used: {error}") from None
+        if data is None and os.path.lexists(path):
+            raise self.error(f"{path} is damaged or not a {self.noun}: {self.advice.format('it')}")
+        with self.understood():
+            return None if data is None else json.loads(data)
+
+    def verify(self, manifest: dict, jobs) -> None:
+        """The error if a file that the manifest names is not as it was written. `jobs`: the partitions, if it is
+        they that read the files, and so must see them."""
+        files = [(str(self.directory / name), checksum) for name, checksum in files_of(manifest).items()]
+        faults = jobs.job(durable.Verify(files, jobs.partitions)) if jobs else list(durable.Verify(files, 1)(0, []))
+        if faults:
+            raise self.unusable(faults[0])
+
+    def unusable(self, why: str) -> ValueError:
+        hint = self.advice.format(self.directory / MANIFEST)
+        return self.error(f"the {self.noun} in {self.directory} cannot be taken up: {why}; {hint}")
+
+    @contextlib.contextmanager
+    def understood(self):
+        """The error if what is in the directory makes no sense, or changes while it is read."""
+        try:
+            yield
+        except self.error:
+            raise
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError, OSError) as error:
+            raise self.unusable(f"{MANIFEST} is not complete ({type(error).__name__}: {error})") from error
+        except (RunMissing, RunsLost) as lost:
+            raise self.unusable(str(lost)) if str(self.directory) in str(lost) else lost from None
+
+    def remove(self) -> None:
+        shutil.rmtree(self.directory / FILES, ignore_errors=True)
+        (self.directory / MANIFEST).unlink(missing_ok=True)
+
+
+def files_of(record) -> dict[str, int]:
+    """The files that a record names, and their checksums.
+
+    >>> files_of({"done": [1], "values": [{"path": "a", "checksum": 7}, {"path": "b", "checksum": 8}]})
+    {'a': 7, 'b': 8}
+    """
+    if isinstance(record, dict) and isinstance(record.get("path"), str):  # a relation may be called path, too
+        return {record["path"]: record["checksum"]}
+    inner = record.values() if isinstance(record, dict) else record if isinstance(record, list) else ()
+    return {path: checksum for one in inner for path, checksum in files_of(one).items()}

@@ -1,0 +1,153 @@
+"""What a run goes back to: its checkpoint, the beginning of the stratum whose runs were lost, or its own beginning.
+
+Runs are lost with the executor or the disk that had them. What the driver holds is not: facts, and whatever it has computed.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from semi_naive.ra.rules.durable import Gone
+from semi_naive.ra.rules.table import snapshot
+from semi_naive.ra.spark.jobs import RunsLost
+from semi_naive.running.progress.checkpoint import Checkpoints
+from semi_naive.running.progress.state import State
+from semi_naive.running.relations.on_partitions import Remade
+
+RESTARTS = 3  # after lost runs
+
+
+@dataclass
+class Recovery:
+    """Made when a run has its facts; it is at its checkpoint then, if there is one. `done`: the strata whose rules have run."""
+
+    run: State
+    load: Callable  # the facts of relations of some names, again
+    done: set[int] = field(default_factory=set)
+    restarts: int = 0
+    running: dict | None = None  # the stratum that the checkpoint was made in the middle of
+    events: dict[int, list] = field(default_factory=dict)  # of attempts at a stratum that came to nothing
+
+    def __post_init__(self):
+        self.database, self.cluster = self.run.database, self.run.cluster
+        self.checkpoints = Checkpoints(self.run) if self.run.config.checkpoint_dir else None
+        manifest = self.checkpoints and self.checkpoints.manifest()
+        if self.checkpoints and manifest:
+            with self.checkpoints.files.understood():
+                self.checkpoints.take_up(manifest)
+                for name, record in manifest["relations"].items():
+                    self._forget(name)
+                    self.checkpoints.relation(name, record)
+                self._go_on(manifest)
+            for name in self._made(self.done):
+                self.database.tables[name].settle()
+        self.begun = {name: snapshot(table) for name, table in self.database.tables.items()}
+        self.dealt = self._derived() & self.database.on_partitions.keys()  # derived relations whose facts are on the partitions
+
+    # -- as the run goes on
+
+    def past(self, number: int) -> list[dict]:
+        """The events of earlier attempts at a stratum."""
+        return self.events.get(number, [])
+
+    def take_up(self, stratum) -> bool:
+        """Whether a stratum on the partitions, about to begin, has been brought to where the checkpoint was made."""
+        saved = self.running
+        if self.checkpoints is None or saved is None or saved["number"] != stratum.local.number:
+            return False
+        self.running = None
+        with self.checkpoints.files.understood():
+            self.checkpoints.deal(stratum.relations, saved["relations"])
+            self.checkpoints.iteration = stratum.iteration
+            buckets = next(iter(stratum.relations.values())).home.map.buckets
+            stratum.trace.take_up(self.checkpoints.iterations(saved), saved["events"], buckets)
+        tuples = sum(relation.count for relation in stratum.relations.values())
+        stratum.trace.event("restore", stratum.iteration, tuples=tuples)
+        return True
+
+    def iterated(self, stratum) -> None:
+        """A stratum on the partitions has completed an iteration."""
+        number = stratum.local.number
+        if self.checkpoints and number not in self.run.looping and self.checkpoints.due(stratum.iteration):
+            begun = time.perf_counter()
+            written = self.checkpoints.save(self.done, stratum)
+            seconds = time.perf_counter() - begun
+            stratum.trace.event("checkpoint", stratum.iteration, bytes=written, seconds=seconds)
+
+    def completed(self, numbers: list[int]) -> None:
+        """Strata have been evaluated: one, or those of a loop."""
+        numbers = [number for number in numbers if self.run.strata[number].rules]
+        if not numbers:
+            return
+        self.done.update(numbers)
+        if self.checkpoints:
+            self.checkpoints.iteration = 0
+            last = numbers[-1] + 1 == len(self.run.strata)
+            if self.checkpoints.late() and not last and not self.running:  # what is still to be taken up stays there
+                self.checkpoints.save(self.done)
+
+    def finished(self) -> None:
+        """The run is complete: nothing is left to resume."""
+        if self.checkpoints:
+            self.checkpoints.files.remove()
+
+    # -- going back
+
+    def back(self, number: int, lost: Exception) -> None:
+        """Undo whatever cannot be gone on with; what has been undone is no longer among `done`."""
+        self.restarts += 1
+        if self.restarts > RESTARTS:
+            raise lost if isinstance(lost, RunsLost) else RunsLost(str(lost)) from lost
+        so_far = self.run.look() if self.run.look else {"iterations": [], "events": []}
+        event = {"event": "runs lost", "iteration": len(so_far["iterations"]), "reason": str(lost)}
+        self.events[number] = [*so_far["events"], event]
+        self.cluster.renew()
+        gone, derived = self._gone(), self._derived()
+        manifest = self.checkpoints and self.checkpoints.manifest()
+        if self.checkpoints and manifest:
+            self._go_on(manifest)
+            for name in gone & self._made(self.done):
+                self._forget(name)
+                self.checkpoints.relation(name, manifest["relations"][name])
+        elif gone & self._made(self.done):
+            self.done = set()
+        again = derived - self._made(self.done) - (self.running or {}).get("relations", {}).keys()
+        self.begin_again(again)
+        unread = (gone - derived) | (self.dealt & again)
+        for name in unread:
+            self._forget(name)
+        self.load(unread)
+        self.run.plans[:] = [entry for entry in self.run.plans if entry["number"] in self.done]
+
+    def begin_again(self, names: set[str]) -> None:
+        """Relations have their facts, and no more."""
+        for name in names:
+            self._forget(name)
+            self.database.tables[name] = snapshot(self.begun[name])
+
+    def _go_on(self, manifest: dict) -> None:
+        """Have the run be where the manifest says that it was."""
+        self.done, self.running = set(manifest["done"]), manifest["running"]
+        for name in self.running["relations"] if self.running else ():
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        found = self.database.on_partitions.pop(name, None)
+        if isinstance(found, Remade):
+            found.close()
+        self.database.tables[name] = self.database.empty_table(name)
+
+    def _derived(self) -> set[str]:
+        return {name for each in self.run.strata if each.rules for name in each.relations}
+
+    def _made(self, strata) -> set[str]:
+        return {name for number in strata for name in self.run.strata[number].relations}
+
+    def _gone(self) -> set[str]:
+        """The relations that were complete, on the partitions, and are no longer."""
+        spread = self.database.on_partitions
+        kept = {name: relation.home.full for name in spread if (relation := self.database.partitioned(name))}
+        gone = spread.keys() - kept.keys()  # of what is kept in another form nobody can tell
+        if kept:
+            gone |= set(self.cluster.jobs.job(Gone(kept)))
+        return gone

@@ -1,0 +1,91 @@
+"""Where a run is: its program, settings, database and cluster, what its strata have done, and the record of all that."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from semi_naive.balance.course import Course
+from semi_naive.balance.trace import VERSION
+from semi_naive.config import PLANS, Config
+from semi_naive.host.account import Account
+from semi_naive.planning.joins.indexes import Indexes
+from semi_naive.planning.rewriting.passes import Compiled
+from semi_naive.planning.strata import is_fact, readers
+from semi_naive.ra.rules.values import Values
+from semi_naive.running.progress.profile import Profile
+from semi_naive.running.relations.cluster import Cluster
+from semi_naive.running.relations.database import Database
+from semi_naive.running.relations.loading import Loading
+
+LOCAL, LOCAL_ON_TWO = 4_000_000, 64_000_000  # Config.local_tuples: 7.7 M pairs of points-to, 2 cores: 9 s, spread 20 s
+
+
+@dataclass
+class State:
+    """What one call of `Program.run` was given and has come to. `asked`: the program as it was written."""
+
+    asked: Any
+    compiled: Compiled
+    config: Config
+    spark: Any = None
+    progress: Callable[..., None] | None = None
+    watch: Callable[[Callable[[], dict]], None] | None = None  # see `Program.run`
+    plan: str = "auto"  # see `Program.run`
+    values: Values = field(default_factory=lambda: Values())
+    plans: list[dict] = field(default_factory=list)
+    bodies: dict[int, dict] = field(default_factory=dict)  # of each stratum, its rules as they were compiled last
+    planned: dict[int, dict] = field(default_factory=dict)  # the same of the rounds of a loop that were evaluated here
+    now: dict | None = None  # what plans will say of the stratum that runs, so far
+    began: float = 0.0  # when it did
+    look: Callable[[], dict] | None = None  # that returns its trace so far, once it is on the partitions
+    fed: set[str] = field(default_factory=set)  # relations that have facts from elsewhere than the program
+    given: dict[str, Any] = field(default_factory=dict)  # tables of the facts of those that have rules, too
+    account: Account = field(default_factory=Account)
+    courses: dict[int, Course] = field(default_factory=dict)  # of each recursive stratum, what it has done in the driver
+
+    def __post_init__(self):
+        if self.plan not in PLANS:
+            raise ValueError(f"plan is {self.plan!r}: expected one of {', '.join(PLANS)}")
+        self.program = self.compiled.program
+        self.database = Database(self.program, self.values)
+        self.indexes = Indexes({name: relation.arity for name, relation in self.program.relations.items()})
+        self.profile = Profile()
+        self.cluster = Cluster(self.spark, self.config)
+        if self.config.local_tuples is None:
+            few = self.cluster.cores <= 2
+            self.config = self.config.with_options({"local_tuples": LOCAL_ON_TWO if few else LOCAL})
+        self.read_by = readers(self.compiled.strata)
+        self.looping = {number for loop in self.compiled.loops.values() for number in loop.numbers}
+        self.strata = [replace(each, rules=[r for r in each.rules if not is_fact(r)]) for each in self.compiled.strata]
+        self.loading = Loading(self.program, self.database, self.cluster, self.values, self.config)
+
+    def nbytes(self) -> int:
+        """The bytes of all relations, in this process and on the partitions, and of symbols and records."""
+        spread = sum(self.database.bytes(name) for name in self.database.on_partitions)
+        return sum(self.database.held().values()) + spread + self.values.nbytes
+
+    def record(self, counts: dict[str, int]) -> dict:
+        """What has been done up to now (see `balance.trace`). counts: tuples of each relation, as far as they are known."""
+        workers = self.cluster.started and self.cluster.local
+        profile = self.profile.record(self.asked.name, counts, self.plans, self.database.held(), workers)
+        paid = self.account.paid()
+        return {
+            "version": VERSION, "started": self.account.started, "program": self.asked.name, **paid,
+            "config": self.config.to_json(), "source": self.asked.checked.texts, "strata": list(self.plans),
+            "profile": profile | paid,
+        }  # fmt: skip
+
+    def so_far(self) -> dict:
+        """The record with the stratum that runs, from any thread."""
+        now, look = self.now, self.look
+        record = self.record({})
+        if now and now["number"] not in [entry["number"] for entry in record["strata"]]:
+            running = now | {"seconds": time.perf_counter() - self.began} | self.came(now["number"])
+            record["strata"].append(running | ({"trace": look()} if look else {}))
+        return record
+
+    def came(self, number: int) -> dict:
+        """The course of a stratum, if any of it was in the driver."""
+        course = self.courses.get(number)
+        return {"course": course.to_json()} if course and course.entries else {}

@@ -1,0 +1,51 @@
+"""Sizes of relations before a run: of facts as they are, of everything else as the rules seem to make them."""
+
+from semi_naive.planning.joins.fanout import alone
+from semi_naive.running.relations.database import Database
+
+UNKNOWN = 1000  # tuples of a relation of which nothing is known
+
+
+class Cardinality:
+    """What a `Database` says of sizes, and besides what is `supposed` of relations that no rule has filled yet."""
+
+    def __init__(self, database: Database):
+        self.database, self.program, self.tables = database, database.program, database.tables
+        self.values = database.values
+        self.supposed: dict[str, float] = {}
+        self.on_partitions = set(database.on_partitions)  # relations that are on the partitions, or will be
+
+    def suppose(self, relation: str, tuples: float) -> None:
+        self.supposed[relation] = self.supposed.get(relation, 0.0) + tuples
+
+    def count(self, relation: str) -> float:
+        return self.database.count(relation) + self.supposed.get(relation, 0.0)
+
+    def size(self, relation: str, part: str = "all") -> float:
+        """Of a delta too: what an iteration begins with is, in the first, all there is."""
+        return self.count(relation)
+
+    def bytes(self, relation: str) -> float:
+        """What one index takes: words of two values, as most are."""
+        arity = self.program.relations[relation].arity
+        return self.database.bytes(relation) + 8 * ((arity + 1) // 2) * self.supposed.get(relation, 0.0)
+
+    def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
+        if {relation, other} & self.supposed.keys():
+            return alone(self, other, places)
+        return self.database.join_fanout(relation, columns, other, places)
+
+    def fewest_fanout(self, relation: str, sides) -> float | None:
+        unknown = {relation, *(other for _, other, _ in sides)} & self.supposed.keys()
+        return None if unknown else self.database.fewest_fanout(relation, sides)
+
+    def matching(self, relation: str, constants) -> float | None:
+        return None if relation in self.supposed else self.database.matching(relation, constants)
+
+    def sample(self, relation: str, draw: int):
+        return ([], 0.0) if relation in self.supposed else self.database.sample(relation, draw)
+
+    def distinct(self, relation: str, column: int) -> float:
+        if relation in self.supposed:
+            return max(1.0, self.count(relation) ** 0.5)
+        return self.database.distinct(relation, column)

@@ -1,0 +1,138 @@
+"""Spark, started when a stratum first needs it, and what a run keeps on the partitions."""
+
+import contextlib
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.host import leftovers
+from semi_naive.host.account import part
+from semi_naive.ra.rules.broadcast_values import BroadcastValues
+from semi_naive.ra.rules.stored import StoredBlock, store
+from semi_naive.ra.rules.values import Values
+from semi_naive.ra.spark import spark_context
+from semi_naive.ra.spark.jobs import PartitionedJobs
+from semi_naive.ra.spark.masters import on_this_host
+from semi_naive.ra.storage.runs import Store
+
+
+class Cluster:
+    """The partitions of one run. `spark`: a session, a context, a function that gives one, or None."""
+
+    def __init__(self, spark, config):
+        self.spark, self.config = spark, config
+        self._jobs = self._store = None
+        self._partitions = config.partitions  # of the whole run: kept relations have a list of runs for each
+        self.known: Any = None  # the SparkContext, once it has been needed
+        self._sent: dict[str, Any] = {}  # broadcasts of the values' files, by path
+        self.labels = 0
+
+    @property
+    def started(self) -> bool:
+        return self._jobs is not None
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            self._store = Store.create(self.config.local_dir)
+        return self._store
+
+    @property
+    def sc(self):
+        if self.known is None:
+            with part("spark"):
+                self.spark = self.spark() if callable(self.spark) else self.spark
+                self.known = spark_context.context_of(self.spark)
+        return self.known
+
+    def start(self) -> None:
+        """Spark, if nothing has needed it yet."""
+        assert self.sc is not None
+
+    @property
+    def cores(self) -> int:
+        """What Spark has, or will have if it is started for this run."""
+        if self.spark is None or callable(self.spark):
+            return spark_context.cpus()
+        return spark_context.cores(self.sc)
+
+    @property
+    def here(self) -> int:
+        """The cores of the driver's host that a run may use between jobs: all, or as many as a Spark has that is there."""
+        if self.spark is None or callable(self.spark) or not self.local:
+            return spark_context.cpus()
+        return min(spark_context.cpus(), self.cores)
+
+    @property
+    def seems_local(self) -> bool:
+        """The same as `local`, as far as it is known: Spark is not started for the answer."""
+        return self.known is None and (self.spark is None or callable(self.spark)) or self.local
+
+    @property
+    def jobs(self) -> PartitionedJobs:
+        if self._jobs is None:
+            with part("spark"):
+                sc = self.sc
+                jobs_on = getattr(sc, "partitioned_jobs", None) or partial(PartitionedJobs, sc)  # simulated ranks run their own
+                self._partitions = self._partitions or spark_context.cores(sc)
+                self._jobs = jobs_on(self._partitions)
+        return self._jobs
+
+    @property
+    def local(self) -> bool:
+        """Whether all tasks run on the driver's host."""
+        return on_this_host(self.sc.master)
+
+    @property
+    def root(self) -> str:
+        return self.store.path("runs")
+
+    def label(self, what: str) -> str:
+        """A name for the files of one job."""
+        self.labels += 1
+        return f"{self.labels}.{what}"
+
+    def share(self, name: str, block) -> list[StoredBlock]:
+        """A block on every host, as a file each: written here, and sent along by Spark where there are other hosts."""
+        stored = store(self.store.path("shared", f"{self.label(name)}"), block)
+        if stored and not self.local:
+            words = self.sc.broadcast(np.ascontiguousarray(block.words).reshape(-1))
+            stored = [replace(one, broadcast=words) for one in stored]
+        return stored
+
+    def share_values(self, values: Values, more: bool = False):
+        """Symbols and records as tasks need them: see `ra.rules.values`. Costs what is new since the last time."""
+        folder = Path(self.store.path("values"))
+        shared = values.share(str(folder), more)
+        if self.local:
+            return shared
+        for path in folder.glob("*"):  # there is none where there are no symbols
+            if str(path) not in self._sent:
+                self._sent[str(path)] = self.sc.broadcast(path.read_bytes())
+        return BroadcastValues(*shared.snapshots, dict(self._sent))
+
+    def bucket_map(self) -> BucketMap:
+        """Where a relation's buckets are before anything is known of it."""
+        return BucketMap.deal(self.config.buckets_on(self.jobs.partitions), self.jobs.partitions)
+
+    def renew(self) -> None:
+        """Place the partitions again, after runs were lost, on the executors that there are now."""
+        with contextlib.suppress(Exception):  # what is lost may be the executor that has to be told
+            self.jobs.close()
+        self._jobs = None
+
+    def release(self, failed: bool = False) -> None:
+        """Forget what Spark holds, and remove the run's directory from every host. failed: tasks may still be writing there, so
+        at the end of the process it is removed again."""
+        if self._jobs and self._store:
+            self._jobs.remove(self._store)
+        if self._jobs:
+            self._jobs.close()
+        if self._store:
+            self._store.remove()
+            if failed:
+                leftovers.add(self._store.root)

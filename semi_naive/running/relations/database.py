@@ -1,0 +1,218 @@
+"""The relations of one run, as the driver sees them: in its own memory while they are small, and on the partitions once not."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from semi_naive.io.bits import BUILT_IN
+from semi_naive.io.order import keyed
+from semi_naive.io.record_text import Readable
+from semi_naive.io.sorted_rows import Blocks, Columns
+from semi_naive.planning.joins.fanout import alone
+from semi_naive.ra.reduce.of_relation import reduction_of
+from semi_naive.ra.rules.ir import Const, Order, Program
+from semi_naive.ra.rules.partitioned import PartitionedRelation
+from semi_naive.ra.rules.steps import MOST
+from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.terms import evaluate
+from semi_naive.ra.rules.unpacking import Part, parts_of, resting
+from semi_naive.ra.rules.values import Values
+from semi_naive.running.relations.on_partitions import OnPartitions, Remade
+from semi_naive.running.relations.sampling import (
+    MEETING,
+    alike,
+    distinct_values,
+    drawn_columns,
+    drawn_tuples,
+    fewest_partners,
+    partners,
+)
+from semi_naive.threads import in_threads
+
+
+class Database:
+    """Tables by relation. Also the `Sizes` that join orders are planned with, and the `Context` that local rules run in."""
+
+    def __init__(self, program: Program, values: Values):
+        self.program, self.values = program, values
+        self.tables = {name: self.empty_table(name) for name in program.relations}
+        self.on_partitions: dict[str, OnPartitions | Remade] = {}  # relations that live on the partitions instead
+        self._distinct: dict[tuple[str, int], tuple[int, float]] = {}
+        self._met: dict[tuple, tuple] = {}
+        self._drawn: dict[tuple, tuple] = {}  # by relation and columns: how many tuples it had, and some of these columns
+        self.kept: dict = {}  # what steps have made of the tuples: tries
+        self.position = 0, 1
+        self.most, self.unions = MOST, True
+
+    def empty_table(self, name: str) -> Table:
+        """Make a table of a relation that has no tuples."""
+        relation = self.program.relations[name]
+        return Table(relation.arity, reduction=reduction_of(relation, self.values, partial(self._value_order, name)))
+
+    def _value_order(self, name: str, columns: list[np.ndarray]) -> np.ndarray:
+        """Sort tuples as they are written: by value, symbols and records by their text. Ids depend on the order of reading."""
+        attributes = zip(columns, self.program.relations[name].attributes, strict=True)
+        types, style = BUILT_IN | self.program.types, Readable()
+        keys = [keyed(column, type_, types, self.values, style).keys for column, (_, type_) in attributes]
+        return np.lexsort(keys[::-1])
+
+    def load(self, relation: str, columns: np.ndarray) -> int:
+        """Facts: columns (arity, n) that join whatever the relation has."""
+        size = columns.shape[1]
+        return self.tables[relation].insert(list(columns), size)
+
+    def blocks(self, relation: str, part: str, order):
+        return self.tables[relation].blocks(part, order)
+
+    def total(self, relation: str, part: str, order) -> int:
+        return sum(block.size for block in self.blocks(relation, part, order))
+
+    def subbuckets(self, relation: str, order, keys) -> int:
+        """Nothing is in buckets here."""
+        return 1
+
+    def host_cache_dir(self, read) -> None:
+        """What is in this process's memory is no other's."""
+        return None
+
+    def count(self, relation: str) -> int:
+        return self.on_partitions[relation].count if relation in self.on_partitions else self.tables[relation].count
+
+    def bytes(self, relation: str) -> int:
+        """What one index of it takes, at home or in any other order."""
+        if found := self.partitioned(relation):
+            return found.bytes
+        if relation in self.on_partitions:
+            return 8 * self.count(relation)
+        table = self.tables[relation]
+        return sum(8 * block.packing.lanes * block.size for block in table.blocks("all", table.home))
+
+    def orders(self) -> dict[str, set[Order]]:
+        """Of each table in this process the orders that it is sorted in."""
+        return {name: table.orders for name, table in self.tables.items() if isinstance(table, Table)}
+
+    def held(self) -> dict[str, int]:
+        """The bytes of every table in this process, with all of its indexes. May be asked for from any thread."""
+        return {name: table.nbytes for name, table in list(self.tables.items()) if name not in self.on_partitions}
+
+    def columns(self, relation: str) -> np.ndarray:
+        """All tuples as columns (arity, n), in this process."""
+        if relation in self.on_partitions:
+            return self.on_partitions[relation].columns()
+        parts = self.parts(relation)
+        columns = np.empty((self.program.relations[relation].arity, sum(part.size for part in parts)), np.int64)
+        fill(parts, lambda part, begin: part.into_columns(columns, begin))
+        return columns
+
+    def rows(self, relation: str) -> np.ndarray:
+        """The same as rows (n, arity)."""
+        if relation in self.on_partitions:
+            return self.on_partitions[relation].rows()
+        parts = self.parts(relation)
+        rows = np.empty((sum(part.size for part in parts), self.program.relations[relation].arity), np.int64)
+        fill(parts, lambda part, begin: part.into_rows(rows, begin))
+        return rows
+
+    def parts(self, relation: str) -> list[Part]:
+        """All tuples of a relation in this process, a million or so at a time; none of them is copied."""
+        return parts_of(*resting(self.tables[relation]))
+
+    def source(self, relation: str) -> Blocks | Columns:
+        """All tuples, to be read in order: where they lie, if this process sees them."""
+        if relation in self.on_partitions:
+            return self.on_partitions[relation].source()
+        return Blocks(*resting(self.tables[relation]))
+
+    def collect(self, relations, begun=()) -> None:
+        """Bring relations that are on the partitions back into this process: what has to be evaluated in one place.
+
+        begun: those whose rules are about to run, to which their facts are new.
+        """
+        for name in {*relations, *begun} & self.on_partitions.keys():
+            columns = self.on_partitions.pop(name).columns()
+            self.tables[name] = self.empty_table(name)
+            self.load(name, columns)
+            if name not in begun:
+                self.tables[name].settle()
+
+    def place(self, name: str, relation, cluster) -> None:
+        """The relation is on the partitions from now on."""
+        self.on_partitions[name] = OnPartitions(relation, cluster)
+        self.tables[name] = self.empty_table(name)
+
+    def partitioned(self, name: str) -> PartitionedRelation | None:
+        """A relation that is on the partitions in its indexes."""
+        found = self.on_partitions.get(name)
+        return found.relation if isinstance(found, OnPartitions) else None
+
+    def forget_sizes(self, relation: str) -> None:
+        """What was estimated before the relation had its tuples."""
+        for key in [key for key in self._distinct if key[0] == relation]:
+            del self._distinct[key]
+
+    # -- what join orders are planned with
+
+    def size(self, relation: str, part: str = "all") -> float:
+        if relation in self.on_partitions:
+            return self.on_partitions[relation].count
+        table = self.tables[relation]
+        return table.delta_size if part == "delta" else table.count
+
+    def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
+        """How many tuples of another have, in some columns, the values that a tuple has in columns of its own, on average: skew
+        makes it more than the average of all values. From a sample where there are many tuples, and kept."""
+        if {relation, other} & self.on_partitions.keys():
+            return alone(self, other, places)
+        counts, key = (self.count(relation), self.count(other)), (relation, columns, other, places)
+        known = self._met.get(key)
+        if known is None or not all(old / 2 <= new <= 2 * old for old, new in zip(known[0], counts, strict=True)):
+            self._met[key] = counts, partners(self.tables[relation], columns, self.tables[other], places)
+        return self._met[key][1]
+
+    def fewest_fanout(self, relation: str, sides) -> float | None:
+        """How many tuples a tuple has in whichever of other relations it has the fewest in, on average: sides are (column,
+        other relation, its column). None if some are on the partitions."""
+        if {relation, *(other for _, other, _ in sides)} & self.on_partitions.keys():
+            return None
+        return fewest_partners(self.tables[relation], [(column, self.tables[other], at) for column, other, at in sides])
+
+    def matching(self, relation: str, constants: tuple[tuple[int, Const], ...]) -> float | None:
+        """Tuples that have all these values in these columns, by a sample of the columns that is drawn again once there are
+        twice as many. None of a relation on the partitions."""
+        if relation in self.on_partitions:
+            return None
+        count, columns = self.count(relation), tuple(column for column, _ in constants)
+        drawn = self._drawn.get((relation, columns))
+        if drawn is None or not drawn[0] / 2 <= count <= 2 * drawn[0]:
+            self._drawn[relation, columns] = drawn = count, drawn_columns(self.tables[relation], columns, 0, MEETING)
+        wanted = [int(evaluate(value, {}, 1, self.values)[0]) for _, value in constants]
+        return alike(drawn[1], wanted, count)
+
+    def sample(self, relation: str, draw: int) -> tuple[list[np.ndarray], float]:
+        """Columns of some of a relation's tuples, and the share of all that they are: none if it is on the partitions."""
+        return ([], 0.0) if relation in self.on_partitions else drawn_tuples(self.tables[relation], draw)
+
+    def distinct(self, relation: str, column: int) -> float:
+        """Distinct values of a column, from a sample where there are many tuples; asked again once it has doubled."""
+        count = self.count(relation)
+        known = self._distinct.get((relation, column))
+        if known and known[0] / 2 <= count <= 2 * known[0]:
+            return known[1]
+        if relation in self.on_partitions:
+            estimate = self.on_partitions[relation].distinct(column)
+        else:
+            estimate = distinct_values(self.tables[relation], column)
+        self._distinct[relation, column] = count, estimate
+        return estimate
+
+
+def fill(parts: list[Part], put: Callable[[Part, int], None]) -> None:
+    """`put(part, begin)` for every part, where `begin` tuples are before it: in threads, if there are several parts."""
+    begins = np.cumsum([0] + [part.size for part in parts]).tolist()
+
+    def one(number: int) -> None:
+        put(parts[number], begins[number])
+
+    for _ in (in_threads if len(parts) > 1 else map)(one, range(len(parts))):
+        pass

@@ -1,0 +1,238 @@
+"""A relation of a run that is on the partitions, between strata and after them: its runs, or what makes its tuples again."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from semi_naive.io.sorted_rows import Blocks, Columns
+from semi_naive.ra.rules.partitioned import PartitionedRelation, Parts
+from semi_naive.ra.rules.reaching import ROWS, Reachability
+from semi_naive.ra.rules.reading import ReadPieces, chunks_of, read
+from semi_naive.ra.rules.subtracting import Signed
+from semi_naive.ra.spark.frames import anywhere, dataframe, streamed
+from semi_naive.ra.spark.jobs import RunsLost
+from semi_naive.ra.spark.replica import Replica
+from semi_naive.ra.storage.runs import RunMissing
+from semi_naive.running.relations.cluster import Cluster
+from semi_naive.threads import in_threads
+
+
+def unless_lost(made: Iterator) -> Iterator:
+    """What this process reads of runs; RunsLost if one is missing."""
+    try:
+        yield from made
+    except RunMissing as missing:  # no task, so nobody sends it here
+        raise RunsLost(str(missing)) from None
+
+
+class Readable:
+    """How the tuples are read: `pieces` of them by tasks of Spark, or chunks by threads where all tasks run on this host."""
+
+    relation: Any
+    cluster: Cluster
+
+    @property
+    def count(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def pieces(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def finer(self) -> tuple[Any, int]:
+        """The relation as threads read it, in so many pieces."""
+        return self.relation, self.pieces
+
+    def each(self, make: Callable, streaming: bool = False) -> Iterator:
+        """What `make` turns columns (arity, n) into, of some million tuples after the other, in no order.
+
+        On a cluster `make` is pickled, and its results come from all hosts at once; if `streaming`, from some partitions at a
+        time, so that this process has never many.
+        """
+        if self.cluster.local:
+            relation, pieces = self.finer
+            chunks = (chunk for piece in range(pieces) for chunk in chunks_of(relation, piece))
+            made = in_threads(lambda chunk: [make(columns) for columns in read(relation, chunk)], chunks)
+            return unless_lost(chain.from_iterable(made))
+        return iter(self._of_tasks(ReadPieces(self.relation, make), streaming))
+
+    def _of_tasks(self, task: ReadPieces, streaming: bool):
+        raise NotImplementedError
+
+    def frame(self, make: Callable, schema):
+        """A Spark DataFrame of the Arrow record batches that `make` returns; Spark reads the tuples whenever it needs them."""
+        raise NotImplementedError
+
+    def columns(self) -> np.ndarray:
+        """To this process: 8 bytes a value."""
+        columns = np.empty((self.relation.arity, self.count), np.int64)
+
+        def put(some: np.ndarray, begin: int) -> None:
+            columns[:, begin : begin + some.shape[1]] = some
+
+        self._place(put)
+        return columns
+
+    def source(self) -> Blocks | Columns:
+        """All tuples, to be read in order: as they lie in the runs if this process sees them, else collected to it."""
+        return Columns(self.columns())
+
+    def some(self) -> Iterator[np.ndarray]:
+        """Columns of some tuples after the other, read by who takes them, where all tasks run on this host; else none."""
+        relation, pieces = self.finer
+        pieces = pieces if self.cluster.local else 0
+        chunks = (chunk for piece in range(pieces) for chunk in chunks_of(relation, piece))
+        return unless_lost(columns for chunk in chunks for columns in read(relation, chunk))
+
+    def rows(self, of: Callable[[np.ndarray], np.ndarray] = np.asarray) -> np.ndarray:
+        """The same as rows (n, arity); `of`: what becomes of columns before."""
+        rows = np.empty((self.count, self.relation.arity), np.int64)
+
+        def put(some: np.ndarray, begin: int) -> None:
+            rows[begin : begin + some.shape[1]] = of(some).T
+
+        self._place(put)
+        return rows
+
+    def _place(self, put: Callable[[np.ndarray, int], None]) -> None:
+        """`put(columns, begin)` for all tuples, some at a time, of which each has a place of its own: in the threads that read
+        them, if they are read here."""
+        end, alone = 0, threading.Lock()
+
+        def place(some: np.ndarray) -> None:
+            nonlocal end
+            with alone:
+                begin, end = end, end + some.shape[1]
+            put(some, begin)
+
+        for some in self.each(place if self.cluster.local else np.asarray):
+            if some is not None:
+                place(some)
+
+
+class InRuns(Readable):
+    """One whose tuples lie in runs: `blocks` of each partition."""
+
+    @property
+    def blocks(self) -> Parts:
+        raise NotImplementedError
+
+    @property
+    def pieces(self) -> int:
+        """That it is read in: its partitions."""
+        return len(self.blocks)
+
+    @property
+    def paths(self) -> set[str]:
+        """Of all of them, in all indexes."""
+        return {stored.run.path for blocks in self.every for stored in blocks}
+
+    @property
+    def every(self) -> Parts:
+        """The same in all indexes."""
+        return self.blocks
+
+    @property
+    def _runs(self) -> list:
+        return [[stored.run for stored in blocks] for blocks in self.blocks]
+
+    def _of_tasks(self, task, streaming):
+        return streamed(self.cluster.jobs, self._runs, task) if streaming else self.cluster.jobs.job(task)
+
+    def frame(self, make, schema):
+        return dataframe(self.cluster.jobs, self._runs, ReadPieces(self.relation, make), schema)
+
+
+class OnPartitions(InRuns):
+    """A relation at rest."""
+
+    def __init__(self, relation: PartitionedRelation, cluster: Cluster):
+        self.relation, self.cluster = relation, cluster
+
+    @property
+    def blocks(self) -> Parts:
+        return self.relation.home.full
+
+    @property
+    def every(self) -> Parts:
+        return [[one for index in self.relation.indexes for one in index.full[p]] for p in range(self.pieces)]
+
+    @property
+    def count(self) -> int:
+        return self.relation.count
+
+    def distinct(self, column: int) -> float:
+        """A guess: nobody has looked."""
+        return max(1.0, float(self.count) ** (1 / max(1, self.relation.arity)))
+
+    def source(self) -> Blocks | Columns:
+        if not self.cluster.local:
+            return super().source()
+        try:
+            return Blocks([stored.open() for runs in self.relation.home.full for stored in runs], self.relation.home.order)
+        except RunMissing as missing:
+            raise RunsLost(str(missing)) from None
+
+    def as_they_are(self, kinds) -> bool:
+        """Whether this process sees the runs, and they are sorted in the order of the rows."""
+        source = self.source() if self.cluster.local else None
+        return isinstance(source, Blocks) and source.as_they_are(kinds)
+
+
+class SignedInRuns(InRuns):
+    """What has changed of a relation: its tuples with a column more, 1 or -1."""
+
+    def __init__(self, relation: Signed, cluster: Cluster):
+        self.relation, self.cluster = relation, cluster
+
+    @property
+    def count(self) -> int:
+        return self.relation.count("born") + self.relation.count("lost")
+
+    @property
+    def blocks(self) -> Parts:
+        return [born + lost for born, lost in zip(self.relation.born, self.relation.lost, strict=True)]
+
+
+@dataclass
+class Remade(Readable):
+    """One whose tuples are made again whenever they are read."""
+
+    relation: Reachability
+    cluster: Cluster
+    tuples: int
+    shared: list[Replica]
+
+    @property
+    def count(self) -> int:
+        return self.tuples
+
+    @property
+    def pieces(self) -> int:
+        return self.relation.pieces
+
+    @property
+    def finer(self):
+        pieces = max(self.pieces, self.count // ROWS)  # threads hand over what they have made when a piece is done
+        return replace(self.relation, pieces=pieces), pieces
+
+    def distinct(self, column: int) -> float:
+        return max(1.0, float(self.count) ** 0.5)
+
+    def _of_tasks(self, task, streaming):
+        pieces = self.cluster.sc.parallelize(range(self.pieces), self.pieces)
+        if streaming:
+            return pieces.mapPartitionsWithIndex(task).toLocalIterator(prefetchPartitions=True)
+        return self.cluster.jobs.job(task, source=pieces)
+
+    def frame(self, make, schema):
+        return anywhere(self.pieces, ReadPieces(self.relation, make), schema)
+
+    def close(self) -> None:
+        for replica in self.shared:
+            replica.close()

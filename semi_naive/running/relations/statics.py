@@ -1,0 +1,150 @@
+"""What a stratum on the partitions reads of others: each index a file on every host, or in buckets on the partitions.
+
+`planning.joins.placing` decides which. A replicated index of a relation on the partitions is written there. Partitioned indexes
+go from partition to partition by the shuffle of one job for all of them, unless they are there already.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.trace import Trace
+from semi_naive.planning.joins.placing import Index, Placing
+from semi_naive.ra.rules.block import Block, merged_as
+from semi_naive.ra.rules.loading import Relocate, Reorder, Settle
+from semi_naive.ra.rules.local_insert import Born
+from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
+from semi_naive.ra.rules.steps import Join
+from semi_naive.ra.rules.stored import StoredBlock
+from semi_naive.running.relations.cluster import Cluster
+from semi_naive.running.relations.database import Database
+
+
+@dataclass
+class Statics:
+    """The indexes of one stratum. `map`: where the buckets of those are that are partitioned."""
+
+    database: Database
+    cluster: Cluster
+    placing: Placing
+    trace: Trace
+    map: BucketMap
+    replicated: dict[Index, list[StoredBlock]] = field(default_factory=dict)
+    partitioned: dict[str, PartitionedRelation] = field(default_factory=dict)
+
+    def ensure(self, searched: set[Index], iteration: int) -> None:
+        """Whatever is not there yet."""
+        wanted: dict[str, dict] = {}
+        for relation, order in sorted(searched):
+            index = relation, order
+            if relation in self.placing.own or index in self.replicated or self._index(index):
+                continue
+            if index not in self.placing.taken and not self.placing(relation, order):
+                self.placing.add(index)
+            if self.placing(relation, order):
+                wanted.setdefault(relation, {})[order] = min(1, len(order))
+            else:
+                self._replicate(index, iteration)
+        self.partition(wanted, iteration)
+
+    def _index(self, index: Index) -> PartitionedIndex | None:
+        found = self.partitioned.get(index[0])
+        return found.index(index[1]) if found else None
+
+    def rescan(self, body) -> None:
+        """A partitioned relation that a body reads from the beginning is read in any index that it has."""
+        scan = next((step for step in body.derivation.steps if isinstance(step, Join)), None)
+        if scan is None or scan.part != "share" or scan.keys or (scan.relation, scan.order) not in self.placing.partitioned:
+            return
+        known = self.partitioned.get(scan.relation)
+        if known and not known.index(scan.order):
+            scan.reorder(known.indexes[0].order)
+
+    # -- on every host
+
+    def _replicate(self, index: Index, iteration: int) -> None:
+        relation, order = index
+        if not order:  # whether there is a tuple
+            stored = self.cluster.share(relation, Block.of([], min(1, self.database.count(relation))))
+        elif relation in self.database.on_partitions:
+            stored = self._gathered(self.database.on_partitions[relation], order)
+        else:
+            blocks = [block for block in self.database.blocks(relation, "all", order) if block.size]
+            stored = self.cluster.share(relation, merged_as(blocks, len(order))) if blocks else []
+        self.replicated[index] = stored
+        tuples = [sum(one.size for one in stored)] * self.map.partitions
+        self._tell(index, "replicated", sum(8 * one.run.words for one in stored), tuples, iteration)
+
+    def _gathered(self, spread, order) -> list[StoredBlock]:
+        """A relation that is on the partitions: every partition sorts its tuples, one writes them all."""
+        relation = getattr(spread, "relation", None)
+        if relation is None or not self.cluster.local:
+            columns = spread.columns()
+            block = Block.of([columns[i] for i in order], columns.shape[1])
+            return self.cluster.share("gathered", block)
+        job = self.cluster.jobs.job(Relocate(relation, order, self.cluster.root, self.cluster.label("gathered")))
+        return [stored for found in job for stored in found]
+
+    # -- on the partitions
+
+    def partition(self, wanted: dict[str, dict], iteration: int) -> None:
+        """Indexes that are partitioned: of each relation the orders, and how many of their columns choose the bucket."""
+        sources, missing = {}, {}
+        for name, orders in wanted.items():
+            if name not in self.partitioned:
+                self.partitioned[name] = self._begun(name, orders, iteration)
+            known = self.partitioned[name]
+            missing[name] = [PartitionedIndex(o, keys, self.map) for o, keys in orders.items() if not known.index(o)]
+            if missing[name]:
+                sources[name] = self._source(name)
+        if not sources:
+            return
+        label = self.cluster.label("statics")
+        indexes = {name: missing[name] for name in sources}
+        results = self.cluster.jobs.job(
+            Reorder(sources, indexes, self.map.partitions), Settle(indexes, label, self.cluster.root)
+        )
+        for born in (result for result in results if isinstance(result, Born)):
+            index = indexes[born.relation][born.index]
+            index.full[born.partition] = born.full
+            index.sizes = index.sizes + born.sizes
+        for name, found in indexes.items():
+            self.partitioned[name].indexes += found
+            for index in found:
+                self._told((name, index.order), index, iteration)
+
+    def _begun(self, name: str, orders: dict, iteration: int) -> PartitionedRelation:
+        """A relation with those of its indexes that are where they should be already."""
+        relation = self.database.partitioned(name)
+        made = PartitionedRelation(name, self.database.program.relations[name].arity, [], None, True)
+        if relation is not None and not relation.reduction:
+            for index in relation.indexes:
+                if orders.get(index.order) == index.keys and index.map.homes == self.map.homes:
+                    made.indexes.append(replace(index, full=list(index.full)))  # which may be refined by itself
+                    self._told((name, index.order), index, iteration)
+        return made
+
+    def _source(self, name: str):
+        """Where a relation's tuples are: its partitions, or blocks that every host has, in an order."""
+        if relation := self.database.partitioned(name):
+            return relation
+        order = tuple(range(self.database.program.relations[name].arity))
+        if name in self.database.on_partitions:
+            columns = self.database.columns(name)
+            blocks = [Block.of(list(columns), columns.shape[1])]
+        else:
+            blocks = self.database.blocks(name, "all", order)
+        blocks = [block for block in blocks if block.size]
+        return (self.cluster.share(name, merged_as(blocks, len(order))) if blocks else []), order
+
+    def _told(self, index: Index, found: PartitionedIndex, iteration: int) -> None:
+        size = sum(8 * one.run.words for part in found.full for one in part)
+        self._tell(index, "partitioned", size, found.map.loads(found.sizes), iteration)
+
+    def _tell(self, index: Index, how: str, size: int, tuples, iteration: int) -> None:
+        relation, order = index
+        why = self.placing.told(relation, order)
+        self.trace.event(
+            "placed", iteration, relation=relation, order=order, how=how, why=why, bytes=size, tuples=np.asarray(tuples)
+        )

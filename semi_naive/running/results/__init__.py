@@ -1,0 +1,1 @@
+"""Results: answers, files, data frames and Python values."""

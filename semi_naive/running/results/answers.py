@@ -1,0 +1,349 @@
+"""What a run hands back: the relations, wherever their tuples are, and the record of how they came about."""
+
+import sys
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from semi_naive.host.numbers import counted
+from semi_naive.io import Options, arrow_table, together, write
+from semi_naive.io.bits import BUILT_IN
+from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
+from semi_naive.io.relations import held, table_of
+from semi_naive.io.sorted_rows import Blocks, Columns
+from semi_naive.planning.strata import is_fact
+from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.unpacking import columns_of, grouped
+from semi_naive.ra.spark.spark_context import connected
+from semi_naive.ra.text.symbols import keep
+from semi_naive.running.results import lent
+from semi_naive.running.results.files import write_answer, write_relation
+from semi_naive.running.results.frames import ToArrow, ToSpark, as_spark_has_it
+from semi_naive.running.results.python_values import DTYPES, nested_values
+from semi_naive.threads import in_threads
+from semi_naive.tuples import CLOSED, Evaluated, Relations, Tuples
+
+if TYPE_CHECKING:
+    from semi_naive.provenance.proofs import Proof, WhyNot
+    from semi_naive.provenance.why import Why
+
+_pinned: set["Result"] = set()  # those that a DataFrame may still read
+
+
+class Answer(Tuples):
+    """One relation of a result. What it is made into is made when asked for."""
+
+    def __init__(self, result: "Result", name: str):
+        self._result, self.name = result, name
+        self.relation = result.relations[name]
+
+    def renamed(self, columns) -> "Answer":
+        """The same with other names for its columns."""
+        answer, types = Answer(self._result, self.name), (type_ for _, type_ in self.relation.attributes)
+        answer.relation = replace(self.relation, attributes=tuple(zip(columns, types, strict=True)))
+        return answer
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(attribute for attribute, _ in self.relation.attributes)
+
+    @property
+    def trace(self) -> dict:
+        return self._result.trace
+
+    @property
+    def types(self) -> dict:
+        return self._result.types
+
+    @property
+    def values(self):
+        """What the ids of symbols and records mean."""
+        return self._result.values
+
+    @property
+    def on_partitions(self) -> bool:
+        """Whether the tuples are on Spark's partitions, and not in this process."""
+        return self.name in self._result.database.on_partitions
+
+    @property
+    def here(self) -> bool:
+        """Whether all of Spark's tasks run on this host."""
+        return self._result.cluster.local
+
+    @property
+    def spark_used(self):
+        """The SparkContext of the run; None if it has needed none."""
+        return self._result.cluster.known
+
+    @property
+    def stored(self):
+        """Where the tuples are on the partitions; None if they are not."""
+        return self._result.database.on_partitions.get(self.name)
+
+    def count(self) -> int:
+        return self._result.database.count(self.name)
+
+    def encoded(self) -> np.ndarray:
+        """(arity, n) int64, collected to this process: numbers as they are, of other kinds the 64 bits or ids."""
+        self._result.check_open()
+        return self._result.database.columns(self.name)
+
+    def rows(self) -> Blocks | Columns:
+        """The tuples as a source of rows in order: where they lie, if that is in this process."""
+        self._result.check_open()
+        return self._result.database.source(self.name)
+
+    def arrow_schema(self):
+        """The declared names and types, as pyarrow has them."""
+        return self._maker().schema()
+
+    def to_arrow(self, dictionaries: bool = False):
+        """A pyarrow Table with the declared names and types, collected to this process. `dictionaries`: columns of strings are
+        dictionary-encoded."""
+        if self.relation.arity and (self.on_partitions or {Kind.SYMBOL, Kind.RECORD} & set(self.relation.kinds)):
+            return super().to_arrow(dictionaries)
+        return arrow_table(self.relation, self.types, self.encoded(), self.values)
+
+    def to_batches(self, dictionaries: bool = False):
+        """An iterator of pyarrow RecordBatches of a million tuples or so, in no order. Threads make some batches ahead, and no
+        more; of a relation on the partitions of a cluster, some partitions come at a time. It must have attributes.
+        `dictionaries`: columns of strings are dictionary-encoded."""
+        if not self.relation.arity:
+            raise ValueError(f"{self.name} has no attributes, so it has no batches: see count()")
+        self._result.check_open()
+        stored = self.stored
+        make = replace(self._maker(for_tasks=stored is not None and not self.here), dictionaries=dictionaries)
+        if stored is not None:
+            return stored.each(make, streaming=True)
+        return in_threads(lambda parts: make(columns_of(parts)), grouped(self._result.database.parts(self.name)))
+
+    def to_numpy(self) -> np.ndarray:
+        """An array (n, arity), collected to this process: int64, uint64 or float64 where all columns are, else of objects."""
+        kind, *others = set(self.relation.kinds) or {None}
+        if others or kind not in DTYPES:
+            return super().to_numpy()
+        self._result.check_open()
+        plain, stored = self._maker().plain, self.stored
+        rows = plain(self._result.database.rows(self.name)) if stored is None else stored.rows(plain)
+        return rows.view(DTYPES[kind])
+
+    def first(self, count: int) -> list[tuple]:
+        """Some tuples, as those of `to_list`, where this process sees them without a job; otherwise none. A million or so are
+        looked at."""
+        if not self.relation.arity:
+            return super().first(count)
+        self._result.check_open()
+        parts = (
+            (part.columns() for part in self._result.database.parts(self.name)) if self.stored is None else self.stored.some()
+        )
+        found: list[tuple] = []
+        for columns in parts:
+            found += self._tuples(self._maker().plain(columns[:, : count - len(found)]))
+            if len(found) == count:
+                break
+        return found
+
+    def to_list(self) -> list[tuple]:
+        """Collect the tuples to this process, with Python values: records are tuples too, branches are `Branch`."""
+        return self._tuples(self.encoded()) if self.relation.arity else super().to_list()
+
+    def _tuples(self, columns: np.ndarray) -> list[tuple]:
+        """Columns of 64 bits as tuples of Python values."""
+        values, types = self._maker().values, BUILT_IN | self.types
+        found = zip(columns, self.relation.attributes, strict=True)
+        return list(zip(*(nested_values(column, type_, types, values) for column, (_, type_) in found), strict=True))
+
+    def _maker(self, of=ToArrow, for_tasks: bool = False) -> ToArrow:
+        """What makes columns of `stored`, or of this process's table, record batches."""
+        values = self._result.cluster.share_values(self.values) if for_tasks else self.values
+        return of(self.relation, self.types, values)
+
+    def to_df(self):
+        """A Spark DataFrame with the declared names. Of a relation on the partitions nothing is collected: Spark reads the
+        tuples where they are, and they stay until the result is closed, even if nobody else remembers it. Where a session of
+        Spark Connect is active it is a DataFrame of that, and the tuples are collected. Many tuples of this process are a file
+        for a Spark on this host, which is there as long."""
+        if self.on_partitions:
+            self._result.pin()
+        return self.frame()
+
+    def frame(self):
+        """The same for as long as the result is at hand."""
+        self._result.check_open()
+        if (connect := connected()) is not None:
+            return connect.createDataFrame(as_spark_has_it(self.to_arrow()))
+        self._result.cluster.start()
+        from pyspark.sql import SparkSession
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        if self.stored is None and self._result.cluster.local and self.relation.arity and self.count() > lent.LARGE:
+            return self._result.lent.frame(self._maker(ToSpark).schema(), map(as_spark_has_it, self.to_batches()))
+        if self.stored is None:
+            return SparkSession.builder.getOrCreate().createDataFrame(as_spark_has_it(self.to_arrow()))
+        return self.stored.frame(self._maker(ToSpark, for_tasks=True), from_arrow_schema(self._maker(ToSpark).schema()))
+
+    def write(self, path) -> None:
+        """Write to a file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
+        with self._result._paying("write"):
+            write_answer(self, path)
+
+    def facts(self):
+        """The tuples as facts for other runs: a table of this process that they share, or what Spark reads on other hosts."""
+        if self.on_partitions and not self._result.cluster.local:
+            return self.frame()
+        symbols = Kind.SYMBOL in self.relation.kinds
+        if symbols and not self.values.common:
+            return held(self.relation, self.to_arrow())
+        table = table_of(self.encoded()) if self.on_partitions else self._result.database.tables[self.name]
+        if symbols:
+            keep(self.values.common, table)
+        return table
+
+    def explain(self) -> str:
+        """What the run has done that made it: see `Result.explain`."""
+        return self._result.explain()
+
+    def close(self) -> None:
+        """Close the result that it belongs to."""
+        self._result.close()
+
+    def __repr__(self) -> str:
+        attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in self.relation.attributes)
+        return f"<{self.name}({attributes}): {counted(self.count(), 'tuple')}>"
+
+
+class Result(Evaluated, Relations):
+    """The relations of a run, by name. `trace`: what happened; `profile` in it: what each rule cost."""
+
+    trace: dict = {}
+
+    def __init__(self, run):
+        self._run, self.database, self.values, self.cluster = run, run.database, run.values, run.cluster
+        self.types, self.directives = run.program.types, run.program.directives
+        self.relations = {n: r for n, r in run.asked.relations.items() if n in run.program.relations and "@" not in n}
+        self.name, self.closed, self.sandbox = run.asked.name, False, run.asked.sandbox
+        self.lent = lent.Lent(self.cluster.config.local_dir)
+        counts = {name: self.database.count(name) for name in self.relations}
+        self.trace = run.record(counts) | {"result": {"relations": counts, "tuples": sum(counts.values())}}
+        self._finalizer = weakref.finalize(self, _release, self.cluster, list(self.database.on_partitions.values()))
+
+    def __getitem__(self, name: str) -> Answer:
+        if name not in self.relations:
+            raise KeyError(f"{name!r}: the result has {', '.join(sorted(self.relations)) or 'no relations'}")
+        return Answer(self, name)
+
+    def write(self, folder, format: str = "souffle") -> list[str]:
+        """Write every .output into a folder, "-" for standard output, and print every .printsize; the files written.
+
+        The files appear together at the end, each whole; if one cannot be written, none is replaced. format: of standard
+        output: "souffle", "table", "tsv", "csv", "json" or "markdown"; the sizes go to standard error then.
+        """
+        self.check_open()
+        wanted = [d for d in self.directives if d.kind in ("output", "printsize") and d.relation in self.relations]
+        if format != "souffle":
+            with self._paying("write"):
+                return self._print(folder, wanted, format)
+        with self._paying("write"), together():
+            written = [self._write(directive, str(folder)) for directive in wanted]
+        return [path for path in written if path]
+
+    def _print(self, folder, wanted: list, format: str) -> list[str]:
+        from semi_naive.io.printing import FORMATS, Shown, print_relations
+
+        if format not in FORMATS or str(folder) != STDOUT:
+            expected = f"expected one of {', '.join(FORMATS)}, and all but the first for standard output, '-'"
+            raise ValueError(f"format {format!r} for {str(folder)!r}: {expected}")
+        names = list(dict.fromkeys(each.relation for each in wanted if each.kind == "output"))
+        found = [Shown(self.relations[name], self.types, self.database.source(name), self.values) for name in names]
+        print_relations(found, format, SimpleNamespace(write=Options().printed))
+        for name in dict.fromkeys(each.relation for each in wanted if each.kind == "printsize"):
+            print(f"{name}\t{self.database.count(name)}", file=sys.stderr)
+        return []
+
+    def _write(self, directive, folder: str) -> str | None:
+        relation = self.relations[directive.relation]
+        form = format_of(directive, relation, to_stdout=folder == STDOUT)
+        if form.io in EXTENSIONS:
+            path = path_of(directive, form, folder, self.sandbox)
+            write_relation(self[relation.name], path, form)
+            return path
+        if directive.kind == "printsize":
+            rows = np.empty((0, self.database.count(relation.name)), np.int64)
+        else:
+            rows = self.database.source(relation.name)
+        return write(directive, relation, self.types, rows, folder, self.values, Options(sandbox=self.sandbox))
+
+    @contextmanager
+    def _paying(self, part: str) -> Iterator[None]:
+        """While the block runs, it is a part of the run's account; the trace has its seconds afterwards."""
+        try:
+            with self._run.account.open(part):
+                yield
+        finally:
+            paid = self._run.account.paid()
+            self.trace |= paid
+            self.trace["profile"] |= paid
+
+    def explain(self) -> str:
+        """What the run has done, as `Program.explain` says what one would do: plans, join orders, indexes, and what each rule
+        took and made."""
+        from semi_naive.planning.explain.done import told
+
+        return told(self._run, self.trace)
+
+    def why(self, relation: str, row) -> "Proof":
+        """Why a tuple is there: a proof of least height, found backwards from what the run has left. ValueError if it is not
+        there. What is on the partitions is read where it lies, or collected, once, from other hosts. See
+        `semi_naive.provenance`."""
+        return self.proofs.why(relation, row)
+
+    def why_not(self, relation: str, row) -> "WhyNot":
+        """Why a tuple is not there: of each rule for the relation the first part that nothing fits. ValueError if it is."""
+        return self.proofs.why_not(relation, row)
+
+    @cached_property
+    def proofs(self) -> "Why":
+        """What `why` and `why_not` ask, of the relations as they are."""
+        from semi_naive.provenance.why import Why
+
+        self.check_open()
+        spread = self.database.on_partitions
+        tables = {name: table for name, table in self.database.tables.items() if name not in spread}
+        ruled = {rule.head.relation for rule in self._run.program.rules if not is_fact(rule)}
+        fed = self._run.fed & self.relations.keys()  # of which the facts are not remembered where they are many
+        given = {name: Table(self.relations[name].arity) for name in fed & ruled}
+        given |= {name: tables[name] for name in fed - ruled if name in tables}
+        return Why(self._run.asked.checked, tables, self.values, given | self._run.given, dict(spread))
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise ValueError(CLOSED)
+
+    def pin(self) -> None:
+        """Stay until it is closed, even if nobody remembers it."""
+        _pinned.add(self)
+
+    def close(self) -> None:
+        """Remove what is on the hosts' disks."""
+        self.closed = True
+        self.lent.close()
+        _pinned.discard(self)
+        self._finalizer()
+
+    def __repr__(self) -> str:
+        lines = [f"<Result of {self.name}: {counted(len(self), 'relation')}, {self.trace['seconds']:.2f} s>"]
+        return "\n".join(lines + [f"  {self[name]!r}" for name in self.relations])
+
+
+def _release(cluster, spread) -> None:
+    for one in spread:
+        if hasattr(one, "close"):
+            one.close()
+    cluster.release()

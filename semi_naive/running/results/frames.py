@@ -1,0 +1,53 @@
+"""Relations of a result as Arrow record batches, for this process and for Spark's tasks."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from semi_naive.io.arrow import record_batch
+from semi_naive.ra.rules.ir import Relation, Type
+from semi_naive.ra.spark.replica import Replica
+
+
+@dataclass
+class ToArrow:
+    """Turns columns (arity, n) into a record batch with the declared names and types; picklable if its values are.
+
+    `vertices`: of each number in the columns the value that it stands for, where a graph was numbered before the run.
+    `dictionaries`: columns of strings are dictionary-encoded.
+    """
+
+    relation: Relation
+    types: dict[str, Type]
+    values: Any
+    vertices: Replica | np.ndarray | None = None
+    dictionaries: bool = False
+
+    def __call__(self, columns: np.ndarray):
+        return record_batch(self.relation, self.types, self.plain(columns), self.values, self.dictionaries)
+
+    def plain(self, columns: np.ndarray) -> np.ndarray:
+        """The columns in the values of the user's graph."""
+        if self.vertices is None:
+            return columns
+        values = self.vertices.open() if isinstance(self.vertices, Replica) else self.vertices
+        return values[columns]
+
+    def schema(self):
+        return self(np.empty((self.relation.arity, 0), np.int64)).schema
+
+
+class ToSpark(ToArrow):
+    """The same with types that Spark has: unsigned columns are decimals of 20 digits, as a long would not hold them."""
+
+    def __call__(self, columns: np.ndarray):
+        return as_spark_has_it(super().__call__(columns))
+
+
+def as_spark_has_it(table):
+    """A table or a record batch with decimals in place of unsigned numbers."""
+    import pyarrow as pa
+
+    fields = [field.with_type(pa.decimal128(20, 0)) if field.type == pa.uint64() else field for field in table.schema]
+    return table if table.schema == pa.schema(fields) else table.cast(pa.schema(fields))

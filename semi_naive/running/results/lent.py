@@ -1,0 +1,36 @@
+"""Tuples of this process for a Spark on the same host: parquet files that it reads, in place of plans that hold all tuples."""
+
+import os
+
+from semi_naive.io.outputs import write_batches
+from semi_naive.ra.storage.runs import Store
+
+LARGE = 100_000  # tuples; fewer are in the plan, which takes Spark no longer than a file
+# A folder of this name, as Spark names the file when it is gone.
+FOLDER = "the-result-of-this-DataFrame-was-closed--read-or-write-the-DataFrame-before-that"
+
+
+class Lent:
+    """The files of one result, until it is closed; at the latest, the end of the program removes them."""
+
+    def __init__(self, local_dir: str | None):
+        self.local_dir, self.files = local_dir, 0
+        self.store: Store | None = None
+
+    def frame(self, schema, batches):
+        """A DataFrame of record batches with the types that Spark has. Costs a file with them."""
+        import pyarrow as pa
+        from pyspark.sql import SparkSession
+
+        self.store, self.files = self.store or Store.create(self.local_dir), self.files + 1
+        os.makedirs(self.store.path(FOLDER), exist_ok=True)
+        path = self.store.path(FOLDER, f"{self.files}.parquet")
+        places = [f"_{place}" for place in range(len(schema))]  # Spark takes x and X for one column of a file
+        named = pa.schema([field.with_name(place) for field, place in zip(schema, places, strict=True)])
+        write_batches(path, named, (pa.record_batch(batch.columns, schema=named) for batch in batches))
+        return SparkSession.builder.getOrCreate().read.parquet(f"file://{path}").toDF(*schema.names)
+
+    def close(self) -> None:
+        if self.store:
+            self.store.remove()
+            self.store = None
