@@ -16,6 +16,7 @@ from semi_naive.planning.rewriting.common_subjoins import share
 from semi_naive.planning.rewriting.inline import inline
 from semi_naive.planning.rewriting.magic import magic
 from semi_naive.planning.rewriting.simplify import simplify
+from semi_naive.planning.rewriting.split_joins import halve
 from semi_naive.ra.rules import ir
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -25,6 +26,7 @@ PASSES = {
     "inline": inline,
     "magic": magic,
     "share": share,
+    "halve": halve,
 }
 
 

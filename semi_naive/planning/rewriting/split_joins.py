@@ -65,7 +65,12 @@ def _half(rule: Rule, cycle: set[str], program: Program):
     for chosen in recursive:
         names = set(variables_of(chosen))
         near = [atom for atom in atoms if atom.relation not in cycle and names & set(variables_of(atom))]
-        body = tuple(literal for literal in rule.body if literal is chosen or any(literal is atom for atom in near))
+        joined = variables_of([chosen, *near]).keys()
+        body = tuple(
+            literal for literal in rule.body
+            if literal is chosen or any(literal is atom for atom in near)
+            or not isinstance(literal, Atom) and set(variables_of(literal)) <= joined
+        )  # fmt: skip
         inside = variables_of(body)
         rest = [literal for literal in rule.body if literal not in body]
         needed = set(variables_of([rule.head, *rest]))
