@@ -110,7 +110,5 @@ def _slice(block: Block, begin: int, end: int) -> Block:
 
 def reduced_table(spread: PartitionedRelation, partition: int) -> Table:
     """Return the tuples that a relation with a reduction has on a partition. Its blocks have no key in common."""
-    own, order = tuple(range(spread.arity)), spread.home.order
-    places = tuple(order.index(i) for i in own)
-    blocks = [stored.open().reordered(places) for stored in spread.home.full[partition]]
-    return Table.of(spread.arity, own, {own: blocks}, [], reduction=spread.reduction)
+    home, blocks = spread.home.order, [stored.open() for stored in spread.home.full[partition]]
+    return Table.of(spread.arity, home, {home: blocks}, [], reduction=spread.reduction)

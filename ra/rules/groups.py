@@ -36,26 +36,9 @@ class Home:
     keys: int
     reduction: Best | None = None
 
-    def table(self, full: list[Block], delta: Block | None) -> Table:
+    def table(self, full: list[Block], delta: list[Block]) -> Table:
         """Make a table of tuples in home order. With a reduction, all tuples are given as delta."""
-        known = [] if delta is None else [delta]
-        if self.reduction is not None:
-            own = tuple(self.order.index(place) for place in range(self.arity))
-            known = [block.reordered(own) for block in known]
-        return self.table_of(full, known)
-
-    def table_of(self, full: list[Block], delta: list[Block]) -> Table:
-        """Make a table of blocks in the home order of such a table."""
-        order = self.order if self.reduction is None else tuple(range(self.arity))
-        return Table.of(self.arity, order, {order: full}, delta, reduction=self.reduction)
-
-    def places(self) -> tuple[int, ...]:
-        """The places of the carried columns in the blocks of a table, which is in its own order if it has a reduction."""
-        return self.order[: self.keys] if self.reduction else tuple(range(self.keys))
-
-    def blocks(self, table: Table) -> list[Block]:
-        """All tuples of a table that has settled, in home order."""
-        return table.blocks("full", self.order)
+        return Table.of(self.arity, self.order, {self.order: full}, delta, reduction=self.reduction)
 
 
 @dataclass
@@ -65,12 +48,13 @@ class DealtPieces:
     stored: list[StoredBlock]
     begins: np.ndarray
 
-    def piece(self, number: int) -> Block | None:
+    def piece(self, number: int) -> list[Block]:
+        """A block of the piece's tuples, if it has any."""
         begin, end = self.begins[number : number + 2]
         if begin == end:
-            return None
+            return []
         whole = self.stored[0].open()
-        return Block(whole.packing, np.ascontiguousarray(whole.words[:, begin:end]))
+        return [Block(whole.packing, np.ascontiguousarray(whole.words[:, begin:end]))]
 
 
 @dataclass
@@ -167,8 +151,8 @@ class RunGroups:
     def _opened(self, number: int) -> PieceState:
         tables = {}
         for name, home in self.homes.items():
-            full, delta = (dealt[name].piece(number) if name in dealt else None for dealt in (self.full, self.delta))
-            tables[name] = home.table([] if full is None else [full], delta)
+            full, delta = (dealt[name].piece(number) if name in dealt else [] for dealt in (self.full, self.delta))
+            tables[name] = home.table(full, delta)
         return PieceState(0, tables)
 
     def _fixpoint(self, state: PieceState, finished: Finished) -> list[PieceState]:
@@ -208,7 +192,7 @@ class RunGroups:
         groups = 0
         for name, home in self.homes.items():
             state.tables[name].settle()
-            blocks = [block for block in home.blocks(state.tables[name]) if block.size]
+            blocks = [block for block in state.tables[name].blocks("full", home.order) if block.size]
             if not blocks:
                 continue
             block = merged_as(blocks, home.arity)
@@ -243,7 +227,7 @@ def middle(state: PieceState, homes: dict[str, Home]) -> tuple | None:
     for name, table in state.tables.items():
         for block in held(table):
             at = np.arange(0, block.size, max(1, block.size // SAMPLE))
-            rows = np.array([block.column(place, at) for place in homes[name].places()])
+            rows = np.array([block.column(place, at) for place in range(homes[name].keys)])
             samples.append((rows, block.size / at.size))
     keys = np.concatenate([rows for rows, _ in samples], axis=1)
     weights = np.concatenate([np.full(rows.shape[1], weight) for rows, weight in samples])
@@ -267,11 +251,11 @@ def part(table: Table, home: Home, key: tuple, first: bool) -> Table:
     def chosen(block: Block) -> Block:
         before = np.zeros(block.size, np.bool_)
         same = np.ones(block.size, np.bool_)
-        for place, value in zip(home.places(), key, strict=True):
+        for place, value in enumerate(key):
             column = block.column(place)
             before |= same & (column < value)
             same &= column == value
         return Block(block.packing, np.ascontiguousarray(block.words[:, before if first else ~before]))
 
     full, delta = [chosen(block) for block in table.full[table.home]], table.delta.get(table.home)
-    return home.table_of(full, [] if delta is None else [chosen(delta)])
+    return home.table(full, [] if delta is None else [chosen(delta)])
