@@ -1,8 +1,10 @@
 """The task of the decomposed plan: the fixpoint of groups of tuples that never meet, in the memory of one process.
 
-A piece is some groups of a stratum. Its life: its tuples are cut out of what the driver has dealt; all delta versions of the
-rules run on them until nothing is born, as in the driver (`running.driver.local`); what is there then is written. A piece
-that outgrows its room is cut in two by its groups, and both halves go on from where it was.
+A piece is some groups of a stratum:
+
+1. Its tuples are cut out of the blocks that the driver has dealt.
+2. All delta versions of the rules run on them until nothing is born, as in the driver (`running.driver.local`).
+3. All its tuples are written. A piece that outgrows its room is cut in two by its groups, and each half continues.
 """
 
 import os
@@ -24,12 +26,12 @@ from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Made
 
 ROOM = 1 << 24  # tuples that a piece may have in memory, 8 bytes or more each, before it is cut in two: 0.5 GB a core
-SAMPLE = 1 << 10  # tuples of a block that are asked where the middle of a piece is
+SAMPLE = 1 << 10  # tuples of a block that tell where the middle of a piece is
 
 
 @dataclass
 class Home:
-    """Where a relation of the stratum is to be at rest: its columns in `order`, the `keys` carried ones first."""
+    """The order in which a relation of the stratum is stored: the `keys` carried columns first, then the others."""
 
     arity: int
     order: Order
@@ -43,7 +45,7 @@ class Home:
 
 @dataclass
 class DealtPieces:
-    """Tuples of one relation on every host, piece after piece: those of piece p are [begins[p], begins[p + 1])."""
+    """The tuples of one relation on every host, piece after piece: piece p has [begins[p], begins[p + 1])."""
 
     stored: list[StoredBlock]
     begins: np.ndarray
@@ -59,7 +61,7 @@ class DealtPieces:
 
 @dataclass
 class Delta:
-    """A delta version of a rule, compiled: `relation` is what its delta is of."""
+    """A compiled delta version of a rule; `relation` is the one whose delta it reads."""
 
     rule: int
     relation: str
@@ -68,7 +70,7 @@ class Delta:
 
 @dataclass
 class Finished:
-    """What a task reports of a piece. births: tuples born in each step; costs: of each rule (seconds, made, born)."""
+    """The report of a task on a piece. births: tuples born in each step; costs: (seconds, made, born) of each rule."""
 
     partition: int
     groups: int = 0
@@ -87,7 +89,7 @@ class Finished:
 
 @dataclass
 class PieceState:
-    """A piece, or part of one, after some steps."""
+    """The tables of a piece, or of a part of one, after some steps."""
 
     step: int
     tables: dict[str, Table]
@@ -103,7 +105,7 @@ class PieceState:
 
 @dataclass
 class PieceContext(TaskContext):
-    """The stratum's relations are those of the piece; everything else is whole on every host."""
+    """The context of rules on a piece: the stratum's relations are the piece's, all others are whole on every host."""
 
     tables: dict = field(default_factory=dict)
 
@@ -114,7 +116,7 @@ class PieceContext(TaskContext):
 
 @dataclass
 class RunGroups:
-    """Run pieces, given as (partition they are to rest on, number), each to its fixpoint or for so many `steps`."""
+    """The task: run pieces, given as (partition that stores them, number), each to its fixpoint or for `steps` steps."""
 
     world: World
     versions: list[Delta]
@@ -156,7 +158,7 @@ class RunGroups:
         return PieceState(0, tables)
 
     def _fixpoint(self, state: PieceState, finished: Finished) -> list[PieceState]:
-        """Step after step; the halves that go on in its stead when it becomes too large."""
+        """Take step after step. Return the two halves that continue if the piece becomes too large."""
         while state.delta and (self.steps is None or state.step < self.steps):
             halves = halved(state, self.homes) if state.size > ROOM else []
             if halves or (halves := self._step(state, finished)):
@@ -168,7 +170,7 @@ class RunGroups:
         return []
 
     def _step(self, state: PieceState, finished: Finished) -> list[PieceState]:
-        """One iteration. If it makes too much, none of it is kept, and the halves are to make it."""
+        """Take one step. If it makes too many tuples, drop them and return the two halves, which repeat it."""
         born, looked = 0, False
         context = PieceContext(self.world, finished.partition, self.map.partitions, tables=state.tables)
         for version in (version for version in self.versions if state.tables[version.relation].delta_size):
@@ -211,8 +213,8 @@ class RunGroups:
 
 
 def halved(state: PieceState, homes: dict[str, Home]) -> list[PieceState]:
-    """The groups before one in the middle, and the others: what was born since the last step is forgotten. None if it is one
-    group, as far as a sample tells."""
+    """Cut a piece before a group in the middle, without the tuples born since the last step. Return nothing if a sample shows
+    only one group."""
     key = middle(state, homes)
     if key is None:
         return []
@@ -222,7 +224,7 @@ def halved(state: PieceState, homes: dict[str, Home]) -> list[PieceState]:
 
 
 def middle(state: PieceState, homes: dict[str, Home]) -> tuple | None:
-    """The carried columns of a group with about half of the tuples in groups before it."""
+    """Return the carried columns of a group that has about half of the tuples before it."""
     samples = []
     for name, table in state.tables.items():
         for block in held(table):
@@ -240,13 +242,13 @@ def middle(state: PieceState, homes: dict[str, Home]) -> tuple | None:
 
 
 def held(table: Table) -> list[Block]:
-    """What a table has but for what is new, as it keeps it."""
+    """Return the blocks of full and delta in home order."""
     delta = [table.delta[table.home]] if table.delta else []
     return [block for block in table.full[table.home] + delta if block.size]
 
 
 def part(table: Table, home: Home, key: tuple, first: bool) -> Table:
-    """The tuples of the groups before a key, or of the others."""
+    """Return a table of the groups before a key, or of the others."""
 
     def chosen(block: Block) -> Block:
         before = np.zeros(block.size, np.bool_)
