@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from semi_naive.ra.codec import decode, encode_split
 
 from semi_naive import Program, ProgramError
-from semi_naive.ra.codec import decode, encode_split
 from semi_naive.ra.reduce.best import Best
 from semi_naive.ra.reduce.classes import Classes
 from semi_naive.ra.reduce.upper_bounds import UpperBounds
