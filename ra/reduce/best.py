@@ -74,7 +74,7 @@ class Best(Reduction):
         return born, with_keys(table, keys_of(born, 1), born.size)
 
     def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
-        take_out(table, with_keys(table, columns[:-1], columns[-1].size))
+        take_out(table, with_keys(table, [columns[place] for place in table.home[:-1]], columns[-1].size))
 
     def growth(self, table: Table) -> int:
         return sum(born.size - with_keys(table, keys_of(born, 1), born.size).size for born in table.new)

@@ -42,19 +42,18 @@ class Reduction:
         return stacked(new, block)
 
     def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
-        """Return the candidates that are born, and the tuples of full and delta that they supersede."""
+        """Return the candidates that are born, and the tuples of full and delta that they supersede. All are in home order."""
         return born, empty(table.arity)
 
     def reduce(self, table: Table) -> None:
         """End the wait of a table's candidates."""
         if table.new:
             kept, gone = self.reduced(table, together(table.new, table.arity))
-            if gone.size:
-                take_out(table, gone)
+            take_out(table, gone)
             table.replace_new(kept)
 
     def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
-        """Prepare a table for tuples that are put into full and delta without a comparison."""
+        """Prepare a table for tuples that are put into full and delta without a comparison; columns in the relation's order."""
 
     def growth(self, table: Table) -> int:
         """Return by how many tuples the candidates enlarge the table; at most, if only `reduce` tells."""
@@ -70,8 +69,8 @@ class Reduction:
 
 
 def with_keys(table: Table, keys: list[np.ndarray], size: int) -> Block:
-    """Return the tuples of full and delta that begin with some distinct keys, given as columns. The table is at home in the
-    relation's own order, and has at most one tuple of a key."""
+    """Return the tuples of full and delta that begin with some distinct keys, given as columns. All are in home order, and the
+    table has at most one tuple of a key."""
     found = []
     for block in table.blocks("all", table.home):
         lows, highs = block.ranges(keys, size)

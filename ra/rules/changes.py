@@ -250,11 +250,13 @@ def without(table: Table, lost: Block) -> Table:
 
 
 def take_out(table: Table, lost: Block) -> None:
-    """Tuples of full and delta are there no longer: the same in place, of a table whose iteration is not over."""
+    """Remove tuples, a block in home order, from full and delta in place. The iteration need not be over."""
+    if not lost.size:
+        return
+    gone = {order: table.from_home(lost, order) for order in {*table.full, *table.delta}}
     for order, blocks in table.full.items():
-        gone = lost.reordered(order)
-        table.full[order] = [kept for block in blocks if (kept := _left(block, gone)).size]
-    delta = {order: _left(block, lost.reordered(order)) for order, block in table.delta.items()}
+        table.full[order] = [kept for block in blocks if (kept := _left(block, gone[order])).size]
+    delta = {order: _left(block, gone[order]) for order, block in table.delta.items()}
     table.delta = {order: block for order, block in delta.items() if block.size}
 
 

@@ -1,4 +1,4 @@
-"""The tuples as the rules of one task see them: what its partition holds, and what every host does."""
+"""The relations that the rules of one task read: the partition's own tuples, and relations that are whole on every host."""
 
 import functools
 import os
@@ -18,17 +18,17 @@ from semi_naive.ra.rules.table import Table
 
 @dataclass
 class World:
-    """All that the tasks of a stratum read: picklable, it is handles."""
+    """Handles of all relations that the tasks of a stratum read. Picklable."""
 
     relations: dict[str, PartitionedRelation]  # on the partitions
     statics: dict[tuple[str, tuple], list[StoredBlock]]  # whole, on every host, by relation and order
     values: object
-    folder: str  # on every host, for what tasks make of relations that are whole there
+    folder: str  # on every host, for tries that tasks make of relations that are whole there
 
 
 @dataclass
 class TaskContext:
-    """The tuples as the rules of one task see them."""
+    """The relations that the rules of one task read."""
 
     world: World
     partition: int
@@ -38,7 +38,7 @@ class TaskContext:
 
     @property
     def kept(self) -> dict:
-        """What steps have made of the tuples, for the next task of this process, too."""
+        """Tries and sieves that steps have made, shared with the next task of this process."""
         return _kept(self.world.folder)
 
     @property
@@ -50,7 +50,7 @@ class TaskContext:
         return self.partition, self.partitions
 
     def host_cache_dir(self, read) -> str | None:
-        """Of relations that are whole on every host, the same for the same files."""
+        """Return a directory for relations that are whole on every host, the same for the same files."""
         if any(one not in self.world.statics for one in read):
             return None
         paths = sorted(stored.run.path for one in read for stored in self.world.statics[one])
@@ -88,7 +88,7 @@ class TaskContext:
         return index.map.subbuckets[bucket.astype(np.int64)]
 
     def _share(self, relation, order, spread) -> list[Block]:
-        """This partition's part of a relation that is read from the beginning."""
+        """Return this partition's part of a relation that is scanned."""
         if spread is not None and (relation, order) not in self.world.statics:
             return self.blocks(relation, "own", order)
         shared = [stored.share() for stored in self.world.statics[relation, order]]
@@ -98,7 +98,7 @@ class TaskContext:
 
 @functools.lru_cache(maxsize=2)
 def _kept(folder: str) -> dict:
-    """A process's own, of one stratum of one run: what was kept before the last two is given up."""
+    """A process's cache for one stratum of one run; the last two are kept."""
     return {}
 
 
@@ -110,7 +110,5 @@ def _slice(block: Block, begin: int, end: int) -> Block:
 
 def reduced_table(spread: PartitionedRelation, partition: int) -> Table:
     """Return the tuples that a relation with a reduction has on a partition. Its blocks have no key in common."""
-    own, order = tuple(range(spread.arity)), spread.home.order
-    places = tuple(order.index(i) for i in own)
-    blocks = [stored.open().reordered(places) for stored in spread.home.full[partition]]
-    return Table.of(spread.arity, own, {own: blocks}, [], reduction=spread.reduction)
+    home, blocks = spread.home.order, [stored.open() for stored in spread.home.full[partition]]
+    return Table.of(spread.arity, home, {home: blocks}, [], reduction=spread.reduction)

@@ -1,8 +1,10 @@
 """The task of the decomposed plan: the fixpoint of groups of tuples that never meet, in the memory of one process.
 
-A piece is some groups of a stratum. Its life: its tuples are cut out of what the driver has dealt; all delta versions of the
-rules run on them until nothing is born, as in the driver (`running.driver.local`); what is there then is written. A piece
-that outgrows its room is cut in two by its groups, and both halves go on from where it was.
+A piece is some groups of a stratum:
+
+1. Its tuples are cut out of the blocks that the driver has dealt.
+2. All delta versions of the rules run on them until nothing is born, as in the driver (`running.driver.local`).
+3. All its tuples are written. A piece that outgrows its room is cut in two by its groups, and each half continues.
 """
 
 import os
@@ -24,58 +26,42 @@ from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Made
 
 ROOM = 1 << 24  # tuples that a piece may have in memory, 8 bytes or more each, before it is cut in two: 0.5 GB a core
-SAMPLE = 1 << 10  # tuples of a block that are asked where the middle of a piece is
+SAMPLE = 1 << 10  # tuples of a block that tell where the middle of a piece is
 
 
 @dataclass
 class Home:
-    """Where a relation of the stratum is to be at rest: its columns in `order`, the `keys` carried ones first."""
+    """The order in which a relation of the stratum is stored: the `keys` carried columns first, then the others."""
 
     arity: int
     order: Order
     keys: int
     reduction: Best | None = None
 
-    def table(self, full: list[Block], delta: Block | None) -> Table:
+    def table(self, full: list[Block], delta: list[Block]) -> Table:
         """Make a table of tuples in home order. With a reduction, all tuples are given as delta."""
-        known = [] if delta is None else [delta]
-        if self.reduction is not None:
-            own = tuple(self.order.index(place) for place in range(self.arity))
-            known = [block.reordered(own) for block in known]
-        return self.table_of(full, known)
-
-    def table_of(self, full: list[Block], delta: list[Block]) -> Table:
-        """Make a table of blocks in the home order of such a table."""
-        order = self.order if self.reduction is None else tuple(range(self.arity))
-        return Table.of(self.arity, order, {order: full}, delta, reduction=self.reduction)
-
-    def places(self) -> tuple[int, ...]:
-        """The places of the carried columns in the blocks of a table, which is in its own order if it has a reduction."""
-        return self.order[: self.keys] if self.reduction else tuple(range(self.keys))
-
-    def blocks(self, table: Table) -> list[Block]:
-        """All tuples of a table that has settled, in home order."""
-        return table.blocks("full", self.order)
+        return Table.of(self.arity, self.order, {self.order: full}, delta, reduction=self.reduction)
 
 
 @dataclass
 class DealtPieces:
-    """Tuples of one relation on every host, piece after piece: those of piece p are [begins[p], begins[p + 1])."""
+    """The tuples of one relation on every host, piece after piece: piece p has [begins[p], begins[p + 1])."""
 
     stored: list[StoredBlock]
     begins: np.ndarray
 
-    def piece(self, number: int) -> Block | None:
+    def piece(self, number: int) -> list[Block]:
+        """A block of the piece's tuples, if it has any."""
         begin, end = self.begins[number : number + 2]
         if begin == end:
-            return None
+            return []
         whole = self.stored[0].open()
-        return Block(whole.packing, np.ascontiguousarray(whole.words[:, begin:end]))
+        return [Block(whole.packing, np.ascontiguousarray(whole.words[:, begin:end]))]
 
 
 @dataclass
 class Delta:
-    """A delta version of a rule, compiled: `relation` is what its delta is of."""
+    """A compiled delta version of a rule; `relation` is the one whose delta it reads."""
 
     rule: int
     relation: str
@@ -84,7 +70,7 @@ class Delta:
 
 @dataclass
 class Finished:
-    """What a task reports of a piece. births: tuples born in each step; costs: of each rule (seconds, made, born)."""
+    """The report of a task on a piece. births: tuples born in each step; costs: (seconds, made, born) of each rule."""
 
     partition: int
     groups: int = 0
@@ -103,7 +89,7 @@ class Finished:
 
 @dataclass
 class PieceState:
-    """A piece, or part of one, after some steps."""
+    """The tables of a piece, or of a part of one, after some steps."""
 
     step: int
     tables: dict[str, Table]
@@ -119,7 +105,7 @@ class PieceState:
 
 @dataclass
 class PieceContext(TaskContext):
-    """The stratum's relations are those of the piece; everything else is whole on every host."""
+    """The context of rules on a piece: the stratum's relations are the piece's, all others are whole on every host."""
 
     tables: dict = field(default_factory=dict)
 
@@ -130,7 +116,7 @@ class PieceContext(TaskContext):
 
 @dataclass
 class RunGroups:
-    """Run pieces, given as (partition they are to rest on, number), each to its fixpoint or for so many `steps`."""
+    """The task: run pieces, given as (partition that stores them, number), each to its fixpoint or for `steps` steps."""
 
     world: World
     versions: list[Delta]
@@ -167,12 +153,12 @@ class RunGroups:
     def _opened(self, number: int) -> PieceState:
         tables = {}
         for name, home in self.homes.items():
-            full, delta = (dealt[name].piece(number) if name in dealt else None for dealt in (self.full, self.delta))
-            tables[name] = home.table([] if full is None else [full], delta)
+            full, delta = (dealt[name].piece(number) if name in dealt else [] for dealt in (self.full, self.delta))
+            tables[name] = home.table(full, delta)
         return PieceState(0, tables)
 
     def _fixpoint(self, state: PieceState, finished: Finished) -> list[PieceState]:
-        """Step after step; the halves that go on in its stead when it becomes too large."""
+        """Take step after step. Return the two halves that continue if the piece becomes too large."""
         while state.delta and (self.steps is None or state.step < self.steps):
             halves = halved(state, self.homes) if state.size > ROOM else []
             if halves or (halves := self._step(state, finished)):
@@ -184,7 +170,7 @@ class RunGroups:
         return []
 
     def _step(self, state: PieceState, finished: Finished) -> list[PieceState]:
-        """One iteration. If it makes too much, none of it is kept, and the halves are to make it."""
+        """Take one step. If it makes too many tuples, drop them and return the two halves, which repeat it."""
         born, looked = 0, False
         context = PieceContext(self.world, finished.partition, self.map.partitions, tables=state.tables)
         for version in (version for version in self.versions if state.tables[version.relation].delta_size):
@@ -208,7 +194,7 @@ class RunGroups:
         groups = 0
         for name, home in self.homes.items():
             state.tables[name].settle()
-            blocks = [block for block in home.blocks(state.tables[name]) if block.size]
+            blocks = [block for block in state.tables[name].blocks("full", home.order) if block.size]
             if not blocks:
                 continue
             block = merged_as(blocks, home.arity)
@@ -227,8 +213,8 @@ class RunGroups:
 
 
 def halved(state: PieceState, homes: dict[str, Home]) -> list[PieceState]:
-    """The groups before one in the middle, and the others: what was born since the last step is forgotten. None if it is one
-    group, as far as a sample tells."""
+    """Cut a piece before a group in the middle, without the tuples born since the last step. Return nothing if a sample shows
+    only one group."""
     key = middle(state, homes)
     if key is None:
         return []
@@ -238,12 +224,12 @@ def halved(state: PieceState, homes: dict[str, Home]) -> list[PieceState]:
 
 
 def middle(state: PieceState, homes: dict[str, Home]) -> tuple | None:
-    """The carried columns of a group with about half of the tuples in groups before it."""
+    """Return the carried columns of a group that has about half of the tuples before it."""
     samples = []
     for name, table in state.tables.items():
         for block in held(table):
             at = np.arange(0, block.size, max(1, block.size // SAMPLE))
-            rows = np.array([block.column(place, at) for place in homes[name].places()])
+            rows = np.array([block.column(place, at) for place in range(homes[name].keys)])
             samples.append((rows, block.size / at.size))
     keys = np.concatenate([rows for rows, _ in samples], axis=1)
     weights = np.concatenate([np.full(rows.shape[1], weight) for rows, weight in samples])
@@ -256,22 +242,22 @@ def middle(state: PieceState, homes: dict[str, Home]) -> tuple | None:
 
 
 def held(table: Table) -> list[Block]:
-    """What a table has but for what is new, as it keeps it."""
+    """Return the blocks of full and delta in home order."""
     delta = [table.delta[table.home]] if table.delta else []
     return [block for block in table.full[table.home] + delta if block.size]
 
 
 def part(table: Table, home: Home, key: tuple, first: bool) -> Table:
-    """The tuples of the groups before a key, or of the others."""
+    """Return a table of the groups before a key, or of the others."""
 
     def chosen(block: Block) -> Block:
         before = np.zeros(block.size, np.bool_)
         same = np.ones(block.size, np.bool_)
-        for place, value in zip(home.places(), key, strict=True):
+        for place, value in enumerate(key):
             column = block.column(place)
             before |= same & (column < value)
             same &= column == value
         return Block(block.packing, np.ascontiguousarray(block.words[:, before if first else ~before]))
 
     full, delta = [chosen(block) for block in table.full[table.home]], table.delta.get(table.home)
-    return home.table_of(full, [] if delta is None else [chosen(delta)])
+    return home.table(full, [] if delta is None else [chosen(delta)])

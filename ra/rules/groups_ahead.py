@@ -1,11 +1,10 @@
-"""Many iterations at one go, where the tuples of a relation stay on their partition.
+"""Many iterations in one task, for relations whose tuples stay on their partition: the kernel of `running.run_ahead`.
 
     path(x, z) :- delta path(x, y), edge(y, z).
 
-x is carried unchanged, so where the bucket is chosen by x every head is at home where it is made: a partition needs nobody
-else, and takes as many steps in one job as it is asked to. 64 groups, values of x, share a word for each z, as in
-`ra.closures.bitset_bfs`,
-but here a group begins from all that is known of it, so what it makes is born: nothing is compared with `full` afterwards.
+x is carried unchanged. So if x chooses the bucket, every head is at home where it is made, and a partition takes many steps
+without another one. 64 groups, values of x, share a word for each z, as in `ra.closures.bitset_bfs`. Here a group begins from
+all its known tuples, so its heads are born without a comparison with `full`.
 """
 
 import os
@@ -135,7 +134,7 @@ def _harvest(lanes, count, seen, born, front, touched, known, settled, fresh, si
 
 
 class Workspace:
-    """What the kernels work in, of so many nodes: 72 bytes each."""
+    """The arrays of the kernels, 72 bytes a node."""
 
     def __init__(self, nodes: int):
         self.seen, self.front, self.fresh, self.born = (np.zeros(nodes, np.uint64) for _ in range(4))
@@ -219,7 +218,7 @@ class GroupsAhead:
         return np.bincount(self._slots(fresh), weights, minlength=self.relation.home.sizes.size)
 
     def _made(self, partition: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
-        """The words of all groups up to the threshold, settled ones and those of the last step."""
+        """Return the words of all groups up to the threshold: those of the last step apart from the others."""
         home, levels = self.relation.home, np.zeros(self.steps, np.int64)
         delta = [_words(stored) for stored in home.delta[partition]]
         known = [_words(stored) for stored in home.full[partition]] + delta
@@ -242,7 +241,7 @@ class GroupsAhead:
 
 
 def _words(stored: StoredBlock) -> np.ndarray:
-    """Of a block in words of two halves, whatever it was packed as."""
+    """Return the words of a block, packed as two halves."""
     return np.ascontiguousarray(stored.open().repacked(HALVES).words[0])
 
 

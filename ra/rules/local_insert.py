@@ -1,4 +1,4 @@
-"""The tasks at the end of an iteration: what arrived at home and was not known is born, and goes into the other indexes."""
+"""The tasks that end an iteration: insert heads that arrived at home and were not known, and send them to the other indexes."""
 
 import os
 import time
@@ -21,7 +21,7 @@ FEW = 6  # blocks of a part that are searched one by one before they are merged
 
 @dataclass
 class Born:
-    """What an insert left on disk in one index."""
+    """The runs that an insert left on disk in one index."""
 
     relation: str
     index: int
@@ -31,20 +31,20 @@ class Born:
     sizes: np.ndarray  # born tuples in each slot
     count: int
     report: Report
-    pairs: np.ndarray | float = 0.0  # that these are expected to make in each slot, if somebody asked
-    fresh: np.ndarray | None = None  # those that are delta next, in each slot, if not all are
+    pairs: np.ndarray | float = 0.0  # expected in each slot in the next iteration
+    fresh: np.ndarray | None = None  # delta of the next iteration in each slot; None: all born tuples
 
 
 def inserts(relations: list[PartitionedRelation], label: str, root: str, meetings: Meetings | None = None) -> list:
-    """The last tasks of a job that brings tuples to relations. `label` names the runs that it writes; `meetings`: what the
-    tuples that are born will be joined with."""
+    """Return the last tasks of a job that brings tuples to relations. `label` names the runs that it writes; `meetings`: the
+    relations that born tuples will be joined with."""
     others, meetings = any(len(relation.indexes) > 1 for relation in relations), meetings or {}
     further = [InsertOthers(relations, label, root, meetings)] if others else []
     return [Insert(relations, label, root, others, meetings), *further]
 
 
 def absorb(relations: dict[str, PartitionedRelation], results) -> None:
-    """Make what those tasks left on disk part of the relations: it is in `new`."""
+    """Add the runs that those tasks left on disk to the relations' `new`."""
     for born in (result for result in results if isinstance(result, Born)):
         index = relations[born.relation].indexes[born.index]
         index.full[born.partition], index.new[born.partition] = born.full, born.new
@@ -53,7 +53,7 @@ def absorb(relations: dict[str, PartitionedRelation], results) -> None:
 
 @dataclass
 class Insert:
-    """Drop from what arrived whatever the home index holds; write the rest, and send it on to the other indexes."""
+    """Drop arrived tuples that the home index holds; write the others, and send them to the other indexes."""
 
     relations: list[PartitionedRelation]
     label: str
@@ -73,7 +73,7 @@ class Insert:
         yield from ((partition, result) for result in results) if self.forward else results
 
     def _insert(self, relation: PartitionedRelation, partition: int, records) -> tuple[Born, dict[str, Block | None]]:
-        """What is left on disk, and what goes on to the other indexes, by the end of its tag."""
+        """Return the runs on disk, and the tuples for the other indexes by the end of their tag."""
         arrived = parcels.received(records, relation.name)
         path = os.path.join(self.root, str(partition), f"{relation.name}-0-{self.label}")
         report = Report("insert", partition, parcels.arriving(records, relation.name))
@@ -107,7 +107,7 @@ class Insert:
 
 
 def without(block: Block, known: list[Block]) -> Block:
-    """The tuples that are not known, under a packing that has room for all. Overwrites the block."""
+    """Return the tuples that are not known, in a packing that has room for all. Overwrites the block."""
     packing = packing_of([block, *known], block.arity)
     block = block.repacked(packing)
     if packing.lanes > 1:
@@ -121,7 +121,7 @@ def without(block: Block, known: list[Block]) -> Block:
 
 
 def forwarded(relation: PartitionedRelation, block: Block | None, partition: int, tag: str):
-    """Tuples that have come home, on their way to the relation's other indexes, as parcels."""
+    """Yield the parcels that bring inserted tuples to the relation's other indexes."""
     for number, index in enumerate(relation.indexes[1:], 1) if block is not None and block.size else ():
         order = tuple(relation.home.order.index(i) for i in index.order)
         streams = parcels.Streams(partition)
@@ -130,7 +130,7 @@ def forwarded(relation: PartitionedRelation, block: Block | None, partition: int
 
 @dataclass
 class InsertOthers:
-    """Into the other indexes of each relation: what arrives was not known."""
+    """Insert into the other indexes of each relation; the tuples that arrive were not known."""
 
     relations: list[PartitionedRelation]
     label: str
@@ -156,7 +156,7 @@ class InsertOthers:
 
 
 def weighed(block: Block | None, index: PartitionedIndex, meetings=(), partition: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The tuples of a block in each slot of an index, and the pairs that they are expected to make there."""
+    """Count the tuples of a block in each slot of an index, and the pairs that they are expected to make there."""
     size = int(index.map.subbuckets.sum())
     if block is None or not block.size:
         return np.zeros(size, np.int64), np.zeros(size)
@@ -165,9 +165,9 @@ def weighed(block: Block | None, index: PartitionedIndex, meetings=(), partition
 
 
 def compacted(blocks: list[StoredBlock], path: str, most: int = FEW) -> list[StoredBlock]:
-    """When there are more than `most`, make one of all but the largest half of `most`. The old ones stay on disk until the
-    iteration is over, for whoever still reads them. Words of one packing are merged piece by piece, half a megabyte of each
-    block in memory at a time."""
+    """Merge all but the largest half of `most` blocks into one if there are more than `most`. The old runs stay on disk until
+    the iteration is over, as tasks may still read them. Words of one packing are merged piece by piece, half a megabyte of
+    each block in memory at a time."""
     if len(blocks) <= most:
         return blocks
     ordered = sorted(blocks, key=lambda stored: -stored.size)

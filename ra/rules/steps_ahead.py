@@ -2,9 +2,9 @@
 
     same(x, y) :- edge(a, x), delta same(a, b), edge(b, y).
 
-Where a rule reads one tuple of its own stratum, and all else is on every host, a partition takes step after step on what it
-makes itself, and ships each step's heads. A tuple that another partition made before is made again, and dropped at home, where
-the steps are inserted one after the other: so tuples are born in the iterations in which they are born without this.
+If a rule reads one tuple of its own stratum, and all other relations are on every host, a partition takes step after step on
+the tuples that it makes itself, and ships each step's heads. A tuple that another partition made before is made again, and is
+dropped at home, where the steps are inserted one after the other. So every tuple is born in its own iteration.
 """
 
 import os
@@ -29,7 +29,7 @@ def tag_of(relation: str, step: int) -> str:
 
 @dataclass
 class AheadContext(TaskContext):
-    """The delta is what the last step of this partition has made: blocks in the order of the relation's home."""
+    """The context of a step. The delta is the tuples of this partition's last step, in the order of the relation's home."""
 
     deltas: dict[str, Block] = field(default_factory=dict)
 
@@ -42,9 +42,9 @@ class AheadContext(TaskContext):
 
 @dataclass
 class StepsAhead:
-    """The task: up to `steps` steps, and none after more than `budget` tuples have been made. Its report says how many steps it
-    has finished; None: nothing is left to do. What it makes is in memory. An error in a later step is for an iteration that
-    begins there."""
+    """The task: take up to `steps` steps, and none after more than `budget` tuples have been made. Its report has the number of
+    finished steps, or None at the fixpoint. All tuples that it makes are in memory. It stops before a later step that has an
+    error, which the iteration that begins there reports."""
 
     world: World
     versions: list[Version]  # each of one segment
@@ -90,7 +90,7 @@ class StepsAhead:
             yield partition, Report("values", partition, facts={"made": values})
 
     def _step(self, context: AheadContext, known: dict[str, list[Block]]) -> dict[str, Block]:
-        """The heads of one step that this partition does not know, by relation."""
+        """Return the heads of one step that this partition does not know, by relation."""
         made = defaultdict(list)
         for version in self.versions:
             if version.relation in context.deltas:
@@ -110,8 +110,8 @@ class StepsAhead:
 
 @dataclass
 class InsertSteps(Insert):
-    """What arrived, step by step, up to the last that all partitions have finished. What is born in that one is new; what is
-    born before has had its successors derived, and is full."""
+    """Insert the heads step by step, up to the last step that all partitions have finished. Tuples born in that step are new;
+    those born before have had their successors derived, and go into full."""
 
     def _insert(self, relation: PartitionedRelation, partition: int, records):
         home, name = relation.home, relation.name

@@ -29,8 +29,8 @@ def snapshot(table):
 
 @dataclass
 class Table:
-    """Tuples of `arity` columns. They are compared with known ones in the order `home`, the relation's own if it has a
-    reduction. `most`: blocks in a part before some are merged; `packing`: of the columns in their own order."""
+    """Tuples of `arity` columns, compared with known ones in the order `home`. With a reduction, its key comes first there.
+    `most`: blocks in a part before some are merged; `packing`: of the columns in their own order."""
 
     arity: int
     home: Order = ()
@@ -281,7 +281,11 @@ class Table:
         return self.delta[order]
 
     def _reordered(self, block: Block, order: Order) -> Block:
-        return block.reordered(tuple(self.home.index(i) for i in order), self._ordered(order))
+        return self.from_home(block, order, self._ordered(order))
+
+    def from_home(self, block: Block, order: Order, packing: Packing | None = None) -> Block:
+        """Bring a block in home order into another order."""
+        return block.reordered(tuple(self.home.index(i) for i in order), packing)
 
     def blocks(self, part: str, order: Order) -> list[Block]:
         """The blocks of "full", "delta" or "all" (both) in an order; an index that is missing is made, and kept."""

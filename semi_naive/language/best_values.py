@@ -2,8 +2,8 @@
 
     path(y, min(d + w)) :- path(x, d), edge(x, y, w).
 
-Of each key there is one tuple, with the best value so far; a better one replaces it. That is right only if a better value in a
-body never makes a worse one in a head, and never takes a tuple back: only if every use in recursion is monotone.
+A relation has one tuple of each key, with the best value so far; a better value replaces it. So every use in recursion has to
+be monotone: a better value in a body never makes a worse one in a head, and never removes a tuple.
 """
 
 from semi_naive.language import syntax
@@ -19,13 +19,13 @@ _FREE, _MIXED = 0, None  # signs: does not depend on the value; depends on it in
 
 
 def lattices(heads: dict[str, Ops], found: list[Single]) -> dict[str, str]:
-    """Of each relation that is a lattice, min or max."""
+    """Return min or max for each relation that keeps the best value of its last attribute."""
     arities = {single.head.relation: len(single.head.args) for single in found}
     return {name: next(iter(ops.values())) for name, ops in heads.items() if is_lattice(ops, arities[name])}
 
 
 def lattice_problems(typing: Typing, ops: dict[str, str], group: set[str]):
-    """What is not monotone in one clause, `group` being its head's relation and those in recursion with it."""
+    """Report the uses of one clause that are not monotone. group: its head's relation, and those in recursion with it."""
     single = typing.single
     head, op = single.head, ops.get(single.head.relation)
     recursive = any(isinstance(node, syntax.Atom) and node.relation in group for node in walk_all(single.body))
@@ -42,14 +42,15 @@ def _numeric(typing, arg) -> bool:
 
 
 def uses(typing: Typing, ops: dict[str, str], group: set[str]):
-    """The uses of lattices' values in one clause that are not monotone, `group` as in `lattice_problems`."""
+    """Report the uses of best values in one clause that are not monotone; `group` as in `lattice_problems`."""
     yield from _Uses(typing, ops, group).problems()
 
 
 class _Uses:
-    """How a clause uses the values of the lattice relations that it is in recursion with.
+    """The uses of best values of the recursion in one clause.
 
-    `signs`: of each variable whether it improves by growing (1) or shrinking (-1); those not in it are free of such values.
+    `signs`: 1 for a variable that improves by growing, -1 for one that improves by shrinking. Other variables do not depend on
+    such values.
     """
 
     def __init__(self, typing: Typing, ops, group):
@@ -76,7 +77,7 @@ class _Uses:
         return Problem(f"Not monotone: {why}", node.span, better)
 
     def _follow(self):
-        """Variables that equalities make of values: `e = d + w`."""
+        """Find the signs of variables that equalities define by such values: `e = d + w`."""
         changed = True
         while changed:
             changed = False
@@ -136,7 +137,7 @@ class _Uses:
     # -- signs of expressions
 
     def _sign(self, node) -> int | None:
-        """The direction in which an expression moves as the values in it improve."""
+        """Return the direction in which an expression moves as the values in it improve."""
         if isinstance(node, syntax.Variable):
             return self.signs.get(node.name, _FREE)
         if not names(node) & self.signs.keys():
@@ -161,7 +162,7 @@ class _Uses:
         return _numeric(self.typing, node.args[0])
 
     def _scaled(self, node, signs):
-        """A product keeps the direction if the other factor is a constant that is not negative."""
+        """Return the direction of a product or quotient: that of one side, if the other is a constant that is not negative."""
         for at, other in ((0, 1), (1, 0)):
             factor = node.args[other]
             constant = isinstance(factor, syntax.Number) and factor.value >= 0

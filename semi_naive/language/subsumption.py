@@ -1,13 +1,13 @@
-"""Subsumption: tuples that others of their relation make superfluous, and the relations where that is a lattice.
+"""Subsumption: rules that remove a tuple if another one of its relation dominates it.
 
     path(x, y, c1) <= path(x, y, c2) :- c2 < c1.
 
-says of two different tuples that the first goes if the second is there. As a clause with one head it is
+removes the first of two different tuples if the second is there. As a clause with one head it is
 
     path(x, y, c1) :- path(x, y, c1), path(x, y, c2), c2 < c1.
 
-whose head are the tuples to remove: its first two atoms are the one that goes and the one that stays. This one keeps the least
-value of each key: so the relation is a lattice, as with min(c) in its heads, wherever it is used monotonically.
+whose head is the tuple to remove; the first two atoms are the dominated and the dominating tuple. This rule keeps the least
+value of each key. So the relation is evaluated as if its heads had min(c), if every use in recursion is monotone.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ OWN = ("brie", "btree", "eqrel")  # representations from which nothing can be re
 
 
 def dominations(source: syntax.Source) -> list[syntax.Clause]:
-    """The clauses that say which tuple makes which other one superfluous."""
+    """Return the subsumptive clauses."""
     return [node for node in source.statements if isinstance(node, syntax.Clause) and node.dominating is not None]
 
 
@@ -49,18 +49,20 @@ def subsumption_problems(source: syntax.Source, relations) -> Iterator[Problem]:
 
 
 def without_rules(source: syntax.Source, relations) -> Iterator[syntax.RelationDecl]:
-    """The relations that expect subsumptive rules, and have none."""
+    """Return the relations that are declared btree_delete and have no subsumptive rules."""
     names = {clause.heads[0].relation for clause in dominations(source)}
     return (node for name, node in relations.items() if "btree_delete" in node.qualifiers and name not in names)
 
 
-# -- what is a lattice
+# -- relations that keep the best value of each key
 
 
 def subsumed_lattices(source: syntax.Source, typings: list[Typing], relations, ops: dict[str, str], group) -> dict[str, str]:
-    """Of relations whose one subsumptive clause keeps the least or the greatest value of each key, min or max; those that are
-    in recursion with a use that is not monotone are none: then it matters which tuples were removed when. ops: the lattices
-    by their heads; group: of a relation those in recursion with it."""
+    """Return min or max for each relation whose one subsumptive clause keeps the least or the greatest value of each key.
+
+    A relation with a use in recursion that is not monotone is left out, as the result depends on when tuples are removed. ops:
+    min or max by relation, from heads; group: the relations in recursion with one.
+    """
     clauses: dict[str, list[syntax.Clause]] = {}
     for clause in dominations(source):
         clauses.setdefault(clause.heads[0].relation, []).append(clause)
@@ -78,7 +80,7 @@ def subsumed_lattices(source: syntax.Source, typings: list[Typing], relations, o
 
 
 def _kept(clause: syntax.Clause) -> str:
-    """min or max where the clause compares tuples that agree in all attributes but the last, by that one; empty elsewhere."""
+    """Return min or max if the clause compares tuples that agree in all attributes but the last, by that one; else ""."""
     worse, better = clause.heads[0].args, clause.dominating.args
     names = [arg.name for arg in (*worse, *better[-1:]) if isinstance(arg, syntax.Variable)]
     body = clause.body
@@ -91,7 +93,7 @@ def _kept(clause: syntax.Clause) -> str:
 
 
 def _hindered(name: str, typings: list[Typing], ops, found, group: set[str]) -> bool:
-    """Whether some rule in recursion with a relation uses the values of such relations in a way that is not monotone."""
+    """True if a rule in recursion with a relation uses best values in a way that is not monotone."""
     own = [each for each in typings if each.single.head.relation in group]
     own = [each for each in own if not (each.single.dominates and each.single.head.relation in found)]
     return any(True for each in own for _ in uses(each, ops, group))

@@ -1,4 +1,4 @@
-"""Lattices that the user defines, and what rules that read attributes of them mean.
+"""Lattices that the user defines: their checks, and the translation of rules that read attributes of them.
 
     .lattice Sign<> { Bottom -> $Bottom(), Lub -> @lub(_, _), Glb -> @glb(_, _) }
     .decl value(x: symbol, s: Sign<>)
@@ -11,8 +11,8 @@ lower values. So in a body
     r(x) :- name(x), !value(x, $Zero()).        is  r(x) :- name(x), !value(x, _).
                                                 and r(x) :- name(x), value(x, a), @glb(a, $Zero()) = $Bottom().
 
-as in Soufflé. A variable that something else binds is a value that is given, as $Zero() is. In the body of an aggregate, and
-without `Bottom` or `Glb`, values are compared as they are.
+as in Soufflé. A variable that is bound elsewhere is a given value, like $Zero(). In the body of an aggregate, and without
+`Bottom` or `Glb`, values are compared for equality.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from semi_naive.language.trees import names, rebuilt, walk_all
 from semi_naive.language.type_checks import type_problems
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
 
-MEETING = ("Bottom", "Glb")  # without both values are compared as they are
+MEETING = ("Bottom", "Glb")  # without both, values are compared for equality
 FUNCTORS = ("Lub", "Glb", "Leq")
 WORDS = ("Bottom", "Top", *FUNCTORS)
 _COMPUTED = (syntax.Variable, syntax.Underscore, syntax.Aggregate, syntax.Functor)
@@ -40,18 +40,18 @@ def declared_lattices(source: syntax.Source) -> list[syntax.Lattice]:
 
 
 def lubs(source: syntax.Source) -> dict[str, str]:
-    """By the type of a lattice the functor, with its @, that gives least upper bounds."""
+    """Return the functor, with its @, of least upper bounds by the type of the lattice."""
     return {node.name: dict(node.bounds)["Lub"].name for node in declared_lattices(source)}
 
 
 def used_lubs(relations, bounds: dict) -> set[str]:
-    """The functors that relations call for their own tuples."""
+    """Return the functors that relations call to join their own tuples."""
     types = {node.attributes[at][1] for node in relations.values() for at in node.lattices}
     return {bounds[name]["Lub"].name[1:] for name in types & bounds.keys()}
 
 
 def lattice_bounds(source: syntax.Source, env: TypeEnvironment, problems: list[Problem]) -> dict[str, dict]:
-    """By the type of each lattice without problems its bounds, expressions by their words."""
+    """Return the bounds of each lattice without problems, by its type: expressions by their words."""
     found: dict[str, dict] = {}
     seen: dict[str, syntax.Lattice] = {}
     for node in declared_lattices(source):
@@ -89,7 +89,7 @@ def _lattice_problems(node: syntax.Lattice, env: TypeEnvironment) -> Iterator[Pr
 
 
 def _functor_problems(name: str, word: str, value, env: TypeEnvironment) -> Iterator[Problem]:
-    """Of one that is not declared as f(a: T, b: T): T, or as giving a number if it is Leq."""
+    """Report a functor that is not declared as f(a: T, b: T): T, or f(a: T, b: T): number for Leq."""
     blank = isinstance(value, syntax.Functor) and value.name.startswith("@") and len(value.args) == 2
     if not blank or not all(isinstance(arg, syntax.Underscore) for arg in value.args):
         yield Problem(f"{word} of lattice {name}<> is no functor", value.span, f"write {word} -> @{word.lower()}(_, _)")
@@ -107,7 +107,7 @@ def _functor_problems(name: str, word: str, value, env: TypeEnvironment) -> Iter
 
 
 def _value_problems(name: str, word: str, value, env: TypeEnvironment) -> Iterator[Problem]:
-    """Of a bound that is no constant of the type."""
+    """Report a bound that is not a constant of the type."""
     if any(isinstance(node, _COMPUTED) for node in walk_all([value])):
         yield Problem(f"{word} of lattice {name}<> is not constant", value.span, f"write one value of type {name}")
         return
@@ -132,14 +132,14 @@ def attribute_problems(source: syntax.Source, relations) -> Iterator[Problem]:
 
 
 def with_bounds(single: Single, relations, bounds: dict, problems: list[Problem]) -> list[Single]:
-    """A clause as the one, or the several, that it means, if it reads attributes of lattices."""
+    """Translate a clause that reads attributes of lattices into one clause or several."""
     if single.dominates or not any(_read(literal, relations, bounds) for literal in single.body):
         return [single]
     return list(_Meaning(single, relations, bounds, problems).clauses())
 
 
 def lattice_warnings(source: syntax.Source) -> Iterator[Problem]:
-    """Of lattices whose values cannot meet."""
+    """Warn of lattices without greatest lower bounds."""
     for node in declared_lattices(source):
         for word in MEETING:
             if word not in dict(node.bounds):
@@ -148,8 +148,8 @@ def lattice_warnings(source: syntax.Source) -> Iterator[Problem]:
 
 
 def _read(literal, relations, bounds: dict) -> dict[int, str]:
-    """The places of a literal's arguments that are of a lattice in which values meet, with the lattice's type; not where any
-    value will do."""
+    """Return the places of a literal's arguments, wildcards left out, that are of a lattice in which values meet, with its
+    type."""
     atom = literal.body if isinstance(literal, syntax.Not) else literal
     node = relations.get(atom.relation) if isinstance(atom, syntax.Atom) else None
     if node is None or len(node.attributes) != len(atom.args):
@@ -160,7 +160,7 @@ def _read(literal, relations, bounds: dict) -> dict[int, str]:
 
 @dataclass
 class _Meaning:
-    """Of one clause. met: of each variable that only lattices bind what it is the greatest lower bound of, and the type."""
+    """The translation of one clause. met: the type and the values that meet in each variable that only lattices bind."""
 
     single: Single
     relations: dict
@@ -188,7 +188,7 @@ class _Meaning:
             yield replace(self.single, head=rebuilt(self.single.head, lambda _: None), body=body)
 
     def _bare(self, literal):
-        """A literal without what it says of values of lattices."""
+        """Replace the values of lattices in a literal by wildcards."""
         places = _read(literal, self.relations, self.bounds)
         if not places or not isinstance(literal, syntax.Atom):
             return literal
@@ -204,7 +204,7 @@ class _Meaning:
         return syntax.Functor(self.bounds[type_]["Glb"].name, (one, other), span=other.span)
 
     def _meant(self, literal) -> list[list]:
-        """The conjunctions of which any one makes a literal true."""
+        """Return the conjunctions of which any one makes a literal true."""
         places = _read(literal, self.relations, self.bounds)
         if not places:
             return [[literal]]
@@ -229,7 +229,7 @@ class _Meaning:
             self.problems.append(Problem("Lattice argument is not grounded", arg.span, hint))
 
     def _absent(self, literal: syntax.Not, places: dict[int, str]) -> list[list]:
-        """No tuple has the key, or one has it whose value has nothing in common with what is given."""
+        """Translate a negation: no tuple has the key, or its value meets the given one in Bottom."""
         atom = literal.body
         none = {at: syntax.Underscore(span=atom.args[at].span) for at in places}
         ways: list[list] = [[replace(literal, body=self._other(atom, none))]]

@@ -10,8 +10,8 @@ from semi_naive.ra.rules.ir import Atom, Rule, Var
 
 @dataclass(frozen=True)
 class Walk:
-    """What every recursive rule of a stratum does: from path(x, y) by edge(y, z) to path(x, z). carried: the place of x;
-    edges: of each rule the relation, and whether it is walked backwards."""
+    """The form of all recursive rules of a stratum: path(x, y) and edge(y, z) make path(x, z). carried: the place of x; edges:
+    the relation of each rule, and True if it is walked backwards."""
 
     relation: str
     carried: int
@@ -19,12 +19,13 @@ class Walk:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Of the home index: the carried column first."""
+        """The order of the home index: the carried column first."""
         return self.carried, 1 - self.carried
 
 
 def walk_of(local, config) -> Walk | None:
-    """What a stratum's rules do, where the settings allow that they run ahead. `local`: where the stratum was begun."""
+    """Return the walk of a stratum if its rules have that form and the settings allow running ahead. `local`: its evaluation in
+    the driver."""
     walk = _walk_of(local.again, set(local.stratum.relations)) if local.recursive else None
     if walk is None or not config.run_ahead or config.policy == "paper" or local.limits:
         return None
@@ -33,7 +34,7 @@ def walk_of(local, config) -> Walk | None:
 
 
 def _walk_of(rules: list[Rule], relations: set[str]) -> Walk | None:
-    """What the recursive rules of one relation do, if all of them do that and carry the same column."""
+    """Return the walk of the recursive rules of one relation, if all have that form and carry the same column."""
     steps = [step_of(rule, relations) for rule in rules]
     walks = {step for step in steps if step}
     if None in steps or len(relations) != 1 or len({carried for carried, _, _ in walks}) != 1:
@@ -42,13 +43,13 @@ def _walk_of(rules: list[Rule], relations: set[str]) -> Walk | None:
 
 
 def of_pairs(rule: Rule) -> bool:
-    """Whether the rule is of atoms of two variables each, and nothing else."""
+    """True if all literals of the rule are atoms of two variables."""
     parts = [rule.head, *rule.body]
     return all(isinstance(part, Atom) and len(part.args) == 2 and all(isinstance(t, Var) for t in part.args) for part in parts)
 
 
 def step_of(rule: Rule, relations: set[str]) -> tuple[int, str, bool] | None:
-    """(carried place, edges, backwards) of a rule of the shape."""
+    """Return (carried place, edges, backwards) for a rule of the form."""
     if len(rule.body) != 2 or not of_pairs(rule):
         return None
     own = [atom for atom in rule.body if atom.relation in relations]

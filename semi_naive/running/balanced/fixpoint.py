@@ -5,11 +5,9 @@ Between two iterations the balance is looked at, and a checkpoint is made when o
 
 import sys
 from dataclasses import dataclass
-from itertools import chain
 
 from semi_naive.host import memory
 from semi_naive.ra.rules.changes import apart, shared, together
-from semi_naive.ra.rules.context import reduced_table
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.balanced.partitioned import Partitioned
@@ -91,17 +89,9 @@ class Fixpoint:
 def opened(relation: PartitionedRelation) -> Table:
     """Open a relation on the partitions of this host as a table of this process. Its blocks are mapped, not copied."""
     home, partitions = relation.home, range(relation.home.map.partitions)
-    if relation.reduction:
-        return _reduced(relation)
     found = {index.order: [stored.open() for p in partitions for stored in index.full[p]] for index in relation.indexes}
     delta = [stored.open() for p in partitions for stored in home.delta[p]]
-    return Table.of(relation.arity, home.order, found, delta)
-
-
-def _reduced(relation: PartitionedRelation) -> Table:
-    """As `opened`, for a relation with a reduction, whose full has the tuples of delta, too."""
-    tables = [reduced_table(relation, p) for p in range(relation.home.map.partitions)]
-    every, home = [block for table in tables for block in table.full[table.home]], tables[0].home
-    last = together([stored.open() for stored in chain(*relation.home.delta)], relation.arity)
-    full, improved = ([part(block, last) for block in every] for part in (apart, shared))
-    return Table.of(relation.arity, home, {home: full}, improved, reduction=relation.reduction)
+    if relation.reduction:  # its full has the tuples of delta, too
+        last, every = together(delta, relation.arity), found[home.order]
+        found, delta = {home.order: [apart(block, last) for block in every]}, [shared(block, last) for block in every]
+    return Table.of(relation.arity, home.order, found, delta, reduction=relation.reduction)

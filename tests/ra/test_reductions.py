@@ -1,0 +1,86 @@
+"""Reductions by key as tuples are inserted: each against a naive oracle, in any home order, and in copies of a table."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from semi_naive.ra.codec import decode, encode_split
+
+from semi_naive import Program, ProgramError
+from semi_naive.ra.reduce.best import Best
+from semi_naive.ra.reduce.classes import Classes
+from semi_naive.ra.reduce.upper_bounds import UpperBounds
+from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.rules.kinds import as_bits, numbers
+from semi_naive.ra.rules.table import Table, snapshot
+
+DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
+VALUES = {Kind.NUMBER: [-(2**63), -3, 0, 7], Kind.UNSIGNED: [0, 7, 2**63, 2**64 - 1], Kind.FLOAT: [-np.inf, -2.5, 0.0, 1e300]}
+STEPS = st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3)), max_size=6), max_size=5)
+
+
+def rows(table: Table) -> set:
+    return set(zip(*(column.tolist() for column in table.columns()), strict=True))
+
+
+@pytest.mark.parametrize("home", [(0, 1, 2), (1, 0, 2)], ids=["own order", "another order"])
+@pytest.mark.parametrize("better, kind", [*product(["min", "max"], DTYPES)])
+@settings(max_examples=25, deadline=None)
+@given(steps=STEPS)
+def test_the_best_value_of_each_key_is_kept(home, better, kind, steps):
+    """Each list of tuples is an iteration; its delta is what improved."""
+    table, known, best = Table(3, home, reduction=Best(better, kind)), {}, {"min": min, "max": max}[better]
+    for made in steps:
+        before = dict(known)
+        for x, y, place in made:
+            value = VALUES[kind][place]
+            known[x, y] = best(known.get((x, y), value), value)
+        columns = [np.array(column, np.int64) for column in zip(*made, strict=True)] or [np.empty(0, np.int64)] * 3
+        columns[2] = as_bits(np.array([VALUES[kind][place] for _, _, place in made], DTYPES[kind]))
+        table.insert(columns, len(made))
+        assert table.count == len(known)
+        assert table.advance() == sum(before.get(key) != value for key, value in known.items())
+    *keys, values = table.columns()
+    found = zip(zip(*map(np.ndarray.tolist, keys), strict=True), numbers(values, kind).tolist(), strict=True)
+    assert dict(found) == known
+
+
+def test_a_copy_of_a_table_has_classes_of_its_own():
+    table = Table(2, reduction=Classes())
+    table.insert([np.array([1]), np.array([2])], 1)
+    copied = snapshot(table)
+    copied.insert([np.array([2]), np.array([3])], 1)
+    assert len(rows(copied)) == 9 and rows(table) == {(1, 1), (1, 2), (2, 1), (2, 2)}
+    assert table.insert([np.array([3]), np.array([3])], 1) == 1  # not known to be of the class of 1 and 2
+
+
+def test_an_iteration_that_is_forgotten_leaves_the_bounds_of_before():
+    table = Table(2, reduction=UpperBounds((lambda pair, size, values: pair[0] | pair[1],), None))
+    table.insert([np.array([1]), np.array([4])], 1)
+    table.advance()
+    mark = table.mark()
+    table.insert([np.array([1, 2]), np.array([3, 3])], 2)
+    table.back_to(mark)
+    table.insert([np.array([1]), np.array([1])], 1)
+    assert table.advance() == 1 and rows(table) == {(1, 5)}
+
+
+@pytest.mark.parametrize("parts", [2, 5000])
+def test_words_are_coded_for_the_destinations_that_get_any(parts):
+    words, slot, home = np.array([3, 8, 9], "u8"), np.array([0, 1, 0]), np.array([1, 0])
+    assert [(part, decode(data, n).tolist()) for part, n, data in encode_split(words, slot, home, parts)] == [
+        (0, [8]),
+        (1, [3, 9]),
+    ]
+
+
+def test_a_relation_keeps_tuples_in_one_way():
+    text = ".decl p(x: number, y: number) eqrel choice-domain x\n.output p\np(x, max(y)) :- p(x, y)."
+    with pytest.raises(ProgramError) as wrong:
+        Program(text)
+    told = [problem.message for problem in wrong.value.problems]
+    assert "Relation p has the qualifier eqrel and a choice-domain" in told
+    assert "Relation p has a choice-domain and max in its heads" in told
+    assert "Relation p has the qualifier eqrel and max in its heads" in told
