@@ -232,7 +232,7 @@ def cut(content: bytes, rng: Random) -> bytes:
     size = rng.randrange(log.PREAMBLE.size, len(content) + 1)
     if rng.random() < 0.5:
         return content[:size]
-    size -= size % log.SECTOR
+    size = max(size - size % log.SECTOR, log.PREAMBLE.size)  # which was on the disk before the first record
     zeros = bytes(rng.choice([1, log.SECTOR, len(content) - size]))
     return content[:size] + zeros + (content[size + len(zeros) :] if rng.random() < 0.3 else b"")
 
