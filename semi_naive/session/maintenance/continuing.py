@@ -85,7 +85,7 @@ class Continuing(Anew):
             return found
         allowed, loses = self._budget(number), self._loses(stratum, own, changes)
         most = allowed.bindings(self.config.follow)
-        if self._can_go_on(number, stratum, own, changes) and allowed.tries(loses, dear=most <= FREE):
+        if self._can_go_on(number, stratum, own, changes) and allowed.tries(loses, most <= FREE):
             try:
                 with budget.of(most):
                     self._go_on(number, stratum, own, changes)
