@@ -668,7 +668,7 @@ def test_the_same_of_a_closure_of_many_edges_whose_rules_are_quick(many_edges, b
 
 
 def test_rules_of_a_closure_that_take_too_long_give_way_to_components(monkeypatch, many_edges, by_rules, by_components, anew):
-    monkeypatch.setattr("semi_naive.session.maintenance.budget.Budget.bindings", lambda *given: 0)
+    monkeypatch.setattr("semi_naive.session.maintenance.budget.Budget.bindings", lambda *given, **how: 0)
     told = same(PATHS, {"edge": [(1, 2)]}, ("insert", "edge", [(2, 3), (3, 4)]), ("delete", "edge", [(2, 3)]))
     assert len(told[0]["path"]) == 5 and len(told[1]["path"]) == 4
     assert by_rules and len(by_components) == 2 and anew == []
@@ -766,7 +766,7 @@ def test_who_is_told_and_rules_that_read_a_closure_have_its_pairs(implied):
 
 
 def test_a_stratum_that_follows_for_too_long_is_computed_anew(monkeypatch, anew):
-    monkeypatch.setattr("semi_naive.session.maintenance.budget.Budget.bindings", lambda *given: 0)
+    monkeypatch.setattr("semi_naive.session.maintenance.budget.Budget.bindings", lambda *given, **how: 0)
     around = PATHS.replace("edge(y, z).", "edge(y, z), edge(z, _).")
     steps = [("insert", "edge", [(2, 3), (3, 4), (4, 5)]), ("delete", "edge", [(2, 3)])]
     told = same(around, {"edge": [(1, 2)]}, *steps)

@@ -8,10 +8,9 @@ are made by counts, so a session makes the same ones on every machine (see `host
 from dataclasses import dataclass, field
 
 FREE = 10_000  # bindings that any maintenance may visit: 20 batches, some 1 ms
-TRIES, ROUND = (
-    2,
-    6,
-)  # of 6 changes in a row that exceed the budget 2 are tried; else `small` of bench.sessions takes 1.4×
+TRIES = 2  # of `ROUND` changes in a row that exceed a budget that is dear; else `small` of bench.sessions takes 1.4×
+ROUND = 6
+INSERTED = 5  # times the part; else inserting 10 % in `triangles listed` of bench.sessions takes 3.3×
 
 
 @dataclass
@@ -22,22 +21,29 @@ class Budget:
     in_vain: dict[bool, int] = field(default_factory=dict)  # changes in a row that exceeded the budget, or were not tried
     helped: bool = False  # a change that deletes has been followed since the stratum has ticks
 
-    def bindings(self, follow: float) -> float:
-        """The bindings that maintenance may visit, where a part of those of a computation may be."""
-        return max(FREE, follow * self.visited) if follow else 0
+    def bindings(self, follow: float, bounded: bool = False) -> float:
+        """The bindings that maintenance may visit, where `follow` is the part of those of a computation. bounded: the change
+        inserts tuples into a stratum without recursion, so the work is a multiple of its size.
 
-    def tries(self, loses: bool) -> bool:
-        """True if the next change is to be followed.
+        >>> Budget(10 ** 6).bindings(0.2), Budget(10 ** 6).bindings(0.2, bounded=True), Budget().bindings(0.15)
+        (200000.0, 1000000.0, 10000)
+        """
+        part = INSERTED * follow if bounded else follow
+        return max(FREE, part * self.visited) if follow else 0
+
+    def tries(self, loses: bool, dear: bool) -> bool:
+        """True if the next change is to be followed. dear: an attempt may take more than the part of a computation, as it may
+        visit `FREE` bindings, or counts are not known.
 
         >>> budget, tried = Budget(), []
         >>> for _ in range(12):
-        ...     tried.append(budget.tries(True))
+        ...     tried.append(budget.tries(loses=True, dear=True))
         ...     if tried[-1]:
-        ...         _ = budget.exceeded(True, False)
-        >>> [place for place, each in enumerate(tried) if each], budget.tries(False)
+        ...         _ = budget.exceeded(loses=True, ticks=False)
+        >>> [place for place, each in enumerate(tried) if each], budget.tries(loses=False, dear=True)
         ([0, 1, 6, 7], True)
         """
-        tried = self.in_vain.get(loses, 0) % ROUND < TRIES
+        tried = not dear or self.in_vain.get(loses, 0) % ROUND < TRIES
         self.in_vain[loses] = self.in_vain.get(loses, 0) + (not tried)
         return tried
 

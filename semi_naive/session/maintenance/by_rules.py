@@ -48,6 +48,10 @@ class ByRules(Continuing):
         counted = self.local[number].counts.counted if number in self.local else []
         return {one.relation: self.tables.pop(one.relation) for one in counted if one.relation in self.tables}
 
+    def _lacks_counts(self, number: int, known: Mapping[str, Table]) -> bool:
+        """True if a stratum has followed by counts that are not known now."""
+        return number in self.local and len(known) < len(self.local[number].counts.counted)
+
     def _tell(self, names: Iterable[str], changes: Mapping[str, AnyChange]) -> None:
         """Tables of relations that were computed anew have what is new as their delta, for who follows it."""
         for name in self.whole.keys() & names & changes.keys():

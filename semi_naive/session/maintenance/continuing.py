@@ -27,6 +27,7 @@ from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.dealing import deal
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.anew import Anew
+from semi_naive.session.maintenance.budget import FREE
 from semi_naive.session.maintenance.closures import changed
 from semi_naive.session.maintenance.continued import Continued
 from semi_naive.session.maintenance.flips import flips, is_exact
@@ -83,9 +84,10 @@ class Continuing(Anew):
         if (found := self._of_closure(number, own, changes)) is not None:
             return found
         allowed, loses = self._budget(number), self._loses(stratum, own, changes)
-        if self._can_go_on(number, stratum, own, changes) and allowed.tries(loses):
+        most = allowed.bindings(self.config.follow)
+        if self._can_go_on(number, stratum, own, changes) and allowed.tries(loses, most <= FREE):
             try:
-                with budget.of(allowed.bindings(self.config.follow)):
+                with budget.of(most):
                     self._go_on(number, stratum, own, changes)
                 allowed.kept(loses, ticks=False)
                 self._rest_there(number, stratum)

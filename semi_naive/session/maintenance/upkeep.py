@@ -35,6 +35,7 @@ from semi_naive.running.driver.local import TooLarge
 from semi_naive.running.progress.recovery import Recovery
 from semi_naive.session.maintenance import implied
 from semi_naive.session.maintenance.anew import Closure
+from semi_naive.session.maintenance.budget import FREE
 from semi_naive.session.maintenance.by_rules import ByRules
 from semi_naive.session.maintenance.closures import differing, felt, is_dense
 from semi_naive.session.maintenance.implied import Counted, Implied, is_unspelt, is_worth_it
@@ -252,12 +253,14 @@ class Upkeep(ByRules):
         if closure and dense and (found := self._by_components(number, closure, changes)):
             return found
         loses, allowed = self._loses(stratum, own, changes), self._budget(number)
-        if self._can_follow(stratum, own, changes) and allowed.tries(loses):
+        most = allowed.bindings(self.config.follow, bounded=not (loses or stratum.recursive))
+        dear = most <= FREE or self._lacks_counts(number, counts)
+        if self._can_follow(stratum, own, changes) and allowed.tries(loses, dear):
             self._tell(stratum.reads, changes)
             self.tables.update(counts)
             self._count_missing(self._following(number, stratum), changes)
             try:
-                with budget.of(allowed.bindings(self.config.follow)):
+                with budget.of(most):
                     found = self._follow(number, stratum, own, changes)
                 allowed.kept(loses, number in self.ticks)
                 return found
