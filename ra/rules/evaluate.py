@@ -117,6 +117,12 @@ class Left:
     arrived: StoredBlock | StoredLists | Block | Listed | None = None
     frames: Run | None = None
 
+    @property
+    def paths(self) -> list[str]:
+        """The runs that keep it, once it is known."""
+        arrived = [self.arrived.run] if isinstance(self.arrived, StoredBlock | StoredLists) else []
+        return [run.path for run in (*arrived, self.frames) if run is not None]
+
 
 @dataclass
 class Evaluate:

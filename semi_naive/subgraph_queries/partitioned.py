@@ -46,7 +46,7 @@ class PartitionedGraph:
     """The relations of a graph on the partitions of a SparkContext, by default as many as it has cores.
 
     relations   {name: columns}; a relation is read when a pattern first needs it
-    split       BiGJoin-S: heavy buckets of an index are split or copied (`running.splitting`)
+    split       BiGJoin-S: heavy buckets of an index are split or copied (`running.relations.splitting`)
     """
 
     def __init__(self, relations: Mapping[str, Any], sc, split: bool = False, partitions: int | None = None):
@@ -73,11 +73,15 @@ class PartitionedGraph:
         if all(self.database.count(atom.relation) for atom in query.atoms):
             version = self._version(query, rows)
             record.begin(version)
+            stale: list[list[str]] = [[] for _ in range(record.partitions)]
             for results, left in evaluated(self.cluster, self._world(), [version], record.threshold, "pattern"):
                 answers = [result for result in results if isinstance(result, Answer)]
                 count += sum(answer.count for answer in answers)
                 found += [answer.columns(len(query.variables)) for answer in answers] if rows else []
                 record.job(results, left)
+                for partition, one in ((p, one) for parts in left.values() for p, own in enumerate(parts) for one in own):
+                    stale[partition] += one.paths
+            self.cluster.jobs.discard(stale)
         matches = np.concatenate([np.empty((len(query.variables), 0), np.int64), *found], axis=1)
         return count, matches, record.finished(count)
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 
 import numpy as np
 import pytest
@@ -90,6 +91,7 @@ def test_any_batch_gives_the_same_and_no_more_is_in_flight(graphs, split):
         proposals = record["stages"][2]["proposals"]
         assert record["jobs"] >= proposals / max(batch, 6) and (batch < 10_000 or record["jobs"] == 1)
         json.dumps(record)
+        assert not [name for _, _, names in os.walk(graph.cluster.root) for name in names if "left" in name]
 
 
 @settings(max_examples=20, deadline=None)
