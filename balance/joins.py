@@ -1,6 +1,6 @@
 """What makes a dictionary the trace of a join of many relations at once: the parts that its figures rely on.
 
-`ra.multiway.boxing` says what the trace of a boxed join has, `ra.multiway.prefixes.record` what that of a BiGJoin.
+`ra.multiway.boxing` says what the trace of a boxed join has, `semi_naive.subgraph_queries.record` what that of a BiGJoin.
 """
 
 from semi_naive.balance.record import NUMBER, check_fields, check_numbers, list_of_dicts, shown

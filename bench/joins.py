@@ -9,7 +9,6 @@ import numpy as np
 from bench import mgt
 from bench.peers import Sample, by_duckdb
 from semi_naive.ra.multiway import boxing, leapfrog
-from semi_naive.ra.multiway.bigjoin import BigJoin
 from semi_naive.ra.multiway.query import Query
 from semi_naive.ra.spark.spark_context import cpus
 from semi_naive.ra.storage.runs import Store
@@ -32,6 +31,7 @@ class Searched:
     def close(self) -> None:
         self.store.remove()
         self.loaded.clear()
+        self.vertices.close()
 
     @cached_property
     def vertices(self) -> Vertices:
@@ -101,17 +101,15 @@ def _shelf(graph: Searched) -> boxing.Shelf:
 
 
 def bigjoin(graph: Searched, spark, timeout: float) -> Sample:
-    """The shuffled form, in as many partitions as Spark has cores; indexes are spread before the clock runs."""
-    from semi_naive.ra.spark.jobs import PartitionedJobs
+    """In as many partitions as Spark has cores; indexes are on the partitions before the clock runs."""
+    from semi_naive import subgraphs
 
-    jobs = PartitionedJobs(spark.sparkContext, spark.sparkContext.defaultParallelism)
-    try:
-        with BigJoin(graph.query, graph.relations, jobs) as join:
-            sample = timed(join.count)
-            sample.facts = {name: join.trace[name] for name in ("peak", "bound", "rounds", "jobs")}
-            return sample
-    finally:
-        jobs.close()
+    records: list[dict] = []
+    options = {"plan": "bigjoin", "spark": spark, "trace": records.append}
+    graph.once("bigjoin", lambda: subgraphs(graph.vertices, graph.pattern, **options))
+    sample = timed(lambda: subgraphs(graph.vertices, graph.pattern, **options))
+    sample.facts = {name: records[-1][name] for name in ("peak", "bound", "rounds", "jobs")}
+    return sample
 
 
 def massive(graph: Searched, spark, timeout: float) -> Sample:

@@ -83,7 +83,7 @@ def _work(row, trace: dict) -> None:
     steps = [(step["stage"], step["phase"], np.add(step["received"], step["sent"])) for step in trace["steps"]]
     steps = [(trace["order"][stage], phase, work) for stage, phase, work in steps if work.any()]
     if not steps:
-        note(row[1], "no steps: this form sends nothing from one partition to another")
+        note(row[1], "no steps: some relation has no tuples")
         return
     _by_step(row[1], steps)
 
@@ -105,5 +105,5 @@ def _by_step(axes, steps: list[tuple]) -> None:
     titled(axes, "Work of each step")
 
 
-FORMS = {"boxed": "boxed leapfrog", "shuffled": "BiGJoin", "skew": "BiGJoin-S", "one worker": "BiGJoin, one worker"}
+FORMS = {"boxed": "boxed leapfrog", "shuffled": "BiGJoin", "skew": "BiGJoin-S"}
 DRAWN = {"boxes": _boxes, "work": _work}

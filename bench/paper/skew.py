@@ -36,18 +36,15 @@ def measure(evaluation) -> dict:
 
 def joined(spark, partitions: int, relations: dict, skew: bool) -> dict:
     """triangle(x, y, z) :- r(x, y), s(y, z), t(x, z)."""
-    from semi_naive.ra.multiway.bigjoin import BigJoin
     from semi_naive.ra.multiway.query import Atom, Query
-    from semi_naive.ra.spark.jobs import PartitionedJobs
+    from semi_naive.subgraph_queries.partitioned import PartitionedGraph
 
     atoms = [Atom(name, tuple(terms)) for name, terms in (("r", "xy"), ("s", "yz"), ("t", "xz"))]
-    jobs = PartitionedJobs(spark.sparkContext, partitions)
+    graph = PartitionedGraph({name: rows.T for name, rows in relations.items()}, spark.sparkContext, skew, partitions)
     try:
-        with BigJoin(Query(tuple(atoms), order=("x", "y", "z")), relations, jobs, skew=skew) as join:
-            join.count()
-            trace = join.trace
+        _, _, trace = graph.run(Query(tuple(atoms), order=("x", "y", "z")), False)
     finally:
-        jobs.close()
+        graph.close()
     return {"triangles": trace["result"]["tuples"], "messages": trace["messages"], "jobs": trace["jobs"],
             "seconds": trace["seconds"], "work": trace["work"]}  # fmt: skip
 

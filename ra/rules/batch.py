@@ -8,6 +8,7 @@ from semi_naive.ra.joins.unions import BELOW
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.block import HALVES, Block, Chunked, bounds_of, roomy, snug
 from semi_naive.ra.rules.columns import ready
+from semi_naive.ra.rules.terms import holds
 from semi_naive.ra.words import seek
 
 SAMPLE = 1 << 13  # bindings from which it is known to 1 % how many are repetitions
@@ -62,6 +63,10 @@ class Batch:
         if mask.all():
             return Batch(self.size, kept)
         return Batch(int(np.count_nonzero(mask)), {name: column[mask] for name, column in kept.items()})
+
+    def filtered(self, literal, values) -> "Batch":
+        """Keep the bindings for which a comparison or a test holds."""
+        return self.where(holds(literal, self.columns, self.size, values))
 
     def slice(self, begin: int, end: int) -> "Batch":
         """The bindings [begin, end)."""

@@ -15,7 +15,11 @@ import numpy as np
 
 from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.ir import Term
+from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.intersecting_lists import intersect
+from semi_naive.ra.rules.ir import Const, Term, Var
+from semi_naive.ra.rules.listed import Listed
+from semi_naive.ra.rules.lists import Lists, in_order, joined
 from semi_naive.ra.rules.steps import START, Context, Exchange, Join, matched
 from semi_naive.ra.rules.terms import evaluate
 
@@ -77,15 +81,40 @@ class Proposal(Join):
     def __call__(self, batch: Batch, context: Context, begin=START):
         blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
         keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
+        sliced = self.binds[0][0] == len(keys) == len(self.order) - 1  # the values of a key are next to each other, each once
         for number in range(begin[0], len(blocks)):
             lows, highs = blocks[number].ranges(keys, batch.size)
             row, skip = begin[1:] if number == begin[0] else START[1:]
+            if sliced:
+                yield from self._slices(batch, blocks[number], lows, highs, (number, row, skip), context.most)
+                continue
             while row < batch.size:
                 rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, context.most)
                 rows, values = self._once(blocks, number, keys, lows, rows, positions)
                 if rows.size:
                     columns = batch.take(rows, self.keep) | {self.binds[0][1]: values}
                     yield Batch(rows.size, columns, at=(number, row, skip), joined=rows.size)
+
+    def _slices(self, batch: Batch, block: Block, lows: np.ndarray, highs: np.ndarray, begin, most: int):
+        """The values of each binding as a list that is a range of the block, `most` values at a time."""
+        number, row, skip = begin
+        order = in_order(lows.view(np.uint64))  # equal ranges side by side: a batch holds each once
+        lows, highs = lows[order], highs[order]
+        ends = np.cumsum(highs - lows)
+        at = int(ends[row] - (highs - lows)[row]) + skip if row < batch.size else 0
+        while row < batch.size and at < ends[-1]:
+            stop = min(at + most, int(ends[-1]))
+            last = int(np.searchsorted(ends, stop))
+            some = slice(row, last + 1)
+            low, high = lows[some].copy(), highs[some].copy()
+            low[0] += skip
+            high[-1] -= int(ends[last]) - stop
+            row, skip = (last + 1, 0) if stop == ends[last] else (last, int(high[-1] - lows[last]))
+            rows = np.flatnonzero(low < high)
+            lists = Lists.of(block, self.binds[0][0], np.arange(rows.size), low[rows], high[rows])
+            others = batch.take(order[rows + some.start], self.keep)
+            yield Listed(others, self.binds[0][1], lists, at=(number, row, skip), joined=stop - at)
+            at = stop
 
     def _once(
         self, blocks: list, number: int, keys: list[np.ndarray], lows: np.ndarray, rows: np.ndarray, positions: np.ndarray
@@ -122,15 +151,53 @@ class Propose:
 
 @dataclass
 class Intersect:
-    """Drop the bindings of which the atom that they visit has no tuple. steps: the join of each atom, which binds nothing."""
+    """Drop the bindings of which the atom that they visit has no tuple. steps: the join of each atom, which binds nothing.
+    Without `listing`, of lists only the number of values is right: for bindings that are counted and not read."""
 
     steps: tuple[Join, ...]
     turn: int
+    listing: bool = True
 
     def __call__(self, batch: Batch, context: Context):
+        if isinstance(batch, Listed) and all(_ends_with(step.keys, batch.name) for step in self.steps):
+            yield self._of_lists(batch, context)
+            return
         visited, found = (batch.columns[OFFER] + self.turn) % len(self.steps), np.zeros(batch.size, np.bool_)
         for number, step in enumerate(self.steps):
             rows = np.flatnonzero(visited == number)
             if rows.size:
                 found[rows] = matched(step, Batch(rows.size, batch.take(rows, batch.columns)), context)
         yield batch.where(found, self.steps[0].keep)
+
+    def _of_lists(self, batch: Listed, context: Context) -> Batch:
+        visited, parts = (batch.listed(OFFER) + self.turn) % len(self.steps), [batch.lists.chosen(slice(0, 0))]
+        for number, step in enumerate(self.steps):
+            lists = batch.lists.chosen(visited == number)
+            if lists.rows.size:
+                parts += self._met(step, batch, lists, context)
+        made, keep = batch.with_lists(joined(parts)), self.steps[0].keep
+        if batch.name in keep:
+            return made.with_lists(made.lists, keep)
+        return Batch(made.size, made.take(np.arange(made.size), keep))
+
+    def _met(self, step: Join, batch: Listed, lists: Lists, context: Context):
+        """The values of some lists that each block of a relation has: no value is in several blocks, unless other columns
+        follow it there."""
+        blocks = [block for block in context.blocks(step.relation, step.part, step.order) if block.size]
+        if len(blocks) > 1 and len(step.order) > len(step.keys):
+            some = batch.with_lists(lists)
+            yield lists.kept(matched(step, some, context))
+            return
+        others = {name: column[lists.rows] for name, column in batch.others.items()}
+        keys = [evaluate(term, others, lists.rows.size, context.values) for term in step.keys[:-1]]
+        for block in blocks:
+            lows, highs = block.ranges(keys, lists.rows.size)
+            values = Lists.of(block, len(keys), lists.rows, lows, highs)
+            yield intersect(lists, values.starts, values.stops, values.pool, self.listing)
+
+
+def _ends_with(keys: tuple[Term, ...], name: str) -> bool:
+    """True if the last key is the variable, and the others are constants or other variables."""
+    *first, last = keys
+    others = all(isinstance(term, Const) or isinstance(term, Var) and term.name != name for term in first)
+    return others and isinstance(last, Var) and last.name == name

@@ -59,7 +59,7 @@ def snug(bounds: Bounds) -> Packing:
     packing = roomy(bounds)
     widths = [high.bit_length() if low >= 0 else 1 + max(high, ~low).bit_length() for low, high in bounds]
     spare = (EVERY - sum(widths)) // max(1, len(widths))
-    if packing.lanes == 1 or spare < 1:
+    if packing.lanes == 1 or spare < 0:
         return packing
     return _packing(tuple(_field(width + spare, low) for width, (low, _) in zip(widths, bounds, strict=True)))
 

@@ -34,6 +34,7 @@ class TaskContext:
     partition: int
     partitions: int
     most: int = MOST
+    exact: bool = False
     unions: bool = False
 
     @property

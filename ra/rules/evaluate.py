@@ -10,37 +10,43 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra.packing import Bounds, Packing
-from semi_naive.ra.rules import parcels
+from semi_naive.ra.rules import listed, parcels
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.batch import Batch, joined
-from semi_naive.ra.rules.bigjoin import OFFER
+from semi_naive.ra.rules.bigjoin import OFFER, Intersect
 from semi_naive.ra.rules.block import Block, bounds_of, roomy, snug
 from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.derive import GATHERED, Derivation
 from semi_naive.ra.rules.gathering import Gather
+from semi_naive.ra.rules.listed import ArrivedLists, Listed, StoredLists
 from semi_naive.ra.rules.rollover import Arrived, Work, restored
 from semi_naive.ra.rules.steps import MOST
 from semi_naive.ra.rules.stored import StoredBlock, store
+from semi_naive.ra.rules.terms import evaluate
 from semi_naive.ra.spark.reports import Report, reports
+from semi_naive.ra.storage import codec
 from semi_naive.ra.storage.runs import Run
 
 
 @dataclass
 class Move:
-    """How the bindings of a segment go to the next: their columns, and to where: the bucket that those at the places `key` have
-    in a map, or `one` subbucket of it; every partition; the one they are on; or, of several moves, by the one that is `turn`
-    after the one that their OFFER says. `partial`: what is made of them before they go; `copies`: buckets that several
-    partitions have all of, from which nothing has to go."""
+    """How the bindings of a segment, the columns `names`, are sent to the next.
+
+    to: a bucket map: to the bucket that the columns at the places `key` have in it, or to the subbucket that those at `rest`
+    have, or to any `one` subbucket; "every" partition; the "same"; or one of several moves, the one that is `turn` after the
+    one that OFFER names. partial: an aggregation before they are sent; copies: buckets that several partitions have whole: a
+    binding on one of these stays there."""
 
     names: tuple[str, ...]
     to: BucketMap | Literal["every", "same"] | tuple["Move", ...]
     key: tuple[int, ...] = ()
+    rest: tuple[int, ...] = ()
     partial: Gather | None = None
     copies: dict[int, frozenset[int]] = field(default_factory=dict)
     one: bool = False
@@ -73,6 +79,7 @@ class Version:
     first: int = 0
     holds: dict[int, Held] = field(default_factory=dict)
     gathers: dict[int, tuple[Gather, Held]] = field(default_factory=dict)
+    answer: Literal["", "count", "rows"] = ""  # what goes to the driver, instead of heads that go home
 
     def tag(self, segment: int) -> str:
         return f"{self.number}:{segment}"
@@ -80,6 +87,10 @@ class Version:
     def held(self, segment: int) -> str:
         """The tag of what waits for a segment."""
         return f"{self.number}:{segment}:held"
+
+    def takes_lists(self, segment: int) -> bool:
+        """True if a segment begins with a step that reads lists."""
+        return isinstance(self.segments[segment][0], Intersect) if self.segments[segment] else False
 
     def names(self, segment: int) -> tuple[str, ...]:
         """The columns of what a segment begins with, once it is gathered."""
@@ -103,8 +114,14 @@ class Left:
     bindings that a shuffle has brought for it, until it is known on disk a block in memory."""
 
     version: int
-    arrived: StoredBlock | Block | None = None
+    arrived: StoredBlock | StoredLists | Block | Listed | None = None
     frames: Run | None = None
+
+    @property
+    def paths(self) -> list[str]:
+        """The runs that keep it, once it is known."""
+        arrived = [self.arrived.run] if isinstance(self.arrived, StoredBlock | StoredLists) else []
+        return [run.path for run in (*arrived, self.frames) if run is not None]
 
 
 @dataclass
@@ -126,7 +143,8 @@ class Evaluate:
     label: str
 
     def __call__(self, partition, records):
-        self.context = TaskContext(self.world, partition, self.partitions, min(MOST, self.threshold or MOST))
+        most, exact = min(MOST, self.threshold or MOST), any(version.answer for version in self.versions)
+        self.context = TaskContext(self.world, partition, self.partitions, most, exact)
         self.streams, self.made, self.numbers = parcels.Streams(partition, self.stage), 0, itertools.count()
         yield from ((partition, report) for report in reports(records, partition))
         later = {v.held(segment) for v in self.versions for segment in v.gathers if segment + v.first > self.stage}
@@ -134,7 +152,7 @@ class Evaluate:
         for number, left in enumerate(self.left[partition] + self._arrived(records)):
             report = Report(self._phase(left), partition, facts={"version": left.version, "stage": self.stage, "left": left})
             report.facts |= {"number": number, "joined": 0, "begun": left.frames is left.arrived is None}
-            report.received = left.arrived.size if isinstance(left.arrived, Block) else self._scanned(left)
+            report.received = left.arrived.size if isinstance(left.arrived, Block | Listed) else self._scanned(left)
             path = os.path.join(self.root, str(partition), f"left-{self.stage}-{number}-{self.label}")
             yield from self._reported(report, self._done(left, report, path))
             yield partition, report
@@ -143,8 +161,9 @@ class Evaluate:
 
     def _arrived(self, records) -> list[Left]:
         waited = [v for v in self.versions if 0 < self.stage - v.first < len(v.segments)]
-        found = ((v.number, self._received(records, v, self.stage - v.first)) for v in waited)
-        return [Left(number, block) for number, block in found if block is not None and block.size]
+        found = [(v.number, self._received(records, v, self.stage - v.first)) for v in waited]
+        found += [(v.number, listed.received(records, v.tag(self.stage - v.first))) for v in waited]
+        return [Left(number, arrived) for number, arrived in found if arrived is not None and arrived.size]
 
     def _received(self, records, version: Version, segment: int) -> Block | None:
         block = parcels.received(records, version.tag(segment), tight=True)
@@ -192,7 +211,8 @@ class Evaluate:
         segment = self.stage - version.first
         if self._room() or version.awaited(segment, False):
             steps, frames = version.segments[segment], restored(left.frames) if left.frames else None
-            names, block = version.names(segment), arrived.open() if isinstance(arrived, StoredBlock) else arrived
+            names = version.names(segment)
+            block = arrived.open() if isinstance(arrived, StoredBlock | StoredLists) else arrived
             if segment in version.holds:
                 held, block = version.holds[segment], Block.of([], 1) if block is None else block
                 columns = _batch(block, names).columns
@@ -200,14 +220,16 @@ class Evaluate:
                 yield from self._moved(waiting, Move(held.names, "same"), version.held(held.until))
                 names, block = held.outer, Block.of([columns[name] for name in held.outer], block.size)
             if block is not None:
-                steps = [Arrived(block, names), *steps]
+                steps = [ArrivedLists(block) if isinstance(block, Listed) else Arrived(block, names), *steps]
             work = Work(steps, self.context, frames)
-            outbox = self._heads(version) if segment == len(version.segments) - 1 else self._bindings(version, segment)
+            outbox = self._last(version) if segment == len(version.segments) - 1 else self._bindings(version, segment)
             yield from self._sent(work, outbox, not version.awaited(segment, True))
             report.facts["joined"] = work.joined
             report.facts["left"] = left = Left(left.version, arrived, work.store(path)) if work.frames else None
         if left is not None and isinstance(arrived, Block):
             left.arrived = store(path + "-arrived", arrived)[0]
+        elif left is not None and isinstance(arrived, Listed):
+            left.arrived = StoredLists.store(path + "-arrived", arrived)
 
     def _sent(self, work: Work, outbox: "Outbox", divisible: bool):
         """What comes out of the last step until there is no more room, shipped; all of it, unless that is `divisible`."""
@@ -222,8 +244,8 @@ class Evaluate:
         for block in outbox.flush():
             yield from self._shipped(block, outbox)
 
-    def _shipped(self, block: Block, outbox: "Outbox"):
-        self.made += block.size
+    def _shipped(self, block: Block | Batch, outbox: "Outbox | Answers"):
+        self.made += block.size if outbox.held else 0
         yield from outbox.ship(block)
 
     # -- where it goes
@@ -233,22 +255,50 @@ class Evaluate:
         move, tag = version.moves[segment], version.tag(segment + 1)
 
         def made(batch: Batch):
+            if isinstance(batch, Listed) and version.takes_lists(segment + 1):
+                return batch
             if move.partial is not None:
                 number = self.context.partition + self.partitions * next(self.numbers)
                 batch = move.partial.partial(batch, number, self.context.values)
             return [batch.columns[name] for name in move.names], batch.size
 
-        return Outbox(made, lambda block: self._moved(block, move, tag), snug)
+        def ship(block: Block | Listed):
+            return self._lists_moved(block, move, tag) if isinstance(block, Listed) else self._moved(block, move, tag)
+
+        return Outbox(made, ship, snug)
+
+    def _lists_moved(self, batch: Listed, move: Move, tag: str):
+        """The same as `_moved` for lists: each goes to where its binding would go."""
+        if isinstance(move.to, tuple):
+            visited = (batch.listed(OFFER) + move.turn) % len(move.to)
+            for number, one in enumerate(move.to):
+                some = batch.with_lists(batch.lists.chosen(visited == number))
+                yield from self._lists_moved(some, one, tag) if some.size else ()
+            return
+        names, place = tuple(name for name in move.names if name != batch.name), self.streams.next()
+        if isinstance(move.to, BucketMap):
+            key, rest = ([move.names[at] for at in places] for places in (move.key, move.rest))
+            yield from listed.to_bucket(batch, key, rest, move.to, names, tag, place, self._stays(move))
+        else:
+            for part in range(self.partitions) if move.to == "every" else [self.context.partition]:
+                yield part, listed.ListParcel.of(batch, names, tag, place)
+
+    def _stays(self, move: Move) -> tuple:
+        here = [bucket for bucket, partitions in move.copies.items() if self.context.partition in partitions]
+        return (self.context.partition, here) if here else ()
 
     def _moved(self, block: Block, move: Move, tag: str):
         if isinstance(move.to, tuple):
             return self._visiting(block, move, tag)
-        if move.one:
+        if move.one and not move.copies:
             return parcels.home(block, len(move.key), move.to, tag, self.streams)
+        if move.one:
+            rest = range(len(move.key), block.arity)
+            return parcels.to_subbucket(block, move.key, rest, move.to, tag, self.streams, self._stays(move))
+        if isinstance(move.to, BucketMap) and move.rest:
+            return parcels.to_subbucket(block, move.key, move.rest, move.to, tag, self.streams, self._stays(move))
         if isinstance(move.to, BucketMap):
-            here = [bucket for bucket, partitions in move.copies.items() if self.context.partition in partitions]
-            stays = (self.context.partition, here) if here else ()
-            return parcels.to_bucket(block, move.key, move.to, tag, self.streams, stays)
+            return parcels.to_bucket(block, move.key, move.to, tag, self.streams, self._stays(move))
         parts = range(self.partitions) if move.to == "every" else [self.context.partition]
         return parcels.to_each(block, parts, tag, self.streams)
 
@@ -258,6 +308,9 @@ class Evaluate:
             some = Block(block.packing, np.ascontiguousarray(block.words[:, visited == number]))
             if some.size:
                 yield from self._moved(some, one, tag)
+
+    def _last(self, version: Version) -> "Outbox | Answers":
+        return Answers(version, self.context) if version.answer else self._heads(version)
 
     def _heads(self, version: Version) -> "Outbox":
         """To the subbuckets of the head's home: the all-to-all."""
@@ -272,18 +325,19 @@ class Evaluate:
 
 @dataclass
 class Outbox:
-    """Gathers tuples, so that they are deduplicated and sent many at a time. `tuples_of`: a batch as a block, which goes at
-    once, or as (columns, size), in the order of where it goes; `ship`: a block as parcels; `packing`: of bounds."""
+    """Gather tuples, so that they are deduplicated and sent many at a time. `tuples_of`: a batch as a block or lists, which are
+    sent at once, or as (columns, size), in the order of the next index; `ship`: a block as parcels; `packing`: of bounds."""
 
     tuples_of: object
     ship: object
     packing: Callable[[Bounds], Packing] = roomy
     waiting: list[Batch] = field(default_factory=list)
     rows: int = 0
+    held = True  # whether what is made takes memory until the stage is over
 
     def take(self, batch: Batch):
         tuples = self.tuples_of(batch)
-        if isinstance(tuples, Block):
+        if isinstance(tuples, Block | Listed):
             yield tuples
             return
         self.waiting.append(Batch(tuples[1], dict(enumerate(tuples[0]))))
@@ -297,6 +351,43 @@ class Outbox:
             self.waiting, self.rows = [], 0
             columns = list(whole.columns.values())
             yield Block.of(columns, whole.size, self.packing(bounds_of(columns)))
+
+
+class Answer(NamedTuple):
+    """Bindings on their way to the driver: how many, and the columns of the head, coded one after the other, if asked for."""
+
+    count: int
+    data: bytes
+
+    def columns(self, arity: int) -> np.ndarray:
+        return codec.decode_any(self.data, arity * self.count).reshape(arity, self.count)
+
+
+@dataclass
+class Answers:
+    """What an evaluation sends to the driver. It is never deduplicated: the head has all variables of the body."""
+
+    version: Version
+    context: TaskContext
+    rows = 0
+
+    @property
+    def held(self) -> bool:
+        return self.version.answer == "rows"
+
+    def take(self, batch: Batch):
+        yield batch
+
+    def flush(self):
+        return ()
+
+    def ship(self, batch: Batch):
+        data = b""
+        if self.held:
+            terms = self.version.derivation.head
+            columns = [evaluate(term, batch.columns, batch.size, self.context.values) for term in terms]
+            data = codec.encode_any(np.concatenate(columns))
+        yield self.context.partition, Answer(batch.size, data)
 
 
 def _batch(block: Block, names: tuple[str, ...]) -> Batch:

@@ -61,6 +61,11 @@ class Streams:
         self.name, self.number, self.order = name, 0, 0
         self.last: tuple | None = None  # the packing and the last word of the block before
 
+    def next(self) -> tuple[tuple[int, ...], int]:
+        """A stream and an order for what is no block."""
+        self.number, self.last = self.number + 1, None
+        return (*self.name, self.number), 0
+
     def place(self, block: Block) -> tuple[tuple[int, ...], int]:
         """The stream and the order of a block."""
         same = self.last is not None and self.last[0] == block.packing  # words of two packings do not compare
@@ -105,18 +110,35 @@ def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, 
     if not block.size:
         return
     bucket = bucket_of(_key(block, key), np.uint64(placement.buckets)).astype(np.int64)
-    wanted = np.zeros((placement.partitions, placement.buckets), np.bool_)
     place = streams.place(block)
+    for part, wanted in enumerate(partitions_of(placement, here)):
+        chosen = wanted[bucket]
+        if chosen.any():
+            some = Block(block.packing, np.ascontiguousarray(block.words[:, chosen]))
+            yield from parcels(some, np.full(some.size, part), placement.partitions, tag, place)
+
+
+def to_subbucket(block: Block, key, rest, placement: BucketMap, tag: str, streams: Streams, here=()):
+    """Each binding to the partition of one subbucket: the columns at the places `key` choose the bucket, those at `rest` the
+    subbucket; `here` as for `to_bucket`."""
+    if block.size:
+        words = _key(block, key)
+        destination = placement.tables()[1][placement.slots_of(words, _key(block, rest))]
+        if here:
+            stays = np.isin(bucket_of(words, np.uint64(placement.buckets)), here[1])
+            destination = np.where(stays, here[0], destination)
+        yield from parcels(block, destination, placement.partitions, tag, streams.place(block))
+
+
+def partitions_of(placement: BucketMap, here=()) -> np.ndarray:
+    """Which partitions the bindings of each bucket go to, booleans (partitions, buckets); `here` as for `to_bucket`."""
+    wanted = np.zeros((placement.partitions, placement.buckets), np.bool_)
     for number, homes in enumerate(placement.homes):
         wanted[list(homes), number] = True
     if here:
         wanted[:, here[1]] = False
         wanted[here] = True
-    for part in range(placement.partitions):
-        chosen = wanted[part][bucket]
-        if chosen.any():
-            some = Block(block.packing, np.ascontiguousarray(block.words[:, chosen]))
-            yield from parcels(some, np.full(some.size, part), placement.partitions, tag, place)
+    return wanted
 
 
 def to_each(block: Block, partitions: Iterable[int], tag: str, streams: Streams):

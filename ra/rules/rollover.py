@@ -14,6 +14,7 @@ import numpy as np
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.bigjoin import Propose
 from semi_naive.ra.rules.block import Block
+from semi_naive.ra.rules.listed import ArrivedLists
 from semi_naive.ra.rules.multiway import Multiway
 from semi_naive.ra.rules.steps import START, Context, Generate, Join, scanned
 from semi_naive.ra.storage.runs import Run, write_run
@@ -27,10 +28,16 @@ class Arrived:
     names: tuple[str, ...]
 
     def __call__(self, batch: Batch, context: Context, begin=START):
-        yield from scanned([self.block], tuple(enumerate(self.names)), {}, begin, context.most)
+        yield from scanned([self.block], tuple(enumerate(self.names)), {}, begin, context.most, context.exact)
 
 
-RESUMING = (Arrived, Join, Propose, Generate)  # steps that begin anywhere; the others but Multiway make one batch of one
+RESUMING = (
+    Arrived,
+    ArrivedLists,
+    Join,
+    Propose,
+    Generate,
+)  # steps that begin anywhere; the others but Multiway make one batch of one
 
 
 @dataclass

@@ -21,7 +21,7 @@ from semi_naive.ra.rules.folds import Fold
 from semi_naive.ra.rules.ir import Aggregate, Compare, Kind, Range, Term, Truth
 from semi_naive.ra.rules.kinds import numbers
 from semi_naive.ra.rules.ranges import range_counts, range_values
-from semi_naive.ra.rules.terms import evaluate, holds
+from semi_naive.ra.rules.terms import evaluate
 from semi_naive.ra.rules.thinned import is_searched
 
 MOST = 1 << 21  # bindings of one batch, about: what bounds the memory of a body
@@ -36,6 +36,7 @@ class Context(Protocol):
     kept: dict  # what steps have made of the tuples, for as long as it is at hand
     position: tuple[int, int]  # the partition, and how many there are; (0, 1) in the driver
     most: int  # bindings of a batch that a join makes, about
+    exact: bool  # whether a batch never has more, also where the tuples of a block could be read as one batch of pairs
     unions: bool  # whether joins of pairs are made by `ra.joins.unions`: they cannot be taken up where they stopped
 
     def host_cache_dir(self, read: set[tuple[str, tuple[int, ...]]]) -> str | None:
@@ -103,7 +104,8 @@ class Join:
         blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
         keys = None  # evaluated when they are needed: the fused join needs none
         if (self.binds or self.every) and not self.keys and batch.size == 1:
-            yield from scanned(blocks, self.binds, batch.take(np.zeros(1, np.int64), self.keep), begin, context.most)
+            same = batch.take(np.zeros(1, np.int64), self.keep)
+            yield from scanned(blocks, self.binds, same, begin, context.most, context.exact)
         elif not self.binds and not self.every:
             yield from self._passing(batch, context) if begin == START else ()
         else:
@@ -204,11 +206,12 @@ def matched(step, batch: Batch, context: Context) -> np.ndarray:
     return found
 
 
-def scanned(blocks: list[Block], binds, same: dict[str, np.ndarray], begin=START, most=MOST):
-    """The tuples of blocks as they lie, for the first atom of a body. `same`: columns of one row that all bindings get."""
+def scanned(blocks: list[Block], binds, same: dict[str, np.ndarray], begin=START, most=MOST, exact: bool = False):
+    """Read the tuples of blocks as they lie, for the first atom of a body. `same`: columns of one row that all bindings get;
+    `exact`: see `Context`."""
     for number in range(begin[0], len(blocks)):
         block, row = blocks[number], begin[1] if number == begin[0] else 0
-        if halved(block) and len(binds) == 2 and not same:
+        if halved(block) and len(binds) == 2 and not same and not (exact and block.size > most):
             (_, first), (_, second) = sorted(binds)
             yield Batch(block.size, pair=(first, second, block), at=(number + 1, 0, 0))
             continue
@@ -259,7 +262,7 @@ class Filter:
     literal: Compare | ir.Test | Truth
 
     def __call__(self, batch, context):
-        yield batch.where(holds(self.literal, batch.columns, batch.size, context.values))
+        yield batch.filtered(self.literal, context.values)
 
 
 @dataclass

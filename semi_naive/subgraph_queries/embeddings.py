@@ -7,7 +7,6 @@ import numpy as np
 
 from semi_naive.host.numbers import counted
 from semi_naive.ra.multiway import boxing, leapfrog, shares
-from semi_naive.ra.multiway.bigjoin import BigJoin
 from semi_naive.ra.multiway.query import Atom, Comparison, Query
 from semi_naive.ra.multiway.tries import orders
 from semi_naive.ra.spark.masters import on_this_host
@@ -107,11 +106,10 @@ def searched(query: Query, vertices: Vertices, plan: str, count: bool, memory: i
 def _on_partitions(query: Query, vertices: Vertices, plan: str, count: bool, memory: int | None, sc, trace):
     batch = None if memory is None else max(1, memory // 8)
     query = replace(query, order=query.order or orders.choose(query, vertices.tries))
-    with BigJoin(query, vertices.on_partitions(sc, plan == "bigjoin-s"), batch=batch) as join:
-        found = join.count() if count else join.collect()
-        if trace:
-            trace(join.trace)
-        return found
+    found, rows, record = vertices.on_partitions(sc, plan == "bigjoin-s").run(query, not count, batch)
+    if trace:
+        trace(record)
+    return found if count else rows.T
 
 
 def _elsewhere(spark) -> bool:
@@ -130,7 +128,7 @@ def _context(spark):
 class Subgraphs(Tuples):
     """Matches of a pattern, row by row; `columns` are the pattern's vertices. In memory: 4 bytes a vertex of each.
 
-    `trace`: the record of a boxed join (`ra.multiway.boxing`) or a BiGJoin (`ra.multiway.prefixes.record`), None of leapfrog.
+    `trace`: the record of a boxed join (`ra.multiway.boxing`) or a BiGJoin (`subgraph_queries.record`), None of leapfrog.
     """
 
     vertices_of_pattern: tuple

@@ -60,7 +60,7 @@ def subgraphs(
                 ask an index for every candidate; leapfrog is slower for it (4-cliques of RMAT scale 14: 0.6 s, not 0.1)
     factorised  of counts of undirected patterns, by leapfrog with neither `order` nor `triangles`: count what is independent
                 apart (see `ra.multiway.loops.rooted`), and take off what has a vertex twice
-    trace       called with the record of a boxed join (`ra.multiway.boxing`) or a BiGJoin (`ra.multiway.prefixes.record`)
+    trace       called with the record of a boxed join (`ra.multiway.boxing`) or a BiGJoin (`subgraph_queries.record`)
                 after it
 
     The leapfrog plan needs 20 bytes an edge and direction, and the table 4 bytes a vertex of every match. ValueError for a

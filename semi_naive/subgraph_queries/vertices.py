@@ -15,13 +15,11 @@ from semi_naive.host.numbers import counted
 from semi_naive.io.edges import as_edges
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway.loops.rooted import Rooted
-from semi_naive.ra.multiway.partitions.indexed import Shuffled
 from semi_naive.ra.multiway.query import Atom, Query
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import Tries
-from semi_naive.ra.spark.jobs import PartitionedJobs
-from semi_naive.ra.spark.spark_context import cores
 from semi_naive.ra.words import sort_unique
+from semi_naive.subgraph_queries.partitioned import PartitionedGraph
 from semi_naive.subgraph_queries.patterns import Pattern
 
 
@@ -59,7 +57,6 @@ class Vertices:
         while self.spread:
             _, own = self.spread.popitem()
             own.close()
-            own.jobs.close()
 
     @classmethod
     def of(cls, graph, directed: bool = False, **reading) -> "Vertices":
@@ -85,12 +82,11 @@ class Vertices:
                 self.tries.relations[name] = getattr(self, f"_{name}")()
         return self.tries
 
-    def on_partitions(self, sc, skew: bool) -> Shuffled:
-        """The indexes on the partitions of a SparkContext, as many as it has cores. A query adds what it misses there."""
-        key = sc.applicationId, skew
+    def on_partitions(self, sc, split: bool) -> PartitionedGraph:
+        """The relations on the partitions of a SparkContext, as many as it has cores, with the indexes of earlier queries."""
+        key = sc.applicationId, split
         if key not in self.spread:
-            jobs = PartitionedJobs(sc, cores(sc))
-            self.spread[key] = Shuffled(self.tries.relations, jobs, skew=skew)
+            self.spread[key] = PartitionedGraph(self.tries.relations, sc, split)
         return self.spread[key]
 
     def _up(self):

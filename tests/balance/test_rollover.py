@@ -70,7 +70,7 @@ def test_a_hub_is_joined_in_inner_iterations_of_at_most_a_threshold_and_a_batch(
 class Here:
     """A context of two relations, in blocks."""
 
-    values, position, kept, unions = None, (0, 1), {}, False
+    values, position, kept, exact, unions = None, (0, 1), {}, False, False
 
     def __init__(self, blocks: dict[str, list[Block]], most: int):
         self.found, self.most = blocks, most

@@ -1,220 +1,188 @@
-"""BiGJoin in all its forms, against nested loops in Python, its bounds, and what is stated of its balance."""
+"""Patterns by BiGJoin on partitions: against nested loops, within the bounds of the paper, and evenly where data is skewed."""
 
-import dataclasses
 import itertools
 import json
+import os
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.fuzz.jobs_here import JobsAsSpark
 from bench.fuzz.oracle import answer
+from semi_naive import Program
 from semi_naive.graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_vertex
 from semi_naive.ra.multiway.agm import agm_bound
-from semi_naive.ra.multiway.bigjoin import BigJoin
-from semi_naive.ra.multiway.partitions.indexed import Shuffled, indexed
-from semi_naive.ra.multiway.partitions.itinerary import Layout
-from semi_naive.ra.multiway.prefixes.stages import planned
-from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
-from semi_naive.ra.spark.jobs import PartitionedJobs
+from semi_naive.ra.multiway.query import Atom, Comparison, Query
+from semi_naive.simulated_ranks import Ranks
+from semi_naive.subgraph_queries.partitioned import PartitionedGraph
 
 X, Y, Z, W = "xyzw"
 E, T, U = "edge", "t", "u"
-ONE, TWO, THREE = map(Constant, (1, 2, 3))
 TRIANGLE = Query((Atom(E, (X, Y)), Atom(E, (Y, Z)), Atom(E, (X, Z))), order=(X, Y, Z))
 CORNERS = Query((Atom("r", (X, Y)), Atom("s", (Y, Z)), Atom("t", (X, Z))), order=(X, Y, Z))
-
+CYCLE = (Atom(E, (X, Y)), Atom(E, (Y, Z)), Atom(E, (Z, W)), Atom(E, (W, X)))
 QUERIES = {
     "triangle": TRIANGLE,
-    "open wedge": Query((Atom(E, (X, Y)), Atom(E, (Y, Z)), Atom(E, (X, Z), True)), (Comparison("<", X, Z),)),
-    "4-clique": Query(tuple(Atom(E, pair) for pair in itertools.combinations((X, Y, Z, W), 2))),
-    "square": Query((Atom(E, (X, Y)), Atom(E, (Y, Z)), Atom(E, (Z, W)), Atom(E, (W, X))), (Comparison("!=", X, Z),)),
+    "triangle in another order": Query(TRIANGLE.atoms, order=(Z, X, Y)),
+    "wedge": Query(TRIANGLE.atoms[:2], (Comparison("<", X, Z),), (X, Z, Y)),
+    "edge": Query(TRIANGLE.atoms[:1], (Comparison("!=", X, Y),), (Y, X)),
+    "4-clique": Query(tuple(Atom(E, pair) for pair in itertools.combinations((X, Y, Z, W), 2)), order=(X, Y, Z, W)),
+    "square": Query(CYCLE, (Comparison("!=", X, Z), Comparison("<", Y, W)), (W, X, Y, Z)),
+    "compared": Query(TRIANGLE.atoms, (Comparison("<=", Y, Z), Comparison(">", X, Z)), (X, Y, Z)),
     "ternary": Query((Atom(T, (X, Y, Z)), Atom(E, (Z, X)), Atom(U, (Y,))), (), (Y, Z, X)),
-    "loops": Query((Atom(E, (X, X)), Atom(T, (X, Y, Y)), Atom(U, (Y,), True))),
-    "constants": Query((Atom(T, (X, TWO, Y)), Atom(E, (Y, ONE)), Atom(E, (Constant(0), X)))),
-    "arithmetic": Query(
-        (Atom(E, (X, Y)), Atom(U, (W,))),
-        (Comparison("=", Z, ("+", X, ("*", Y, TWO))), Comparison("<=", W, Z)),
-    ),
-    "equation met": Query((Atom(E, (X, Y)), Atom(E, (Y, Z))), (Comparison("=", Z, ("-", ("+", X, Y), ONE)),)),
-    "mixed sides": Query((Atom(E, (X, Y)), Atom(U, (Z,))), (Comparison(">", ("+", X, Z), ("*", Y, Z)),)),
-    "product": Query((Atom(U, (X,)), Atom(U, (Y,)), Atom(E, (Z, Z)))),
-    "guarded": Query((Atom(E, (X, Y)), Atom(E, (ONE, TWO)), Atom(U, (THREE,), True))),
-    "no variables": Query((Atom(E, (ONE, TWO)),), (Comparison("<", ONE, TWO),)),
-    "only equations": Query((), (Comparison("=", X, Constant(4)), Comparison("=", Y, ("+", X, ONE)))),
+    "ternary in part": Query((Atom(T, (X, Y, Z)), Atom(T, (Y, Z, W)), Atom(E, (X, Z))), (), (X, Z, Y, W)),
+    "loops": Query((Atom(E, (X, X)), Atom(E, (X, Y)), Atom(E, (Y, X))), (), (X, Y)),
 }
-FORMS = {
-    "one worker": {},
-    "shuffled": {"partitions": True},
-    "skew": {"partitions": True, "skew": True},
-}
+
+
+def naive(query, relations) -> set[tuple]:
+    """Nested loops."""
+    return answer(query, {name: np.asarray(columns).T for name, columns in relations.items()})
 
 
 def tables(arity, most=5, size=24):
-    rows = st.lists(st.tuples(*[st.integers(0, most)] * arity), max_size=size)
-    return rows.map(lambda found: np.array(found, np.int64).reshape(-1, arity))
+    rows = st.lists(st.tuples(*[st.integers(-1, most)] * arity), max_size=size)
+    return rows.map(lambda found: np.array(found, np.int64).reshape(-1, arity).T)
 
 
 RELATIONS = st.fixed_dictionaries({E: tables(2), T: tables(3), U: tables(1)})
 
 
-def made(query, relations, partitions, batch, form):
-    options = dict(FORMS[form])
-    jobs = JobsAsSpark(partitions) if options.pop("partitions", False) else None
-    return BigJoin(query, relations, jobs, batch=batch, **options)
+def found(graph, query, batch=None):
+    """What a query finds, listed and counted, which is the same; and the record."""
+    count, matches, record = graph.run(query, True, batch)
+    rows = list(map(tuple, matches.T.tolist()))
+    assert len(rows) == len(set(rows)) == count == graph.run(query, False, batch)[0] == record["result"]["tuples"]
+    return set(rows), record
 
 
-def rows_of(answer):
-    rows = list(map(tuple, answer.tolist()))
-    assert len(rows) == len(set(rows))
-    return set(rows)
+@pytest.fixture
+def graphs():
+    """A function that makes a graph on simulated partitions; all are closed in the end."""
+    made = []
+    yield (
+        lambda relations, split=False, partitions=3: (
+            made.append(PartitionedGraph(relations, Ranks(partitions), split, partitions)) or made[-1]
+        )
+    )
+    for graph in made:
+        graph.close()
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("split", [False, True])
 @pytest.mark.parametrize("name", QUERIES)
 @settings(max_examples=7, deadline=None)
 @given(relations=RELATIONS, batch=st.integers(1, 60), partitions=st.integers(1, 5))
-def test_nested_loops_find_the_same(name, form, relations, batch, partitions):
-    expected = answer(QUERIES[name], relations)
-    with made(QUERIES[name], relations, partitions, batch, form) as join:
-        assert rows_of(join.collect()) == expected
-        assert join.count() == len(expected)
-        assert join.trace["peak"] <= join.trace["bound"]
-        assert join.trace["result"]["tuples"] == len(expected)
+def test_nested_loops_find_the_same(name, split, relations, batch, partitions):
+    graph = PartitionedGraph(relations, Ranks(partitions), split, partitions)
+    rows, record = found(graph, QUERIES[name], batch)
+    graph.close()
+    assert rows == naive(QUERIES[name], relations) and record["peak"] <= record["bound"]
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_any_batch_gives_the_same_and_no_more_is_in_flight(form):
-    rng = np.random.default_rng(5)
-    relations = {E: rng.integers(0, 7, (24, 2))}
-    expected = answer(TRIANGLE, relations)
-    for batch in (1, 2, 3, 5, 8, 100, 10_000):
-        with made(TRIANGLE, relations, 3, batch, form) as join:
-            assert rows_of(join.collect()) == expected
-            assert join.trace["peak"] <= join.trace["bound"] <= batch * 7 + 13
-            assert join.trace["stages"][2]["rounds"] >= join.trace["stages"][2]["proposals"] / join.trace["bound"]
-            json.dumps(join.trace)
+@pytest.mark.parametrize("split", [False, True])
+def test_any_batch_gives_the_same_and_no_more_is_in_flight(graphs, split):
+    graph = graphs({E: np.random.default_rng(5).integers(0, 9, (2, 40))}, split)
+    expected = naive(TRIANGLE, graph.relations)
+    for batch in (1, 2, 5, 8, 100, 10_000):
+        rows, record = found(graph, TRIANGLE, batch)
+        assert rows == expected and record["peak"] <= record["bound"] <= 18 * max(batch, 6)
+        proposals = record["stages"][2]["proposals"]
+        assert record["jobs"] >= proposals / max(batch, 6) and (batch < 10_000 or record["jobs"] == 1)
+        json.dumps(record)
+        assert not [name for _, _, names in os.walk(graph.cluster.root) for name in names if "left" in name]
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=2), max_size=30), st.data())
-def test_values_of_64_bits(edges, data):
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=2), max_size=30), st.booleans())
+def test_values_of_64_bits(edges, split):
     """Some edges lead back, so that there are triangles."""
     edges = edges + [[b, c] for (_, b), (c, _) in zip(edges, edges[::-1], strict=True)]
     edges += [[a, c] for (a, b), (d, c) in itertools.product(edges, edges) if b == d and (a + c) % 2]
-    relations = {E: np.array(edges, np.int64).reshape(-1, 2)}
-    form = data.draw(st.sampled_from(sorted(FORMS)))
-    with made(TRIANGLE, relations, 3, 50, form) as join:
-        assert rows_of(join.collect()) == answer(TRIANGLE, relations)
+    graph = PartitionedGraph({E: np.array(edges, np.int64).reshape(-1, 2).T}, Ranks(3), split, 3)
+    assert found(graph, TRIANGLE, 50)[0] == naive(TRIANGLE, graph.relations)
+    graph.close()
 
 
 ADVERSARIES = [through_one_vertex, one_heavy_list, one_heavy_proposer]
 
 
+def columns(relations: dict) -> dict:
+    return {name: rows.T for name, rows in relations.items()}
+
+
 @pytest.mark.parametrize("adversary", ADVERSARIES)
-@pytest.mark.parametrize("skew", [False, True])
-def test_work_is_worst_case_optimal(adversary, skew):
-    """Lemma 3.1 and theorem 3.2: at each stage no more prefixes and proposals than the AGM bound, and for each of them one
-    lookup an atom at most; rounds as many as the proposals take in batches."""
-    query, relations = CORNERS, adversary()
-    partitions, batch = 4, 4096
-    most = agm_bound(query, {name: len(rows) for name, rows in relations.items()}) * (
-        1 + 1e-9
-    )  # of which logarithms fall short
-    with BigJoin(query, relations, JobsAsSpark(partitions), skew=skew, batch=batch) as join:
-        join.count()
-    for stage in join.trace["stages"]:
-        assert stage["prefixes"] <= most * partitions and stage["proposals"] <= most and stage["survivors"] <= most
-        assert stage["lookups"] <= 2 * len(query.atoms) * most
-        assert stage["rounds"] <= 1 + stage["proposals"] / (batch // partitions)
-    assert join.trace["messages"]["tuples"] <= len(query.variables) * 4 * len(query.atoms) * most
-    assert join.trace["peak"] <= join.trace["bound"]
+@pytest.mark.parametrize("split", [False, True])
+def test_work_is_worst_case_optimal(graphs, adversary, split):
+    """Lemma 3.1 and theorem 3.2: no more proposals than the AGM bound, and for each of them one lookup an atom at most."""
+    relations, partitions = columns(adversary()), 4
+    most = agm_bound(CORNERS, {name: own.shape[1] for name, own in relations.items()}) * (1 + 1e-9)
+    _, _, record = graphs(relations, split, partitions).run(CORNERS, False, 4096)
+    for stage in record["stages"]:
+        assert stage["prefixes"] <= most * partitions and max(stage["proposals"], stage["survivors"]) <= most
+        assert stage["lookups"] <= 2 * len(CORNERS.atoms) * most
+    assert record["messages"]["tuples"] <= len(CORNERS.variables) * 4 * len(CORNERS.atoms) * most
+    assert record["peak"] <= record["bound"]
 
 
-def ratio(work):
+def ratio(work) -> float:
     return max(work) / (sum(work) / len(work))
 
 
+@pytest.mark.parametrize("partitions", [3, 5, 8, 16])
 @pytest.mark.parametrize("adversary", ADVERSARIES)
-def test_skewed_data_is_even_work_for_bigjoin_s_alone(adversary):
-    """*Distributed Evaluation of Subgraph Queries*, section 3.4: what is heavy there is heavy here."""
-    query, relations = CORNERS, adversary()
-    traces, counts = [], []
-    for skew in (False, True):
-        with BigJoin(query, relations, JobsAsSpark(8), skew=skew) as join:
-            counts.append(join.count())
-            traces.append(join.trace)
-    assert counts[0] == counts[1] > 0
-    assert ratio(traces[0]["work"]) > 1.5
-    assert ratio(traces[1]["work"]) < 1.2
-    steps = [np.add(step["received"], step["sent"]) for step in traces[1]["steps"]]
-    assert all(ratio(work) < 1.2 for work in steps if work.sum() > 5000)
+def test_skewed_data_is_even_work_where_heavy_buckets_are_split(graphs, adversary, partitions):
+    """*Distributed Evaluation of Subgraph Queries*, section 3.4."""
+    counts, records = [], []
+    for split in (False, True):
+        count, _, record = graphs(columns(adversary()), split, partitions).run(CORNERS, False)
+        counts.append(count)
+        records.append(record)
+    plain, even = (record["work"] for record in records)
+    assert counts[0] == counts[1] > 0 and ratio(plain) > 1.4 and ratio(even) < 1.2
+    assert sum(even) < 1.5 * sum(plain)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_consumer_gets_batches(form):
-    relations = {E: np.random.default_rng(3).integers(0, 10, (50, 2))}
-    batches = []
-    with made(TRIANGLE, relations, 3, 20, form) as join:
-        assert join.each(batches.append) == sum(map(len, batches)) == len(answer(TRIANGLE, relations))
-    assert all(len(batch) <= 20 for batch in batches)
+@pytest.mark.parametrize("split", [False, True])
+def test_on_spark(spark, split):
+    graph = PartitionedGraph({E: np.random.default_rng(6).integers(0, 30, (2, 300))}, spark.sparkContext, split, 2)
+    rows, record = found(graph, TRIANGLE, 1500)
+    assert rows == naive(TRIANGLE, graph.relations) and record["jobs"] > 1 and record["peak"] <= record["bound"]
+    graph.close()
 
 
-@pytest.mark.parametrize("form", ["shuffled", "skew"])
-def test_the_answer_as_runs(form):
-    relations = {E: np.random.default_rng(4).integers(0, 10, (50, 2))}
-    with made(TRIANGLE, relations, 3, 20, form) as join:
-        found = [run.open().view(np.int64).reshape(-1, 3) for run in join.runs()]
-        assert rows_of(np.concatenate(found)) == answer(TRIANGLE, relations)
-
-
-@pytest.mark.parametrize("form", ["shuffled", "skew"])
-def test_on_spark(spark, form):
-    relations = {E: np.random.default_rng(6).integers(0, 30, (300, 2))}
-    jobs = PartitionedJobs(spark.sparkContext, 2)
-    options = {name: option for name, option in FORMS[form].items() if name != "partitions"}
-    with BigJoin(TRIANGLE, relations, jobs, batch=1500, **options) as join:
-        assert rows_of(join.collect()) == answer(TRIANGLE, relations)
-        assert join.trace["rounds"] > 3 and join.trace["peak"] <= join.trace["bound"]
-    jobs.close()
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_an_index_is_made_once(form):
+def test_an_index_is_made_once(graphs):
     """The square asks for nothing that the triangle has not asked for, but for edges by their targets."""
-    relations = {E: np.random.default_rng(7).integers(0, 8, (40, 2))}
-    options = dict(FORMS[form])
-    jobs = JobsAsSpark(3) if options.pop("partitions", False) else None
-    shared = indexed(relations, jobs, **options)
-    square = dataclasses.replace(QUERIES["square"], order=(X, Y, Z, W))
-    for query, more in ((TRIANGLE, 1), (square, 1), (TRIANGLE, 0)):
-        before = jobs.ran if jobs else 0
-        join = BigJoin(query, shared)
-        if isinstance(shared, Shuffled):
-            assert jobs.ran - before == more
-        assert rows_of(join.collect()) == answer(query, relations)
-        join.close()
-    shared.close()
+    graph = graphs({E: np.random.default_rng(7).integers(0, 8, (2, 40))})
+    jobs, ran = graph.cluster.jobs, []
+    for query in (TRIANGLE, QUERIES["square"], TRIANGLE):
+        before = jobs.ran
+        rows, record = found(graph, query)
+        assert rows == naive(query, graph.relations) and record["jobs"] == 1
+        ran.append(jobs.ran - before)
+    assert ran == [3, 3, 2]
 
 
-def test_what_cannot_be_asked():
-    edges = {E: [[1], [2]]}
-    with pytest.raises(QueryError, match="expected one at least"):
-        BigJoin(TRIANGLE, edges, batch=0)
-    with pytest.raises(QueryError, match="needs partitions"):
-        BigJoin(TRIANGLE, edges, skew=True)
-    with pytest.raises(QueryError, match="no relation is called edge"):
-        BigJoin(TRIANGLE, {"friend": [[1], [2]]})
-    with pytest.raises(ValueError, match="give BigJoin the partitions"):
-        BigJoin(TRIANGLE, edges).runs()
+RULE = """
+.decl edge(x: number, y: number)
+.input edge
+.decl found(x: number, y: number, z: number)
+.output found
+found(x, y, z) :- edge(x, y), edge(y, z), edge(x, z). .join multiway
+"""
 
 
-def test_what_an_atom_says_more_of_is_not_asked_again():
-    """In the order y, x, z the values of x are sources of edges to y, so that they are sources need not be looked up."""
-    plan = planned(TRIANGLE, (Y, X, Z))
-    assert [[atom.index.bound for atom in stage.atoms] for stage in plan.stages] == [[(), ()], [(1,)], [(0,), (0,)]]
-    assert Layout.of(plan).stays == (True, False, False)
-    (first, second) = ([len(stage.atoms) for stage in planned(CORNERS, order).stages] for order in ((Y, X, Z), (X, Y, Z)))
-    assert first == second == [2, 2, 2]  # other relations: each narrows
+def test_rules_have_their_heavy_buckets_split(here):
+    """Heaviest partition ÷ mean of the bindings that travel, of a graph with two hubs; and the answer stays as it is."""
+    ends = np.arange(2, 600)
+    star = [np.column_stack([ends, ends * 0]), np.column_stack([ends * 0, ends]), np.column_stack([ends, ends * 0 + 1])]
+    facts = {"edge": np.concatenate([*star, np.column_stack([ends[:-1], ends[1:]]), [[0, 1], [1, 0]]])}
+    answers, uneven = [], []
+    for refine in (False, True):
+        options = {"local_tuples": 0, "replicate_bytes": 0, "partitions": 8, "refine": refine}
+        with Program(RULE).run(facts, here, **options) as result:
+            answers.append(result["found"].to_set())
+            phases = result.trace["strata"][-1]["trace"]["iterations"][0]["phases"]
+            uneven.append(ratio(np.sum([phase["sent"] for phase in phases if phase["phase"] == "intra-bucket"], axis=0)))
+    assert answers[0] == answers[1] != set() and 1.3 * uneven[1] < uneven[0], uneven

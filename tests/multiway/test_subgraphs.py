@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from multiway_cases import interpreted
 from networkx.algorithms.isomorphism import DiGraphMatcher, GraphMatcher
 
-from bench.fuzz.jobs_here import JobsAsSpark
 from semi_naive import BadInput, graphs, subgraphs
 from semi_naive.ra.multiway import leapfrog
-from semi_naive.subgraph_queries import embeddings, vertices
+from semi_naive.simulated_ranks import Ranks
+from semi_naive.subgraph_queries import embeddings
 from semi_naive.subgraph_queries.patterns import NAMED, BadPattern, Pattern
 from semi_naive.subgraph_queries.vertices import Vertices
 
@@ -62,10 +62,7 @@ def images(found, pattern, directed) -> Counter:
 @pytest.fixture
 def three_here():
     """A context whose jobs run in this process, on three partitions."""
-    sc, made = SimpleNamespace(applicationId="here", defaultParallelism=3, master="local[3]"), []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vertices, "PartitionedJobs", lambda sc, partitions: made.append(JobsAsSpark(partitions)) or made[-1])
-        yield SimpleNamespace(sparkContext=sc, fabrics=made)
+    return SimpleNamespace(sparkContext=Ranks(3))
 
 
 def rows_of(found) -> list[dict]:
@@ -124,18 +121,19 @@ def test_patterns_share_the_indexes_on_partitions(three_here):
     edges = list(combinations(range(5), 2))
     with Vertices.of(edges) as graph:
         counts = [subgraphs(graph, name, plan="bigjoin", spark=three_here) for name in ("triangle", "4-clique", "triangle")]
-        (jobs,), (own,) = three_here.fabrics, graph.spread.values()
-        assert counts == [10, 5, 10] and os.path.exists(own.store.root)
-        known, before = set(own.known), jobs.ran
+        (own,) = graph.spread.values()
+        jobs, root = own.cluster.jobs, own.cluster.store.root
+        assert counts == [10, 5, 10] and os.path.exists(root)
+        known, before = list(own.statics.partitioned["up"].indexes), jobs.ran
         subgraphs(graph, "5-clique", plan="bigjoin", spark=three_here)
-        assert own.known == known and jobs.ran > before
-    assert not os.path.exists(own.store.root) and not graph.spread
+        assert own.statics.partitioned["up"].indexes == known and jobs.ran == before + 1
+    assert not os.path.exists(root) and not graph.spread
 
 
 def test_a_graph_that_is_not_kept_leaves_nothing_behind(three_here, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert subgraphs([(1, 2), (2, 3), (1, 3)], "triangle", plan="bigjoin", spark=three_here) == 1
-    assert three_here.fabrics and not list(tmp_path.iterdir())
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture(scope="module")

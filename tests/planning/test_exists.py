@@ -30,7 +30,7 @@ STEPS = {
 class Here:
     """A relation in two blocks."""
 
-    values, kept, position, unions, most = None, {}, (0, 1), False, 3
+    values, kept, position, exact, unions, most = None, {}, (0, 1), False, False, 3
 
     def __init__(self, parts):
         self.parts = parts

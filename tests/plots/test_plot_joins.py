@@ -8,15 +8,15 @@ import pytest
 from plot_texts import outside, overlapping, seen
 from plot_traces import BOXED, JOINS, REFINED, SPREAD_JOIN
 
-from bench.fuzz.jobs_here import JobsAsSpark
 from semi_naive import graphs, subgraphs
 from semi_naive.__main__ import main
 from semi_naive.balance.trace import VERSION, read_trace, write_trace
 from semi_naive.graphs.adversaries import one_heavy_list
 from semi_naive.plots.figures import figures
 from semi_naive.plots.joins import join_figures
-from semi_naive.ra.multiway.bigjoin import BigJoin
 from semi_naive.ra.multiway.query import Atom, Query
+from semi_naive.simulated_ranks import Ranks
+from semi_naive.subgraph_queries.partitioned import PartitionedGraph
 
 
 @pytest.mark.parametrize("name", JOINS)
@@ -50,10 +50,10 @@ def test_a_real_trace_of_each_kind_is_drawn(tmp_path, capsys):
     edges, boxed, spread = str(graphs.bundled("p2p-gnutella09")), str(tmp_path / "boxed.json"), str(tmp_path / "spread.json")
     main(["subgraphs", edges, "--pattern", "triangle", "--plan", "boxed", "--memory", "100000", "--trace", boxed])
     assert capsys.readouterr().out == "2354\n"
-    query = Query(tuple(Atom(name, tuple(terms)) for name, terms in (("r", "xy"), ("s", "yz"), ("t", "xz"))))
-    with BigJoin(query, one_heavy_list(400, 2000), JobsAsSpark(4)) as join:
-        join.count()
-        write_trace(join.trace, spread)
+    atoms = tuple(Atom(name, tuple(terms)) for name, terms in (("r", "xy"), ("s", "yz"), ("t", "xz")))
+    graph = PartitionedGraph({name: rows.T for name, rows in one_heavy_list(400, 2000).items()}, Ranks(4))
+    write_trace(graph.run(Query(atoms, order=tuple("xyz")), False)[2], spread)
+    graph.close()
     main(["plot", boxed, "-o", str(tmp_path / "out")])
     main(["plot", spread, "-o", str(tmp_path / "out"), "--only", "work"])
     drawn = ["boxed-boxes.png", "boxed-boxes.svg", "spread-work.png", "spread-work.svg"]

@@ -12,6 +12,7 @@ lemma 3.1). Where one atom alone has a variable, that is an ordinary join, and i
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Any, Protocol
 
 from semi_naive.planning.joins.multiway import largest_result
@@ -38,6 +39,7 @@ class Compiling(Protocol):
     def live(self) -> set[str]: ...
     def join(self, number: int, atom: Atom) -> None: ...
     def apply_ready(self) -> None: ...
+    def filter_ready(self) -> None: ...
 
 
 class BigJoin:
@@ -57,19 +59,40 @@ class BigJoin:
         choose, since = self.compiler.choose, len(self.compiler.choose.log)
         most = choose.rows * largest_result(self.left, choose.sizes, self.compiler.parts)
         if not self.compiler.begun or not self.compiler.bound & set().union(*map(variables, self.left.values())):
-            first = first if self.compiler.bound else min(self.left, key=lambda n: (choose.expected(n, self.left[n], set()), n))
-            self._join(first, self.left[first], "the core begins with it")
+            self._join(*(self._start(first) if self.core.order else self._smallest(first)), "the core begins with it")
             self.compiler.apply_ready()
         while self.left:
             for number in [n for n, atom in self.left.items() if variables(atom) <= self.compiler.bound]:
                 self._join(number, self.left[number], "intersect")
-            unbound = {name for atom in self.left.values() for name in variables(atom)} - self.compiler.bound
-            if unbound:
-                self._bind(max(sorted(unbound), key=self._rank))
+            if name := self._next():
+                self._bind(name)
                 self.compiler.apply_ready()
         choose.cap(most, since)
 
+    def _smallest(self, first: int) -> tuple[int, Atom]:
+        choose = self.compiler.choose
+        if not self.compiler.bound:
+            first = min(self.left, key=lambda n: (choose.expected(n, self.left[n], set()), n))
+        return first, self.left[first]
+
+    def _start(self, first: int) -> tuple[int, Atom]:
+        """The atom that has most of the variables that come first in the given order."""
+
+        def begins(number: int) -> int:
+            return len(list(takewhile(variables(self.left[number]).__contains__, self.core.order)))
+
+        best = max(self.left, key=lambda n: (begins(n), n == first))
+        return best, self.left[best]
+
     # -- one variable
+
+    def _next(self) -> str:
+        """The variable to bind next; none once all are bound. In a given order a variable waits until some atom that has it has
+        a bound variable, too."""
+        unbound = {name for atom in self.left.values() for name in variables(atom)} - self.compiler.bound
+        given = [name for name in self.core.order if name in unbound]
+        met = frozenset().union(*(variables(atom) for atom in self.left.values() if variables(atom) & self.compiler.bound))
+        return next((name for name in given if name in met), None) or max(given or sorted(unbound), key=self._rank, default="")
 
     def _rank(self, name: str) -> tuple[int, int]:
         """Variables that several atoms with something bound have come first; then those that several atoms have."""
@@ -78,8 +101,11 @@ class BigJoin:
 
     def _able(self, name: str) -> list[int]:
         """The atoms that may have the fewest values of a variable for a binding: an atom of which nothing is bound only if its
-        relation is smaller than those of all others, as no binding has more tuples than a relation."""
+        relation is smaller than those of all others, as no binding has more tuples than a relation. Where bindings are counted,
+        in a pattern, an atom of which other variables are unbound would make them several times."""
         able = [n for n, atom in self.left.items() if self._holds(atom, name) == 1]
+        if self.core.order:
+            return [n for n in able if variables(self.left[n]) - self.compiler.bound == {name}]
         size = {n: self.compiler.choose.sizes.size(self.left[n].relation) for n in able}
         least = min((size[n] for n in able if self._known(self.left[n])), default=float("inf"))
         return [n for n in able if self._known(self.left[n]) or size[n] < least]
@@ -96,14 +122,16 @@ class BigJoin:
     def _bind(self, name: str) -> None:
         holding, able = [n for n, atom in self.left.items() if self._holds(atom, name)], self._able(name)
         if len(able) < 2:
-            able = (able or holding)[:1]
+            able = (able or sorted(holding, key=lambda n: not variables(self.left[n]) & self.compiler.bound))[:1]
             atom = self.left[able[0]]
-            atom = atom if self.compiler.every else projected(atom, self.compiler.bound | {name})
+            whole = self.compiler.every or self.core.order
+            atom = atom if whole else projected(atom, self.compiler.bound | {name})
             self._join(able[0], atom, f"nothing else proposes {name}")
         else:
             self._propose(name, able)
+        counted = self._next() if self.core.apart else ""  # an atom that counts its tuples next drops the same bindings
         for number in holding:
-            if number not in able and not self.compiler.every:  # where every tuple counts, it is joined once
+            if number not in able and not self.compiler.every and not self._holds(self.left[number], counted):
                 self._join(number, projected(self.left[number], self.compiler.bound), "intersect")
 
     def _done(self, numbers, bound: set[str]) -> None:
@@ -143,6 +171,8 @@ class BigJoin:
         compiler.steps.append(Propose(tuple(joins)))
         compiler.bound.add(name)
         self._done(atoms, compiler.bound)
+        if self.core.apart:
+            compiler.filter_ready()  # before the bindings travel
         for turn in range(1, len(atoms)):
             self._visit(turn, atoms, [search for _, search in sides], after)
             keep = after if turn < len(atoms) - 1 else frozenset(compiler.live())

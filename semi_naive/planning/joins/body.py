@@ -267,6 +267,13 @@ class Compiler:
                     progress = True
                     break
 
+    def filter_ready(self) -> None:
+        """Apply comparisons and tests of which all variables are bound."""
+        for literal in list(self.left):
+            if isinstance(literal, Compare | ir.Test | Truth) and not has_wild(literal) and names(literal) <= self.bound:
+                self.left.remove(literal)
+                self.steps.append(steps.Filter(literal))
+
     def _apply(self, literal) -> bool:
         if isinstance(literal, Compare):
             return self._compare(literal)

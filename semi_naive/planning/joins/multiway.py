@@ -33,13 +33,15 @@ READ, FOUND = 150, 100  # and those of the multiway plan: for each tuple that it
 class Core:
     """The places of some atoms in a body, and why they are joined together. `each`: the bindings that binary joins are
     expected to make of one, if they are to be taken while those are few; `apart`: relations are partitioned, so it is BiGJoin
-    that joins them, not loops over tries; `indexed`: so it is, by the indexes that other joins search."""
+    that joins them, not loops over tries; `indexed`: so it is, by the indexes that other joins search; `order`: the order in
+    which BiGJoin binds the variables, if it is given."""
 
     places: frozenset[int]
     reason: str
     each: float = 0.0
     apart: bool = False
     indexed: bool = False
+    order: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

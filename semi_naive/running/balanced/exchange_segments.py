@@ -65,8 +65,16 @@ class _Cutting:
         keys = tuple(getattr(term, "name", "") for term in step.keys[: index.keys])  # of a term that is no variable: none
         if not self._here(keys, index):
             self._cut(self._named(step.keys), step.keep, index.map if step.keys else "every", len(keys))
-            self.moves[-1].copies, self.moves[-1].one = index.copies, step.one and bool(keys)
+            move = self.moves[-1]
+            move.copies, move.one = index.copies, step.one and bool(keys)
+            move.rest = () if move.one else self._rest(step, index, range(len(step.keys)))
             self.at = () if index.copies else keys, index.map
+
+    @staticmethod
+    def _rest(step: Exchange, index: PartitionedIndex, places) -> tuple[int, ...]:
+        """The places of what chooses the subbucket, if all columns are known and buckets have several."""
+        whole = len(step.keys) == len(step.order) > index.keys
+        return tuple(places[index.keys :]) if whole and (index.map.subbuckets > 1).any() else ()
 
     def _visit(self, step: Visit) -> None:
         """Those that go to an atom which is on every host stay where they are."""
@@ -83,8 +91,9 @@ class _Cutting:
                 moves.append(Move(move.names, "every"))
                 continue
             index = self.relations[exchange.relation].index(exchange.order)
-            places = tuple(move.names.index(name) for name in key[: index.keys])
-            moves.append(Move(move.names, index.map, places, copies=index.copies))
+            places = tuple(move.names.index(name) for name in key)
+            rest = self._rest(exchange, index, places)
+            moves.append(Move(move.names, index.map, places[: index.keys], rest, copies=index.copies))
         move.to, move.turn, self.at = tuple(moves), step.turn, ((), self.groups)
 
     def _hold(self, step: Hold) -> None:
@@ -108,7 +117,7 @@ class _Cutting:
         self.at = step.outer, self.groups
 
     def _cut(self, keyed, keep, to, keys: int = 0, partial: Gather | None = None) -> None:
-        self.moves.append(Move(self._columns(keyed, keep), to, tuple(range(keys)), partial))
+        self.moves.append(Move(self._columns(keyed, keep), to, tuple(range(keys)), partial=partial))
         self.segments.append([])
         if partial is None:
             self._make_again(self.moves[-1].names)

@@ -20,7 +20,7 @@ from semi_naive.ra.reduce.of_relation import best_of
 from semi_naive.ra.rules.arithmetic import EvaluationError, located
 from semi_naive.ra.rules.block import merged_as
 from semi_naive.ra.rules.context import World
-from semi_naive.ra.rules.evaluate import Evaluate, Left, Version
+from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.ir import Rule
 from semi_naive.ra.rules.local_insert import Born, absorb, inserts
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
@@ -29,10 +29,12 @@ from semi_naive.ra.rules.weighing import Meetings
 from semi_naive.ra.spark.reports import Report
 from semi_naive.running.balanced.exchange_segments import cut
 from semi_naive.running.balanced.rebalance import Rebalance, joined_only
+from semi_naive.running.balanced.rounds import evaluated, evaluations
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.dealing import deal
+from semi_naive.running.relations.splitting import divisible, joined_columns
 from semi_naive.running.relations.statics import Statics
 
 
@@ -102,7 +104,15 @@ class Partitioned:
                 wanted[name] = {order: keys}
         for name in self.stratum.relations:
             self.relations[name] = self._empty(name, wanted.pop(name, {}))
+        self._split(bodies)
         self.statics.partition(wanted, self.iteration)
+
+    def _split(self, bodies) -> None:
+        """Have heavy buckets split of what BiGJoin searches, where this process has the tuples of both sides."""
+        here = self.database.tables.keys() - self.database.on_partitions.keys() - set(self.stratum.relations)
+        for index, met in joined_columns(bodies).items() if self.config.refine else ():
+            if index in divisible(bodies) and index[0] in here:
+                self.statics.met[index] = frozenset(column for column in met if column[0] in here)
 
     def _free(self, name: str) -> bool:
         """Whether a relation of the stratum may have any index: one that is aggregated is in buckets of its key."""
@@ -215,25 +225,15 @@ class Partitioned:
         """One outer iteration: inner ones until no evaluation has anything left."""
         begun, delta = time.perf_counter(), self.delta()
         compiled = [self.compiled(i, *one) for i, one in enumerate(chosen)]
-        stages = max([len(version.segments) for version in compiled], default=1)
-        for version in compiled:
-            version.first = stages - len(version.segments)
-        world, left, meetings = self.world(), self._begun(compiled), self._meetings()
+        world, meetings = self.world(), self._meetings()
         rounds: list[list] = []
-        while left:
-            label = self.cluster.label(f"{self.iteration + 1}.{len(rounds)}")
-            due = max(left) if rounds else 0  # what is left of a late stage comes before an early one makes more for it
-            tasks = [
-                Evaluate(
-                    world, compiled, stage, self.partitions, self.config.threshold,
-                    left.pop(stage, [[]] * self.partitions), self.cluster.root, label,
-                )
-                for stage in range(due, stages)
-            ]  # fmt: skip
-            every = list(self.relations.values())
-            results = self.cluster.jobs.job(*tasks, *inserts(every, label, self.cluster.root, meetings))
+
+        def last(label: str) -> list:
+            return inserts(list(self.relations.values()), label, self.cluster.root, meetings)
+
+        for results, left in evaluated(self.cluster, world, compiled, self.config.threshold, str(self.iteration + 1), last):
             absorb(self.relations, results)
-            left |= self._noted(compiled, results)
+            self._noted(compiled, results)
             if left:
                 cursors = {stage: [len(one) for one in parts] for stage, parts in left.items()}
                 self.trace.event("roll-over", self.iteration + 1, inner=len(rounds), cursors=cursors)
@@ -290,25 +290,12 @@ class Partitioned:
         """All that any later iteration may run."""
         return [self.compiled(number, *one) for number, one in enumerate(self.local.every(False))]
 
-    def _begun(self, compiled: list[Version]) -> dict[int, list[list[Left]]]:
-        """What each partition has to do in the stages in which versions begin."""
-        every = range(self.partitions)
-        return {
-            stage: [[Left(v.number) for v in compiled if v.first == stage and v.begins(p)] for p in every]
-            for stage in {version.first for version in compiled}
-        }
-
-    def _noted(self, compiled: list[Version], results) -> dict[int, list[list[Left]]]:
-        """What the evaluation reports: what each rule cost, and what is left in each stage."""
-        left: dict[int, list[list[Left]]] = {}
+    def _noted(self, compiled: list[Version], results) -> None:
+        """Record what each rule cost."""
         self.learned(compiled, results)
-        made = (r for r in results if isinstance(r, Report) and "left" in r.facts)
-        for report in sorted(made, key=lambda report: (report.partition, report.facts["stage"], report.facts["number"])):
-            version, facts = compiled[report.facts["version"]], report.facts
-            if facts["left"] is not None:
-                left.setdefault(facts["stage"], [[] for _ in range(self.partitions)])[report.partition].append(facts["left"])
-            self.charge(version, report.seconds, report.sent, report.partition == 0 and facts["begun"])
-        return left
+        for report in evaluations(results):
+            begun = report.partition == 0 and report.facts["begun"]
+            self.charge(compiled[report.facts["version"]], report.seconds, report.sent, begun)
 
     def charge(self, version: Version, seconds: float, made: int, iterations: int) -> None:
         """What a rule took on one partition."""

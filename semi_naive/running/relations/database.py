@@ -43,7 +43,7 @@ class Database:
         self._drawn: dict[tuple, tuple] = {}  # by relation and columns: how many tuples it had, and some of these columns
         self.kept: dict = {}  # what steps have made of the tuples: tries
         self.position = 0, 1
-        self.most, self.unions = MOST, True
+        self.most, self.exact, self.unions = MOST, False, True
 
     def empty_table(self, name: str) -> Table:
         """Make a table of a relation that has no tuples."""

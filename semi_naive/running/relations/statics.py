@@ -15,15 +15,18 @@ from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.loading import Relocate, Reorder, Settle
 from semi_naive.ra.rules.local_insert import Born
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
+from semi_naive.ra.rules.rehome import CopyBuckets, TakeCopy
 from semi_naive.ra.rules.steps import Join
 from semi_naive.ra.rules.stored import StoredBlock
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
+from semi_naive.running.relations.splitting import split
 
 
 @dataclass
 class Statics:
-    """The indexes of one stratum. `map`: where the buckets of those are that are partitioned."""
+    """The indexes of one stratum. `map`: where the buckets of those are that are partitioned; `met`: of indexes of which the
+    heavy buckets are split, the columns that their first column is joined with (`running.splitting`)."""
 
     database: Database
     cluster: Cluster
@@ -32,6 +35,7 @@ class Statics:
     map: BucketMap
     replicated: dict[Index, list[StoredBlock]] = field(default_factory=dict)
     partitioned: dict[str, PartitionedRelation] = field(default_factory=dict)
+    met: dict[Index, frozenset[tuple[str, int]]] = field(default_factory=dict)
 
     def ensure(self, searched: set[Index], iteration: int) -> None:
         """Whatever is not there yet."""
@@ -95,7 +99,7 @@ class Statics:
             if name not in self.partitioned:
                 self.partitioned[name] = self._begun(name, orders, iteration)
             known = self.partitioned[name]
-            missing[name] = [PartitionedIndex(o, keys, self.map) for o, keys in orders.items() if not known.index(o)]
+            missing[name] = [self._empty(name, order, keys) for order, keys in orders.items() if not known.index(order)]
             if missing[name]:
                 sources[name] = self._source(name)
         if not sources:
@@ -112,7 +116,25 @@ class Statics:
         for name, found in indexes.items():
             self.partitioned[name].indexes += found
             for index in found:
+                if index.copies:
+                    self._copy(name, index)
                 self._told((name, index.order), index, iteration)
+
+    def _empty(self, name: str, order, keys: int) -> PartitionedIndex:
+        if (name, order) not in self.met or keys > 1 or len(order) != 2:  # of more columns, a value would be on several
+            return PartitionedIndex(order, keys, self.map)
+        met, tolerance = self.met[name, order], self.cluster.config.tolerance
+        placement, copied = split(self.map, self.database, (name, order), met, tolerance)
+        everywhere = frozenset(range(placement.partitions))
+        return PartitionedIndex(order, keys, placement, copies=dict.fromkeys(copied, everywhere))
+
+    def _copy(self, name: str, index: PartitionedIndex) -> None:
+        """Bring the buckets to be copied to all partitions."""
+        homes = (sorted(index.copies.get(b, set()) - set(own)) for b, own in enumerate(index.map.homes))
+        to = replace(index.map, homes=tuple(map(tuple, homes)))
+        label = self.cluster.label(f"{name}-copy")
+        for partition, stored in self.cluster.jobs.job(CopyBuckets(index, to), TakeCopy(self.cluster.root, label)):
+            index.copied[partition] = index.copied[partition] + stored
 
     def _begun(self, name: str, orders: dict, iteration: int) -> PartitionedRelation:
         """A relation with those of its indexes that are where they should be already."""

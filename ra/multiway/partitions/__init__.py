@@ -1,1 +1,0 @@
-"""BiGJoin on partitions: what travels between tasks, and what they do with it."""

@@ -1,1 +1,0 @@
-"""What BiGJoin does to batches of prefixes and their candidates, wherever they are. No Spark."""

@@ -1,0 +1,62 @@
+"""The rounds of an evaluation on the partitions: jobs of all its stages, one after the other, until nothing is left to do."""
+
+from collections.abc import Callable, Iterator
+
+from semi_naive.ra.rules.context import World
+from semi_naive.ra.rules.evaluate import Evaluate, Left, Version
+from semi_naive.ra.spark.reports import Report
+from semi_naive.running.relations.cluster import Cluster
+
+Waiting = dict[int, list[list[Left]]]  # by stage and partition: the evaluations that are not finished
+
+
+def evaluated(
+    cluster: Cluster, world: World, versions: list[Version], threshold: int | None, name: str, last: Callable = lambda label: []
+) -> Iterator[tuple[list, Waiting]]:
+    """Evaluate rule versions. Yields the results of each job, and what is left to do after it.
+
+    `threshold`: tuples that a partition makes in a stage of one job; `last(label)`: the tasks at the end of each job. Work that
+    is left in a late stage is done before an early stage makes more, so what waits is bounded.
+    """
+    stages, partitions = max([len(version.segments) for version in versions], default=1), cluster.jobs.partitions
+    for version in versions:
+        version.first = stages - len(version.segments)
+    left, number = _begun(versions, partitions), 0
+    while left:
+        label = cluster.label(f"{name}.{number}")
+        due = max(left) if number else 0
+        tasks = [
+            Evaluate(
+                world, versions, stage, partitions, threshold, left.pop(stage, [[]] * partitions), cluster.root, label
+            )
+            for stage in range(due, stages)
+        ]  # fmt: skip
+        finish = last(label)
+        results = cluster.jobs.job(*tasks, *finish)
+        results = results if finish else [record for _, record in results]
+        left |= _left(results, partitions)
+        yield results, left
+        number += 1
+
+
+def _begun(versions: list[Version], partitions: int) -> Waiting:
+    """What each partition has to do in the stages in which versions begin."""
+    return {
+        stage: [[Left(v.number) for v in versions if v.first == stage and v.begins(p)] for p in range(partitions)]
+        for stage in {version.first for version in versions}
+    }
+
+
+def evaluations(results) -> list[Report]:
+    """The reports of evaluations, in a fixed order."""
+    made = (result for result in results if isinstance(result, Report) and "left" in result.facts)
+    return sorted(made, key=lambda report: (report.partition, report.facts["stage"], report.facts["number"]))
+
+
+def _left(results, partitions: int) -> Waiting:
+    left: Waiting = {}
+    for report in evaluations(results):
+        if report.facts["left"] is not None:
+            stage = left.setdefault(report.facts["stage"], [[] for _ in range(partitions)])
+            stage[report.partition].append(report.facts["left"])
+    return left

@@ -1,0 +1,104 @@
+"""Skew resilience (BiGJoin-S): the heavy buckets of an index are split over the partitions when it is made, or copied to all.
+
+A value that many tuples have, or that many bindings look up, makes one partition do all the work. How much that is follows from
+the tuples of both sides that have the value: their pairs. A bucket with much more than its share of all pairs gets a subbucket
+on each partition, so that each proposes a part of the values that a binding has there. If the bucket is small it is copied
+instead, and bindings stay where they are (*Distributed Evaluation of Subgraph
+Queries Using Worst-case Optimal Low-Memory Dataflows*, Ammar, McSherry, Salihoglu, Joglekar 2018, section 3.4).
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.hashing import bucket_of
+from semi_naive.planning.joins.body import searched
+from semi_naive.planning.joins.placing import Index
+from semi_naive.ra.blocks import combined
+from semi_naive.ra.rules.bigjoin import Count, Intersect, Propose
+from semi_naive.ra.rules.gathering import Hold
+from semi_naive.ra.rules.ir import Atom, Var
+from semi_naive.ra.rules.steps import Join
+from semi_naive.running.relations.database import Database
+
+LOOKUPS_PER_COPY = 8  # of a tuple, for a copy of it to be worth sending
+HEAVY = 1 / 16  # of a partition's share of all work: 16 buckets that are lighter leave it at 1.2 times the mean at most
+UNEVEN = 2  # times the work of an average bucket: fewer may be chance
+
+
+def split(
+    placement: BucketMap, database: Database, index: Index, met: Iterable[tuple[str, int]], tolerance: float
+) -> tuple[BucketMap, list[int]]:
+    """The map of an index by its first column with its heavy buckets split, and the buckets to be copied: none if the heaviest
+    partition has `tolerance` times the average work at most. `met`: columns of other relations that it is joined with. As many
+    tuples are copied as the index has, at most."""
+    relation, order = index
+    values, counts = frequencies(database.columns(relation)[order[0]])
+    others = np.ones(values.size, np.int64)
+    for other, column in met:
+        others = np.maximum(others, matches(values, *frequencies(database.columns(other)[column])))
+    bucket = bucket_of(combined(values[None]), np.uint64(placement.buckets)).astype(np.int64)
+    sizes, work = (
+        np.bincount(bucket, weights=weights, minlength=placement.buckets) for weights in (counts, counts * others.astype(float))
+    )
+    loads = placement.loads(work)
+    if loads.max() <= tolerance * loads.mean():
+        return placement, []
+    heavy = np.flatnonzero(work > max(HEAVY / placement.partitions, UNEVEN / placement.buckets) * work.sum())
+    heavy = heavy[np.argsort(sizes[heavy] / work[heavy], kind="stable")]
+    copied = work[heavy] >= LOOKUPS_PER_COPY * placement.partitions * sizes[heavy]
+    copied &= np.cumsum(sizes[heavy]) * (placement.partitions - 1) <= sizes.sum()
+    homes, partitions = list(placement.homes), placement.partitions
+    for number in heavy[~copied].tolist():
+        homes[number] = tuple((number + i) % partitions for i in range(partitions))
+    return replace(placement, homes=tuple(homes)), heavy[copied].tolist()
+
+
+def frequencies(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct values of a column, ascending, and how often each occurs.
+
+    >>> [part.tolist() for part in frequencies(np.array([5, 3, 5]))]
+    [[3, 5], [1, 2]]
+    """
+    column = np.sort(column)
+    first = np.flatnonzero(np.concatenate(([True], column[1:] != column[:-1]))) if column.size else np.empty(0, np.int64)
+    return column[first], np.diff(np.append(first, column.size))
+
+
+def matches(values: np.ndarray, others: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """How often each value occurs in another column, given by its frequencies."""
+    if not others.size:
+        return np.zeros(values.size, np.int64)
+    places = np.minimum(np.searchsorted(others, values), others.size - 1)
+    return np.where(others[places] == values, counts[places], 0)
+
+
+def divisible(bodies) -> set[Index]:
+    """The indexes that may be split: those that BiGJoin searches, and nothing but joins besides. A negation or an aggregate
+    needs whole buckets."""
+    counted, whole = set(), set()
+    for body in bodies:
+        steps = body.derivation.steps
+        aggregated = any(isinstance(step, Hold) for step in steps)
+        for step in steps:
+            if isinstance(step, Count):
+                counted.add((step.relation, step.order))
+            joins = isinstance(step, Count | Propose | Intersect) or isinstance(step, Join) and not step.every
+            if aggregated or not joins:
+                whole |= searched([step])
+    return counted - whole
+
+
+def joined_columns(bodies, others: Iterable[Index] = ()) -> dict[Index, frozenset[tuple[str, int]]]:
+    """The indexes that BiGJoin searches in some bodies, by a variable first, and the columns of other atoms that have it; and
+    `others`, that are only read."""
+    found: dict[Index, set[tuple[str, int]]] = {index: set() for index in others}
+    for body in bodies:
+        atoms = [literal for literal in body.rule.body if isinstance(literal, Atom)]
+        for step in (step for step in body.derivation.steps if isinstance(step, Count) and step.keys):
+            places = found.setdefault((step.relation, step.order), set())
+            if isinstance(key := step.keys[0], Var):
+                places |= {(atom.relation, at) for atom in atoms for at, term in enumerate(atom.args) if term == key}
+    return {index: frozenset(places - {(index[0], index[1][0])}) or frozenset(places) for index, places in found.items()}

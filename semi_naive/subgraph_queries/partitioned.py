@@ -1,0 +1,146 @@
+"""Patterns searched for on the partitions of Spark: a pattern is a rule, which BiGJoin evaluates by the engine's own steps.
+
+    triangle(a, b, c) :- up(a, b), up(b, c), up(a, c).
+
+The relations of the graph are in buckets on the partitions; the indexes that one pattern needs are there for the next. Rolling
+over bounds what is in flight, as the batches of *Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory
+Dataflows* (Ammar, McSherry, Salihoglu, Joglekar 2018) do.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from semi_naive.balance.trace import Trace
+from semi_naive.config import Config
+from semi_naive.planning.joins.body import Body, Compiler, names
+from semi_naive.planning.joins.indexes import Indexes
+from semi_naive.planning.joins.multiway import Core
+from semi_naive.planning.joins.order import Greedy, plan_all
+from semi_naive.planning.joins.placing import Placing, keyed, scanned
+from semi_naive.ra.multiway.query import Query
+from semi_naive.ra.rules.bigjoin import Intersect
+from semi_naive.ra.rules.context import World
+from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.evaluate import Answer, Version
+from semi_naive.ra.rules.ir import Atom, Compare, Kind, Program, Relation, Rule, Type, Var
+from semi_naive.ra.rules.table import Table
+from semi_naive.ra.rules.values import Values
+from semi_naive.ra.spark.spark_context import cores
+from semi_naive.running.balanced.exchange_segments import cut
+from semi_naive.running.balanced.rounds import evaluated
+from semi_naive.running.relations.cluster import Cluster
+from semi_naive.running.relations.database import Database
+from semi_naive.running.relations.splitting import joined_columns
+from semi_naive.running.relations.statics import Statics
+from semi_naive.subgraph_queries.record import Record
+
+BUCKETS_PER_PARTITION = 32  # of an index whose heavy buckets are split
+PROPOSALS_PER_PARTITION = 1 << 24  # in flight, if no batch is given: 128 MB once written out
+
+
+class PartitionedGraph:
+    """The relations of a graph on the partitions of a SparkContext, by default as many as it has cores.
+
+    relations   {name: columns}; a relation is read when a pattern first needs it
+    split       BiGJoin-S: heavy buckets of an index are split or copied (`running.relations.splitting`)
+    """
+
+    def __init__(self, relations: Mapping[str, Any], sc, split: bool = False, partitions: int | None = None):
+        self.relations, self.split = relations, split
+        config = Config(partitions=partitions or cores(sc))
+        if split:
+            config = config.with_options({"buckets": max(64, BUCKETS_PER_PARTITION * config.partitions)})
+        self.database = Database(Program({}, {}, []), Values())
+        self.cluster, self.indexes = Cluster(sc, config), Indexes({})
+        self.placing = Placing(frozenset(), 0, self.database.bytes)
+        trace = Trace(plan="balanced", relations=[], config=config.to_json())
+        self.statics = Statics(self.database, self.cluster, self.placing, trace, self.cluster.bucket_map())
+
+    def close(self) -> None:
+        """Remove the indexes from all hosts."""
+        self.cluster.release()
+
+    def run(self, query: Query, rows: bool, batch: int | None = None) -> tuple[int, np.ndarray, dict]:
+        """Evaluate a query whose order of variables is given: (matches, their columns in the order of the query's variables if
+        `rows`, the record). `batch`: proposals in flight at a time, of all partitions together."""
+        self._load({atom.relation for atom in query.atoms})
+        batch = batch or PROPOSALS_PER_PARTITION * self.statics.map.partitions
+        record, found, count = Record(query.order, self.split, batch, self.statics.map.partitions), [], 0
+        if all(self.database.count(atom.relation) for atom in query.atoms):
+            version = self._version(query, rows)
+            record.begin(version)
+            stale: list[list[str]] = [[] for _ in range(record.partitions)]
+            for results, left in evaluated(self.cluster, self._world(), [version], record.threshold, "pattern"):
+                answers = [result for result in results if isinstance(result, Answer)]
+                count += sum(answer.count for answer in answers)
+                found += [answer.columns(len(query.variables)) for answer in answers] if rows else []
+                record.job(results, left)
+                for partition, one in ((p, one) for parts in left.values() for p, own in enumerate(parts) for one in own):
+                    stale[partition] += one.paths
+            self.cluster.jobs.discard(stale)
+        matches = np.concatenate([np.empty((len(query.variables), 0), np.int64), *found], axis=1)
+        return count, matches, record.finished(count)
+
+    def _load(self, names: set[str]) -> None:
+        for name in sorted(names - self.indexes.arities.keys()):
+            columns = np.array(self.relations[name], np.int64)
+            attributes = tuple((f"x{place}", Type("number", Kind.NUMBER)) for place in range(len(columns)))
+            self.database.program.relations[name] = Relation(name, attributes)
+            self.database.tables[name] = table = Table(len(columns))
+            self.database.load(name, columns)
+            table.settle()
+            self.indexes.arities[name] = len(columns)
+
+    def _world(self) -> World:
+        values = self.cluster.share_values(self.database.values)
+        return World(self.statics.partitioned, self.statics.replicated, values, self.cluster.store.path("tries"))
+
+    # -- planning
+
+    def _version(self, query: Query, rows: bool) -> Version:
+        """A pattern's rule, compiled and cut into segments, once the indexes that it searches are on the partitions."""
+        rule, bodies = rule_of(query), {}
+        core = Core(frozenset(range(len(query.atoms))), "a pattern", apart=True, order=query.order)
+        (body,) = plan_all(partial(self._planned, bodies, rule, core), [()], bodies, self.indexes, self.placing)
+        wanted = keyed([body])
+        if found := scanned(body, wanted):
+            wanted.setdefault(found[0], {found[1]: found[2]})
+        if self.split:
+            read = [(name, order) for name, orders in wanted.items() for order in orders]
+            self.statics.met |= joined_columns([body], read)
+        self.statics.partition(wanted, 0)
+        self.statics.rescan(body)
+        self.statics.ensure(body.searched, 0)
+        version = replace(cut(0, rule, body, self.statics.partitioned, self.statics.map), answer="rows" if rows else "count")
+        if not rows and version.segments[-1] and isinstance(last := version.segments[-1][-1], Intersect):
+            version.segments[-1][-1] = replace(last, listing=False)
+        return version
+
+    def _planned(self, bodies: dict, rule: Rule, core: Core) -> Body:
+        if "body" not in bodies:
+            greedy = Greedy(self.database, {})
+            compiler = Compiler(rule, greedy, self.indexes.order_for, {}, placing=self.placing, deal=True)
+            compiler.core = core
+            steps = compiler.compile(rule.body, outside=names(rule.head))
+            bodies["body"] = Body(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log)
+        return bodies["body"]
+
+
+def rule_of(query: Query) -> Rule:
+    """The rule of a query.
+
+    >>> from semi_naive.ra.multiway.query import Atom, Comparison, Query
+    >>> print(rule_of(Query((Atom("edge", ("a", "b")), Atom("edge", ("b", "c"))), (Comparison("!=", "a", "c"),))))
+    match(a, b, c) :- edge(a, b), edge(b, c), a != c.
+    """
+
+    def variables(terms) -> tuple[Var, ...]:
+        return tuple(Var(name, Kind.NUMBER) for name in terms)
+
+    atoms = tuple(Atom(atom.relation, variables(atom.terms)) for atom in query.atoms)
+    compared = tuple(Compare(c.op, *variables((c.left, c.right)), Kind.NUMBER) for c in query.comparisons)
+    return Rule(Atom("match", variables(query.variables)), (*atoms, *compared))

@@ -1,0 +1,118 @@
+"""The trace of a BiGJoin: one dictionary of plain values for JSON, however many rounds there were.
+
+plan, form, order, batch        "multiway"; "shuffled" or "skew"; the variables; proposals that may be in flight
+bound, peak                     how many bindings may be, and how many were, in flight at one time
+rounds, jobs, seconds           rounds: of all variables
+stages: of each variable its prefixes (bindings that arrived to be extended), proposals, survivors, lookups and rounds
+messages: tuples, bytes         that went from one step to the next
+steps: of each step its stage (the number of its variable), phase and lists by partition: received, sent, bytes, seconds
+work                            bindings received and produced, by partition, over all steps
+result: tuples
+"""
+
+import time
+
+from semi_naive.balance.trace import VERSION, plain
+from semi_naive.ra.rules.bigjoin import Count, Intersect, Propose
+from semi_naive.ra.rules.evaluate import Version
+from semi_naive.ra.rules.steps import MOST, Join
+from semi_naive.running.balanced.rounds import Waiting, evaluations
+
+FIGURES = ("received", "sent", "bytes", "seconds")
+
+
+class Record:
+    """What one evaluation of a pattern has done so far."""
+
+    def __init__(self, order: tuple[str, ...], split: bool, batch: int, partitions: int):
+        self.started, self.partitions, self.batch = time.perf_counter(), partitions, batch
+        self.stages = [dict(variable=n, prefixes=0, proposals=0, survivors=0, lookups=0, rounds=0) for n in order]
+        self.steps: list[dict] = []
+        self.jobs = self.peak = 0
+        self.facts = {"plan": "multiway", "form": "skew" if split else "shuffled", "order": list(order), "batch": batch}
+        self.facts |= {"bound": 0}
+
+    @property
+    def threshold(self) -> int:
+        """The bindings that a partition makes in a step before it ships them; a join under way makes as many again at most."""
+        share = self.batch // self.partitions
+        return max(1, share - min(share // 2, MOST))
+
+    def begin(self, version: Version) -> None:
+        """A step of a variable for each segment of the evaluation."""
+        order, at = self.facts["order"], 0
+        lists = {name: [0] * self.partitions for name in FIGURES}
+        for number, segment in enumerate(version.segments):
+            bound = [name for step in segment for name in _bound(step)]
+            at = max([at, *(order.index(name) for name in bound if name in order)])
+            phase = _phase(segment) if number else "scan"
+            stage = min(at + (phase == "count"), len(order) - 1)
+            self.steps.append({"stage": stage, "phase": phase, **{name: list(own) for name, own in lists.items()}})
+        several = any(_copied(move) for move in version.moves) or self.facts["form"] == "skew"
+        copies = self.partitions if several else 1  # of a binding, in the worst case
+        self.facts["bound"] = copies * max(self.batch, 2 * self.partitions) * (len(version.segments) + 1)
+
+    def job(self, results, left: Waiting) -> None:
+        """Add the reports of a job, and what is left after it."""
+        self.jobs += 1
+        made: dict[int, int] = {}
+        rounds = set()
+        for report in evaluations(results):
+            number = report.facts["stage"]
+            step = self.steps[number]
+            stage = self.stages[step["stage"]]
+            for name in FIGURES:
+                step[name][report.partition] += getattr(report, name)
+            made[number] = made.get(number, 0) + report.sent
+            if step["phase"] in ("scan", "propose", "join"):
+                proposals = report.facts["joined"] if step["phase"] != "scan" else report.sent
+                stage["prefixes"] += report.received
+                stage["proposals"] += proposals
+                rounds.add(step["stage"])
+            else:
+                stage["lookups"] += report.received
+            if step["phase"] != "count":
+                stage["survivors"] = sum(step["sent"])
+        for number in rounds:
+            self.stages[number]["rounds"] += 1
+        waiting = sum(_size(one) for stage in left.values() for own in stage for one in own)
+        self.peak = max(self.peak, waiting + max(made.values(), default=0))
+
+    def finished(self, tuples: int) -> dict:
+        """The whole record."""
+        work = [sum(step["received"][p] + step["sent"][p] for step in self.steps) for p in range(self.partitions)]
+        moved, size = (sum(sum(step[name]) for step in self.steps) for name in ("received", "bytes"))
+        return plain(
+            {
+                "version": VERSION,
+                **self.facts,
+                "peak": self.peak,
+                "jobs": self.jobs,
+                "rounds": sum(stage["rounds"] for stage in self.stages),
+                "seconds": time.perf_counter() - self.started,
+                "stages": self.stages,
+                "messages": {"tuples": moved, "bytes": size},
+                "steps": self.steps,
+                "work": work,
+                "result": {"tuples": tuples},
+            }
+        )
+
+
+def _bound(step) -> list[str]:
+    joins = step.steps if isinstance(step, Propose) else (step,) if isinstance(step, Join) else ()
+    return [name for join in joins for _, name in join.binds]
+
+
+def _phase(segment: list) -> str:
+    kinds = ((Propose, "propose"), (Join, "join"), (Intersect, "intersect"), (Count, "count"))
+    return next((phase for kind, phase in kinds if any(isinstance(step, kind) for step in segment)), "visit")
+
+
+def _copied(move) -> bool:
+    return any(map(_copied, move.to)) if isinstance(move.to, tuple) else move.to == "every"
+
+
+def _size(left) -> int:
+    """Bindings that have arrived and wait."""
+    return getattr(left.arrived, "size", 0) if left.arrived is not None else 0
