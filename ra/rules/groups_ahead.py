@@ -3,8 +3,8 @@
     path(x, z) :- delta path(x, y), edge(y, z).
 
 x is carried unchanged. So if x chooses the bucket, every head is at home where it is made, and a partition takes many steps
-without another one. 64 groups, values of x, share a word for each z, as in `ra.closures.bitset_bfs`. Here a group begins from all its
-known tuples, so its heads are born without a comparison with `full`.
+without another one. 64 groups, values of x, share a word for each z, as in `ra.closures.bitset_bfs`. Here a group begins from
+all its known tuples, so its heads are born without a comparison with `full`.
 """
 
 import os
