@@ -39,6 +39,8 @@ def main(arguments=None) -> int:
                 if options.only is None or name in options.only.split(","):
                     runs[name] += 1
                     findings += not passes(seed, name, checked, options)
+            if number % 100 == 99:
+                say(f"{number + 1:,} programs: {findings} findings")
     counted = ", ".join(f"{name} {count:,}" for name, count in runs.items())
     say(f"{options.count:,} programs in {time.monotonic() - begun:.0f} s ({counted}): {findings} findings")
     return int(findings > 0)

@@ -31,6 +31,8 @@ def _in_range(value, kind):
 
 def one_form(value):
     """The value; of equal floats the same: 0.0 for -0.0, and one object, which a tuple finds equal to itself, for every NaN."""
+    if isinstance(value, tuple):
+        return tuple(map(one_form, value))
     if not isinstance(value, float):
         return value
     return math.nan if math.isnan(value) else value + 0.0

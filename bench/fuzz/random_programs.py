@@ -36,7 +36,7 @@ FEATURES = {  # and in which part of the programs each is
     "aggregates": 1, "choices": 1, "eqrel": 1, "floats": 1, "injected": 1, "lattices": 1, "negation": 1, "nested": 1,
     "ranges": 1, "records": 1, "strings": 1, "subsumption": 1, "unsigned": 1, "letters": 0.8, "middle": 0.8,
     "anonymous sums": 0.5, "sums": 0.4, "branches": 0.3, "heads": 0.3, "self-subsumption": 0.3, "wide": 0.3, "lists": 0.2,
-    "polymorphic": 0.2, "text": 0.2, "zeros": 0.2,
+    "polymorphic": 0.2, "tags": 0.4, "text": 0.2, "zeros": 0.2,
 }  # fmt: skip
 SHAPE = (
     Constructor("Box", (("n", "number"), ("p", "Pair"))),
@@ -45,6 +45,7 @@ SHAPE = (
 )
 TYPES = {kind.value: Type(kind.value, kind) for kind in (NUMBER, UNSIGNED, FLOAT, SYMBOL)} | {
     "Pair": Type("Pair", RECORD, (("a", "number"), ("b", "number"))),
+    "Tag": Type("Tag", RECORD, (("f", "float"), ("s", "symbol"), ("u", "unsigned"))),
     "List": Type("List", RECORD, (("head", "number"), ("tail", "List"))),
     "Shape": Type("Shape", RECORD, branches=SHAPE),
 }
@@ -55,18 +56,28 @@ VALUES = {
     "float": (-1.5, 0.5, 2.0),
     "symbol": ("", "a", "ab", "b"),
     "Pair": (None, (0, 1), (1, 1), (1, 2)),
+    "Tag": (None, (0.5, "a", 1), (0.5, "ab", 0), (2.0, "b", 2**64 - 1)),
     "List": (None, (1, None), (0, (1, None)), (1, (1, None))),
     "Shape": (DOT, Branch("Box", 1, (0, 1)), Branch("Box", 0, None), Branch("Two", DOT, Branch("Box", 1, (0, 1)))),
 }
 MORE = {
-    "letters": ("symbol", ("é",)),
-    "middle": ("unsigned", (2**63,)),
-    "wide": ("number", (2**40 + 1, -(2**62), 2**61)),
-    "zeros": ("float", (0.0, -0.0, math.nan)),
+    "letters": {"symbol": ("é",), "Tag": ((0.5, "é", 1),)},
+    "middle": {"unsigned": (2**63,)},
+    "wide": {"number": (2**40 + 1, -(2**62), 2**61)},
+    "zeros": {"float": (0.0, -0.0, math.nan), "Tag": ((0.0, "a", 1), (-0.0, "a", 1), (math.nan, "b", 1))},
 }
-NAMES = {"number": "xyz", "unsigned": "uv", "float": "fg", "symbol": "st", "Pair": "pq", "List": "kl", "Shape": "hj"}
-OFTEN = ["number", "number", "number", "symbol", "symbol", "Pair", "unsigned", "float", *["List", "Shape"] * 3]
-FEATURE_OF = {"unsigned": "unsigned", "float": "floats", "Pair": "records", "List": "lists", "Shape": "branches"}
+NAMES = {
+    "number": "xyz",
+    "unsigned": "uv",
+    "float": "fg",
+    "symbol": "st",
+    "Pair": "pq",
+    "Tag": "mn",
+    "List": "kl",
+    "Shape": "hj",
+}
+OFTEN = ["number", "number", "number", "symbol", "symbol", "Pair", "unsigned", "float", *["List", "Shape", "Tag"] * 3]
+FEATURE_OF = {"unsigned": "unsigned", "float": "floats", "Pair": "records", "Tag": "tags", "List": "lists", "Shape": "branches"}
 SIMPLE = ("number", "number", "symbol", "float", "unsigned")
 ORDERED = ["<", "<=", ">", ">=", "!=", "="]
 CYCLES = {
@@ -118,8 +129,8 @@ class _Maker:
         drawn = {name for name, part in FEATURES.items() if random.random() < part}
         self.features = frozenset((drawn | {*features}) - {*without})
         self.values = dict(VALUES)
-        for feature, (of, values) in MORE.items():
-            self.values[of] += values if feature in self.features else ()
+        for of, values in (each for feature in MORE if feature in self.features for each in MORE[feature].items()):
+            self.values[of] += values
         possible = [name for name in OFTEN if FEATURE_OF.get(name) in {None, *self.features}]
         self.types = [*random.choices(possible, k=random.randint(1, 2)), "number"]  # few, so that relations join
         self.lower: Relations = {}  # complete before the stratum in the making
@@ -201,8 +212,8 @@ class _Maker:
 
     def ordered(self, types: list[str]) -> list[int]:
         """The places of the types whose values are compared by <: no records, and no floats where NaN is one."""
-        unordered = {"float", "Pair", "List", "Shape"} if "zeros" in self.features else {"Pair", "List", "Shape"}
-        return [at for at, of in enumerate(types) if of not in unordered]
+        zeros = "zeros" in self.features
+        return [at for at, of in enumerate(types) if TYPES[of].kind != RECORD and not (zeros and of == "float")]
 
     def summed(self, name: str, keys: list[str]) -> Relation:
         """A relation whose heads aggregate, in one or two columns."""
@@ -312,7 +323,7 @@ class _Rule:
     # -- choices
 
     def const(self, of: str):
-        return constant(self.random.choice([value for value in self.maker.values[of] if value == value]), of)
+        return constant(self.random.choice([value for value in self.maker.values[of] if "nan" not in repr(value)]), of)
 
     def bound(self, of: str):
         """A variable that is bound, or a constant where there is none."""
@@ -459,7 +470,7 @@ class _Rule:
         self.body.append(ir.Test(op, (Const(pattern, SYMBOL), self.bound("symbol")), self.chance(2)))
 
     def unpack(self) -> None:
-        if known := [of for of in ("Pair", "List", "Shape") if self.known[of]]:
+        if known := [of for of in NAMES if TYPES[of].kind == RECORD and self.known[of]]:
             of = self.random.choice(known)
             self.body.append(Compare("=", self.bound(of), self.pack(of, self.new_bound), RECORD))
 
